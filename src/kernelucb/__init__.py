@@ -1,0 +1,36 @@
+r"""Confidence bounds you can trust, as BoTorch acquisition functions.
+
+The data flow one way::
+
+    BoTorch model --> regression state --> confidence set --> acquisition function
+      (X, y, k,         (one eigh, then      (radius, lower,     (b x 1 x d -> b)
+       noise)            any tau in O(n))      upper)
+
+``MartingaleMixtureUCB`` replaces BoTorch's ``UpperConfidenceBound``; ``acqf.bounds(X)``
+is a band that holds for every point and every round at once with probability
+``1 - delta``, and ``acqf.assumptions`` says what that rests on.
+"""
+
+from kernelucb.acquisition import (
+    AbbasiYadkoriUCB,
+    IGPUCB,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+    WangDeFreitasUCB,
+)
+from kernelucb.confidence.information_gain import information_gain
+from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.regression import KernelRegression
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbbasiYadkoriUCB",
+    "IGPUCB",
+    "KernelRegression",
+    "MartingaleMixtureUCB",
+    "SrinivasUCB",
+    "WangDeFreitasUCB",
+    "information_gain",
+    "least_consistent_norm",
+]

@@ -1,0 +1,1 @@
+r"""Numerical building blocks that torch, scipy and BoTorch do not have."""

@@ -1,0 +1,79 @@
+r"""Checks of user input: a typed error that says what to change."""
+
+import math
+import numbers
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+
+def positive_scalar(name: str, value: object) -> float:
+    r"""Return ``value`` as a float if it is one finite number above zero.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    number = _as_float(name, value)
+    if not (math.isfinite(number) and number > 0.0):
+        raise ValueError(f"{name} must be a finite number above 0, got {number}.")
+    return number
+
+
+def probability(name: str, value: object) -> float:
+    r"""Return ``value`` as a float if it lies strictly between zero and one.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    number = _as_float(name, value)
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {number}.")
+    return number
+
+
+def positive_values(name: str, value: object, count: int) -> Tensor:
+    r"""Return ``value`` as ``count`` float64 numbers above zero.
+
+    Args:
+        name: The argument's name, for the message.
+        value: A number, or a tensor with one or ``count`` elements.
+        count: How many numbers are wanted.
+
+    Raises:
+        ValueError: If a number is not finite and above zero.
+        BotorchTensorDimensionError: If a tensor has another number of elements.
+    """
+    if not isinstance(value, Tensor):
+        return torch.full((count,), positive_scalar(name, value), dtype=torch.float64)
+    flat = value.detach().double().reshape(-1)
+    if flat.numel() not in (1, count):
+        raise BotorchTensorDimensionError(
+            f"{name} must be a number or a tensor with one value per observation "
+            f"({count}), got shape {tuple(value.shape)}."
+        )
+    if not bool((torch.isfinite(flat) & (flat > 0)).all()):
+        raise ValueError(f"{name} must hold finite numbers above 0.")
+    return flat.expand(count).clone()
+
+
+def finite(name: str, value: Tensor) -> Tensor:
+    r"""Return ``value`` if it has no NaN or infinity.
+
+    Raises:
+        InputDataError: Otherwise.
+    """
+    if not bool(torch.isfinite(value).all()):
+        raise InputDataError(
+            f"{name} contains NaN or infinite values; remove those rows before "
+            "building the model or the confidence bound."
+        )
+    return value
+
+
+def _as_float(name: str, value: object) -> float:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value.detach())
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"{name} must be a number, got {value!r}.")

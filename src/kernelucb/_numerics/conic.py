@@ -1,0 +1,59 @@
+r"""The one file that imports cvxpylayers: linear objectives over two fixed balls."""
+
+import cvxpy as cp
+import torch
+from cvxpylayers.torch import CvxpyLayer
+from torch import Tensor
+
+from kernelucb.exceptions import SolverError
+
+_SOLVER_ARGUMENTS = {
+    "solve_method": "Clarabel",
+    "tol_gap_abs": 1e-10,
+    "tol_gap_rel": 1e-10,
+    "tol_feas": 1e-10,
+}
+
+
+class EllipsoidBallProgram:
+    r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
+
+    Compiled once; only ``c`` is a parameter, so one layer serves every query point.
+
+    Args:
+        scales: ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained by
+            the first ball.
+        centre: ``p`` values.
+    """
+
+    def __init__(self, scales: Tensor, centre: Tensor) -> None:
+        count = len(scales)
+        variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
+        residual = (
+            cp.multiply(scales.cpu().numpy(), variable[:count]) - centre.cpu().numpy()
+        )
+        constraints = [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1]
+        problem = cp.Problem(cp.Maximize(objective @ variable), constraints)
+        self._layer = CvxpyLayer(problem, parameters=[objective], variables=[variable])
+
+    def maximizer(self, objective: Tensor) -> Tensor:
+        r"""Maximisers for ``b x (p + 1)`` objectives, differentiable; float64.
+
+        Raises:
+            SolverError: If the solver fails or returns numbers that are not finite.
+        """
+        try:
+            (solution,) = self._layer(
+                objective.cpu().double(), solver_args=_SOLVER_ARGUMENTS
+            )
+        except (cp.error.SolverError, ValueError, RuntimeError) as error:
+            raise SolverError(
+                'The conic solver failed; use form="dual", which gives the same bound '
+                f"without a solver. Its message: {error}"
+            ) from error
+        if not bool(torch.isfinite(solution).all()):
+            raise SolverError(
+                "The conic solver returned numbers that are not finite; use "
+                'form="dual", which gives the same bound without a solver.'
+            )
+        return solution.to(objective)

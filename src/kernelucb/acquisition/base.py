@@ -1,0 +1,165 @@
+r"""BoTorch plumbing of every confidence bound, once."""
+
+import warnings
+from abc import ABC
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import (
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.exceptions import SinglePrecisionWarning
+from kernelucb.regression import KernelRegression
+
+
+class KernelUCB(AcquisitionFunction, ABC):
+    r"""Upper side of a confidence set as an acquisition function.
+
+    Subclasses build the confidence set; everything that BoTorch asks of an acquisition
+    function is here. With a ``ScalarizedPosteriorTransform`` of weight ``w`` and offset
+    ``o`` the value is the bound on ``o + w f``, so a negative weight swaps the sides.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        confidence_set: ConfidenceSet,
+        maximize: bool,
+        posterior_transform: PosteriorTransform | None,
+        X_pending: Tensor | None,
+    ) -> None:
+        super().__init__(model=model)
+        self.confidence_set = confidence_set
+        self.maximize = maximize
+        self.posterior_transform = posterior_transform
+        self._weight, self._offset = _scalarization(posterior_transform)
+        self._warned_single_precision = False
+        self.set_X_pending(X_pending)
+
+    @property
+    def regression(self) -> KernelRegression:
+        r"""The regression state that the bound was computed from."""
+        return self.confidence_set.regression
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the guarantee rests on: given, estimated or violated."""
+        return self.confidence_set.assumptions
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Condition variances on points that are being evaluated (GP-BUCB).
+
+        Means and radii stay as they are; ``bounds`` ignores pending points.
+
+        Args:
+            X_pending: ``p x d`` points, or None.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If a value is not finite.
+        """
+        if X_pending is None or X_pending.numel() == 0:
+            super().set_X_pending(None)
+            self._scoring_set = self.confidence_set
+            return
+        if X_pending.dim() != 2:
+            raise BotorchTensorDimensionError(
+                f"X_pending must be `p x d`, got shape {tuple(X_pending.shape)}."
+            )
+        self._check_points("X_pending", X_pending)
+        super().set_X_pending(X_pending)
+        design = self.regression.with_pending(X_pending)
+        self._scoring_set = self.confidence_set.with_design(design)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Value to maximise at candidate points.
+
+        Args:
+            X: A ``(b1 x ... bk) x 1 x d``-dim tensor of candidate points.
+
+        Returns:
+            A ``(b1 x ... bk)``-dim tensor: the upper bound, or minus the lower bound when
+            ``maximize=False``.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
+            InputDataError: If a value is not finite.
+        """
+        if X.dim() < 2 or X.shape[-2] != 1:
+            raise BotorchTensorDimensionError(
+                f"X must be `b x 1 x d`, got shape {tuple(X.shape)}. The bound scores one "
+                "point at a time; use optimize_acqf with sequential=True for q > 1."
+            )
+        self._check_points("X", X)
+        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
+        orientation = 1.0 if self.maximize else -1.0
+        weight, offset = orientation * self._weight, orientation * self._offset
+        points = self._scoring_set.project(X.reshape(-1, X.shape[-1]))
+        support = self._scoring_set.support(points, 1 if weight > 0 else -1)
+        value = offset + weight * points.centre.prior_mean + abs(weight) * support.value
+        return value.reshape(batch_shape).to(X.dtype)
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The confidence band, without sign, posterior transform or pending points.
+
+        Args:
+            X: ``n x d`` points.
+
+        Returns:
+            Lower and upper bound, two ``n``-vectors in outcome units.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If a value is not finite.
+        """
+        if X.dim() != 2:
+            raise BotorchTensorDimensionError(
+                f"X must be `n x d`, got shape {tuple(X.shape)}."
+            )
+        self._check_points("X", X)
+        lower, upper = self.confidence_set.bounds(X)
+        return lower.to(X.dtype), upper.to(X.dtype)
+
+    def _check_points(self, name: str, X: Tensor) -> None:
+        if X.shape[-1] != self.regression.dimension:
+            raise BotorchTensorDimensionError(
+                f"{name} has {X.shape[-1]} columns; the model was trained on "
+                f"{self.regression.dimension}."
+            )
+        finite(name, X)
+        if X.dtype != torch.float64 and not self._warned_single_precision:
+            self._warned_single_precision = True
+            warnings.warn(
+                f"{name} is {X.dtype}; the bound is computed in float64 and cast back, "
+                "which rounds it. Use float64 tensors throughout.",
+                SinglePrecisionWarning,
+                stacklevel=3,
+            )
+
+
+def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:
+    r"""Weight and offset of a posterior transform on one output."""
+    if transform is None:
+        return 1.0, 0.0
+    if not isinstance(transform, ScalarizedPosteriorTransform):
+        raise UnsupportedError(
+            f"The posterior transform {type(transform).__name__} is not an affine map of "
+            "the outcome; use ScalarizedPosteriorTransform with one weight."
+        )
+    if transform.weights.numel() != 1:
+        raise UnsupportedError(
+            f"The posterior transform has {transform.weights.numel()} weights; the bound "
+            "is for one output. Build one bound for each outcome."
+        )
+    weight = float(transform.weights)
+    if weight == 0.0:
+        raise UnsupportedError("The posterior transform has weight 0; use another.")
+    return weight, float(transform.offset)

@@ -1,0 +1,55 @@
+r"""Input constructors: how BoTorch and Ax build the acquisition functions."""
+
+import inspect
+from typing import Any
+
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import IdentityMCObjective
+from botorch.exceptions import UnsupportedError
+from botorch.models.model import Model
+
+from kernelucb.acquisition.base import KernelUCB
+
+# What Ax and BoTorch would otherwise drop without a word, and what to do instead.
+_REJECTED = {
+    "constraints": "outcome constraints are not part of the bound; optimise one outcome",
+    "constraints_tuple": "outcome constraints are not part of the bound",
+    "objective_thresholds": "the bound is for one outcome; drop the thresholds",
+    "ref_point": "the bound is for one outcome; drop the reference point",
+    "objective": "Monte Carlo objectives have no closed-form bound; use a posterior "
+    "transform",
+}
+
+
+def register_input_constructor(acqf_class: type[KernelUCB]) -> type[KernelUCB]:
+    r"""Register a BoTorch input constructor with the arguments of the class itself.
+
+    The constructor accepts exactly what ``acqf_class`` accepts, checks that every required
+    argument is there, and rejects what would otherwise be ignored silently (constraints,
+    objectives, thresholds).
+    """
+    own = list(inspect.signature(acqf_class).parameters.values())
+    rejected = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in _REJECTED
+    ]
+
+    def construct_inputs(model: Model, **options: Any) -> dict[str, Any]:
+        for name, reason in _REJECTED.items():
+            value = options.pop(name, None)
+            if value is not None and not isinstance(value, IdentityMCObjective):
+                raise UnsupportedError(
+                    f"{acqf_class.__name__} does not take `{name}`: {reason}."
+                )
+        for parameter in own:
+            required = parameter.default is inspect.Parameter.empty
+            if required and parameter.name not in {"model", *options}:
+                raise ValueError(
+                    f"{acqf_class.__name__} needs the option `{parameter.name}`."
+                )
+        return {"model": model, **options}
+
+    construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
+    construct_inputs.__signature__ = inspect.Signature(own + rejected)  # type: ignore[attr-defined]
+    acqf_input_constructor(acqf_class)(construct_inputs)
+    return acqf_class

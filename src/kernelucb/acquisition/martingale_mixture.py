@@ -1,0 +1,196 @@
+r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.martingale_mixture import (
+    ConvexSet,
+    ExactSet,
+    GridSet,
+    Witness,
+    analytic_band,
+    attaining_function,
+    consistent_constraints,
+    mixture_radius,
+)
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.regression import KernelRegression
+
+Form = Literal["dual", "analytic", "convex"]
+
+# The paper's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
+_PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+class MartingaleMixtureUCB(KernelUCB):
+    r"""Tightest known upper confidence bound for kernel regression, anytime.
+
+    ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
+    the martingale-mixture radius of the data. With probability ``1 - delta`` the band
+    ``bounds(X)`` holds the true function at every point and every round at once, however
+    the inputs were chosen from the past.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Corollary
+    4.6 (``"analytic"``), Theorem 4.4 (``"convex"``). Assumes a kernel and mean fixed
+    before the data, conditionally sub-Gaussian noise of scale ``noise_std``, and
+    ``||f - mean||_H <= norm_bound``.
+
+    Example:
+        >>> acqf = MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=0.1)
+        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
+        ...                                  raw_samples=256)
+        >>> lower, upper = acqf.bounds(X)
+
+    Attributes:
+        norm_bound: The norm bound in use, outcome units; larger than the one given where
+            that contradicts the data.
+        least_consistent_norm: Certified lower bound on the norm, outcome units.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        covariance_scale: float = 1.0,
+        form: Form = "dual",
+        alphas: Sequence[float] | Tensor | float | Literal["paper"] | None = None,
+        strict: bool = False,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Martingale-mixture upper confidence bound.
+
+        Args:
+            model: A single-output exact GP such as ``SingleTaskGP``, or a
+                ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
+                ``covar_module`` as it stands, in outcome units.
+            noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
+                observation; from the likelihood (or ``train_Yvar``) when absent.
+            delta: Failure probability.
+            covariance_scale: Scale ``c`` of the mixture relative to the model's prior.
+            form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
+                grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
+                the exact bound as a cone program.
+            alphas: Ridge parameters in outcome units squared. For ``"dual"`` a grid, or
+                ``"paper"`` for the paper's. For ``"analytic"`` one number, by default
+                ``noise_std^2 / covariance_scale``. With one noise scale per observation
+                they are read against the largest.
+            strict: Raise instead of warning when no function fits all assumptions.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+
+        Raises:
+            ValueError: If a scalar is out of its range.
+            UnsupportedError: If the model or the transform cannot be represented.
+            InputDataError: If the model's data are empty or not finite.
+            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+        """
+        positive_scalar("norm_bound", norm_bound)
+        probability("delta", delta)
+        positive_scalar("covariance_scale", covariance_scale)
+        regression = KernelRegression.of(model, noise_std)
+        radius = mixture_radius(regression, delta, covariance_scale)
+        least = least_norm(regression, radius)
+        constraints = consistent_constraints(
+            regression, radius, regression.norm_in_prior_units(norm_bound), least, strict
+        )
+        assumptions = rkhs_assumptions(
+            "Flynn & Reeb (2024)", regression, delta, norm_bound
+        )
+        if constraints.contradiction is not None:
+            assumptions = assumptions.with_item(
+                Assumption("norm", constraints.contradiction, Status.VIOLATED)
+            )
+        taus = _regularizers(regression, form, alphas, covariance_scale)
+        confidence_set: ConfidenceSet
+        if form == "analytic":
+            confidence_set = analytic_band(
+                regression, constraints, float(taus), assumptions
+            )
+        elif form == "convex":
+            confidence_set = ConvexSet(regression, constraints, assumptions)
+        elif taus is None:
+            confidence_set = ExactSet(regression, constraints, assumptions)
+        else:
+            confidence_set = GridSet(regression, constraints, taus, assumptions)
+        super().__init__(
+            model, confidence_set, maximize, posterior_transform, X_pending
+        )
+        self.constraints = constraints
+        self.delta = delta
+        self.covariance_scale = covariance_scale
+        self.form = form
+        self.norm_bound = constraints.norm * regression.outcome_scale
+        self.least_consistent_norm = least * regression.outcome_scale
+
+    def witness(self, X: Tensor, upper: bool = True) -> Witness:
+        r"""The function of the confidence set that attains the exact bound at a point.
+
+        Args:
+            X: ``1 x d`` point.
+            upper: Whether it attains the upper or the lower bound.
+
+        Returns:
+            A function that maps ``n x d`` points to ``n`` outcomes, with its norm and its
+            distance to the data. It belongs to the exact set whatever the form.
+        """
+        if X.shape != (1, self.regression.dimension):
+            raise BotorchTensorDimensionError(
+                f"X must be `1 x {self.regression.dimension}`, got {tuple(X.shape)}."
+            )
+        self._check_points("X", X)
+        exact = ExactSet(self.regression, self.constraints, self.assumptions)
+        with torch.no_grad():
+            return attaining_function(exact, exact.project(X), 1 if upper else -1)
+
+
+def _regularizers(
+    regression: KernelRegression,
+    form: str,
+    alphas: Sequence[float] | Tensor | float | str | None,
+    covariance_scale: float,
+) -> Tensor | None:
+    r"""Ridge parameters as multiples ``tau`` of the noise variance; None for all."""
+    noise_variance = float(regression.noise_std.max()) ** 2
+    if form == "analytic":
+        if alphas is None:
+            return torch.tensor(1.0 / covariance_scale, dtype=torch.float64)
+        alpha = torch.as_tensor(alphas) if not isinstance(alphas, str) else None
+        if alpha is None or alpha.numel() != 1:
+            raise ValueError('form="analytic" takes one ridge parameter as alphas.')
+        return torch.tensor(
+            positive_scalar("alphas", float(alpha)) / noise_variance, dtype=torch.float64
+        )
+    if form == "convex":
+        if alphas is not None:
+            raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
+        return None
+    if form != "dual":
+        raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
+    if alphas is None:
+        return None
+    if isinstance(alphas, str):
+        if alphas != "paper":
+            raise ValueError(f'alphas must be numbers, "paper" or None, got {alphas!r}.')
+        return torch.tensor(_PAPER_GRID, dtype=torch.float64) / covariance_scale
+    grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
+    if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
+        raise ValueError("alphas must be finite numbers above 0, at least one.")
+    return grid / noise_variance

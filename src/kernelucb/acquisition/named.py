@@ -1,0 +1,194 @@
+r"""Confidence bounds in common use, as thin acquisition functions."""
+
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
+from kernelucb.confidence.igp_ucb import igp_ucb_band
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.wang_de_freitas import wang_de_freitas_band
+from kernelucb.regression import KernelRegression
+
+
+class AbbasiYadkoriUCB(KernelUCB):
+    r"""Self-normalised bound of Abbasi-Yadkori, anytime.
+
+    ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
+
+    Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
+    a kernel and mean fixed before the data, conditionally sub-Gaussian noise and
+    ``||f - mean||_H <= norm_bound``. Always looser than
+    ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        alpha: float | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Abbasi-Yadkori upper confidence bound.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
+                absent.
+            delta: Failure probability.
+            alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent.
+                With one noise scale per observation it is read against the largest.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If a scalar is out of its range.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        regression = _norm_bound_state(model, norm_bound, noise_std, delta)
+        noise_variance = float(regression.noise_std.max()) ** 2
+        band = abbasi_yadkori_band(
+            regression,
+            regression.norm_in_prior_units(norm_bound),
+            delta,
+            1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance,
+            rkhs_assumptions(
+                "Abbasi-Yadkori (2012), Theorem 3.11", regression, delta, norm_bound
+            ),
+        )
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+
+
+class IGPUCB(KernelUCB):
+    r"""Improved GP-UCB, valid for all rounds up to a horizon.
+
+    Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
+    ``t eta`` taken as 2. Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all
+    observations (the largest, where the model has several).
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        horizon: int = 1000,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Improved GP-UCB.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
+                absent.
+            delta: Failure probability.
+            horizon: Number of rounds ``T`` that the bound must hold for; at least the
+                number of observations.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If a scalar is out of its range.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        positive_scalar("horizon", horizon)
+        regression = _norm_bound_state(
+            model, norm_bound, noise_std, delta
+        ).with_largest_noise()
+        if regression.num_observations > horizon:
+            raise ValueError(
+                f"horizon is {horizon}, but there are {regression.num_observations} "
+                "observations already; the bound holds up to the horizon only."
+            )
+        band = igp_ucb_band(
+            regression,
+            regression.norm_in_prior_units(norm_bound),
+            delta,
+            horizon,
+            rkhs_assumptions(
+                "Chowdhury & Gopalan (2017), Theorem 2",
+                regression,
+                delta,
+                norm_bound,
+                guarantee=f"holds for every point and every round up to {horizon} at once "
+                f"with probability {1 - delta:.6g}",
+            ),
+        )
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+
+
+class WangDeFreitasUCB(KernelUCB):
+    r"""Bound of Wang & de Freitas, at each round alone (not anytime).
+
+    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018).
+    Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all observations (the
+    largest, where the model has several).
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Wang & de Freitas upper confidence bound.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
+                absent.
+            delta: Failure probability of one round.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If a scalar is out of its range.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        regression = _norm_bound_state(
+            model, norm_bound, noise_std, delta
+        ).with_largest_noise()
+        band = wang_de_freitas_band(
+            regression,
+            regression.norm_in_prior_units(norm_bound),
+            delta,
+            rkhs_assumptions(
+                "Wang & de Freitas (2014), Proposition 1",
+                regression,
+                delta,
+                norm_bound,
+                anytime=False,
+            ),
+        )
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+
+
+def _norm_bound_state(
+    model: Model, norm_bound: float, noise_std: float | Tensor | None, delta: float
+) -> KernelRegression:
+    r"""Check the arguments that these bounds share and read the model."""
+    positive_scalar("norm_bound", norm_bound)
+    probability("delta", delta)
+    return KernelRegression.of(model, noise_std)

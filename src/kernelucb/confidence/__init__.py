@@ -1,0 +1,1 @@
+r"""Confidence sets: the mathematics, one theorem per file."""

@@ -1,0 +1,31 @@
+r"""The self-normalised bound of Abbasi-Yadkori (2012)."""
+
+import math
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.regression import KernelRegression
+
+
+def abbasi_yadkori_band(
+    regression: KernelRegression,
+    norm: float,
+    delta: float,
+    regularizer: float,
+    assumptions: Assumptions,
+) -> RidgeBand:
+    r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime.
+
+    Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau
+    (2018), Theorem 1, in whitened form.
+
+    Args:
+        regression: The data.
+        norm: Norm bound, prior units.
+        delta: Failure probability.
+        regularizer: ``tau = alpha / noise_std^2``.
+        assumptions: What the bound rests on.
+    """
+    log_det = float(regression.log_det(regularizer))
+    noise_part = math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)
+    return RidgeBand(regression, regularizer, norm + noise_part, assumptions)

@@ -1,0 +1,78 @@
+r"""What a bound rests on, and how much of it was given, estimated or violated."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    r"""Where an assumption's number or statement comes from."""
+
+    GIVEN = "given"
+    ESTIMATED = "estimated"
+    VIOLATED = "violated"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    r"""One thing that must hold.
+
+    Attributes:
+        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``.
+        statement: The assumption in words, with its number.
+        status: Whether the user gave it, it was estimated, or the data contradict it.
+    """
+
+    name: str
+    statement: str
+    status: Status
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    r"""The guarantee of a bound and everything it rests on.
+
+    Attributes:
+        source: Paper and theorem.
+        guarantee: What holds, with which probability, over which rounds.
+        anytime: Whether it holds for all rounds at once.
+        items: The single assumptions.
+    """
+
+    source: str
+    guarantee: str
+    anytime: bool
+    items: tuple[Assumption, ...]
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether every assumption was given by the user and none is contradicted."""
+        return all(item.status is Status.GIVEN for item in self.items)
+
+    def __getitem__(self, name: str) -> Assumption:
+        for item in self.items:
+            if item.name == name:
+                return item
+        raise KeyError(name)
+
+    def with_item(self, item: Assumption) -> "Assumptions":
+        r"""A copy in which ``item`` replaces the assumption of the same name."""
+        items = tuple(item if old.name == item.name else old for old in self.items)
+        return replace(self, items=items)
+
+    def with_extra(self, item: Assumption) -> "Assumptions":
+        r"""A copy with one more assumption."""
+        return replace(self, items=(*self.items, item))
+
+    def without_guarantee(self, reason: str) -> "Assumptions":
+        r"""A copy that says why the guarantee does not hold."""
+        violated = Assumption("theorem", reason, Status.VIOLATED)
+        return replace(self, guarantee="heuristic, no guarantee").with_extra(violated)
+
+    def __str__(self) -> str:
+        lines = [f"{self.source}: {self.guarantee}"]
+        lines += [f"  [{item.status}] {item.statement}" for item in self.items]
+        if not self.certified:
+            lines.append(
+                "  The probability is exact only if the parts not marked 'given' hold."
+            )
+        return "\n".join(lines)

@@ -1,0 +1,94 @@
+r"""What every confidence set offers: its support function."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.regression import KernelRegression, Projection
+
+
+class QueryPoints(NamedTuple):
+    r"""Query points in the two states of a confidence set.
+
+    Attributes:
+        centre: Projection onto the data; gives means.
+        spread: Projection onto the design; gives variances. The same object as
+            ``centre`` unless pending points extend the design.
+    """
+
+    centre: Projection
+    spread: Projection
+
+    def detach(self) -> "QueryPoints":
+        r"""The same points without gradients."""
+        centre = Projection(*(part.detach() for part in self.centre))
+        if self.spread is self.centre:
+            return QueryPoints(centre, centre)
+        return QueryPoints(centre, Projection(*(part.detach() for part in self.spread)))
+
+
+class Support(NamedTuple):
+    r"""Largest value, over a confidence set, of ``sign * (f(x) - m(x))``.
+
+    Attributes:
+        value: ``b`` values in outcome units; with the prior mean they give the bound.
+        regularizer: ``tau`` at which each value was taken, ``b`` values (infinite where
+            the norm constraint alone decides).
+        gap: Estimate of how far each value lies above the exact one, ``b`` values.
+    """
+
+    value: Tensor
+    regularizer: Tensor
+    gap: Tensor
+
+
+class ConfidenceSet(Module, ABC):
+    r"""A set of functions that holds the true one with the stated probability.
+
+    Args:
+        regression: The data: centre and radius of the set.
+        assumptions: What the set rests on.
+        design: The inputs that variances are conditioned on: those of ``regression``,
+            or these and pending ones.
+    """
+
+    def __init__(
+        self,
+        regression: KernelRegression,
+        assumptions: Assumptions,
+        design: KernelRegression | None = None,
+    ) -> None:
+        super().__init__()
+        self.regression = regression
+        self.design = regression if design is None else design
+        self.assumptions = assumptions
+
+    @abstractmethod
+    def support(self, points: QueryPoints, sign: int) -> Support:
+        r"""Support function at projected points; differentiable in the points.
+
+        Args:
+            points: Projections of ``b`` points.
+            sign: ``1`` for the upper side of the band, ``-1`` for the lower.
+        """
+
+    @abstractmethod
+    def with_design(self, design: KernelRegression) -> "ConfidenceSet":
+        r"""The set with variances conditioned on another design (pending points)."""
+
+    def project(self, X: Tensor) -> QueryPoints:
+        r"""Project ``b x d`` raw points, once for each distinct state."""
+        centre = self.regression.project(X)
+        if self.design is self.regression:
+            return QueryPoints(centre, centre)
+        return QueryPoints(centre, self.design.project(X))
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
+        points = self.project(X)
+        lower = points.centre.prior_mean - self.support(points, -1).value
+        upper = points.centre.prior_mean + self.support(points, 1).value
+        return lower, upper

@@ -1,0 +1,35 @@
+r"""The bound of Improved GP-UCB (Chowdhury & Gopalan 2017)."""
+
+import math
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.regression import KernelRegression
+
+
+def igp_ucb_band(
+    regression: KernelRegression,
+    norm: float,
+    delta: float,
+    horizon: int,
+    assumptions: Assumptions,
+) -> RidgeBand:
+    r"""Width ``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``.
+
+    Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,
+    and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``.
+
+    Source: Chowdhury & Gopalan (2017), Theorem 2.
+
+    Args:
+        regression: The data, with one noise scale for all observations.
+        norm: Norm bound, prior units.
+        delta: Failure probability.
+        horizon: Number of rounds ``T``.
+        assumptions: What the bound rests on.
+    """
+    noise_std = float(regression.noise_std[0]) / regression.outcome_scale
+    regularizer = (1.0 + 2.0 / horizon) / noise_std**2
+    log_det = float(regression.log_det(regularizer))
+    width = norm + noise_std * math.sqrt(log_det + 2.0 + 2.0 * math.log(1.0 / delta))
+    return RidgeBand(regression, regularizer, width, assumptions)

@@ -1,0 +1,130 @@
+r"""Information gain of points, and bounds on its maximum."""
+
+import math
+from typing import Literal
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, positive_scalar
+from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.prior import Prior
+
+Method = Literal["exact", "greedy", "spectral"]
+
+# Greedy maximisation of a monotone submodular function reaches this share of the maximum.
+_GREEDY_SHARE = 1.0 - 1.0 / math.e
+
+
+@torch.no_grad()
+def information_gain(
+    model: Model | Kernel | KernelRegression,
+    X: Tensor | None = None,
+    *,
+    noise_std: float | None = None,
+    num_points: int | None = None,
+    method: Method = "exact",
+) -> float:
+    r"""Information gain ``I(y; f) = 1/2 ln det(I + K / noise_std^2)``, or a bound on it.
+
+    Source: Srinivas et al. (2010): ``"greedy"`` is the bound
+    ``gamma_T <= I(greedy set) / (1 - 1/e)``, ``"spectral"`` is Eq. (8) with its maximum
+    over allocations solved over real numbers (which can only enlarge it).
+
+    Args:
+        model: A kernel, or a model whose kernel (and noise) is used, in outcome units.
+        X: ``n x d`` points: those observed (``"exact"``; the model's training inputs when
+            absent) or the finite domain to choose from (the bounds).
+        noise_std: Noise scale in outcome units; from the likelihood when absent (the
+            largest where there are several).
+        num_points: ``T``, how many points may be chosen, with repeats; ``n`` when absent.
+        method: ``"exact"`` for the gain of ``X`` itself, ``"greedy"`` or ``"spectral"``
+            for an upper bound on the largest gain of ``num_points`` points of ``X``.
+
+    Returns:
+        The gain in nats.
+
+    Raises:
+        ValueError: If a scalar is out of its range or missing.
+        BotorchTensorDimensionError: If ``X`` is not ``n x d``.
+        InputDataError: If ``X`` is not finite.
+    """
+    prior, train_inputs, scale = _prior_and_noise(model, noise_std)
+    if X is None:
+        if train_inputs is None:
+            raise ValueError("X is needed when only a kernel is given.")
+        inputs = train_inputs
+    else:
+        if X.dim() != 2:
+            raise BotorchTensorDimensionError(
+                f"X must be `n x d`, got shape {tuple(X.shape)}."
+            )
+        inputs = prior.transform(finite("X", X).double())
+    if num_points is None:
+        num_points = len(inputs)
+    elif num_points < 1 or int(num_points) != num_points:
+        raise ValueError(f"num_points must be a whole number of at least 1, got {num_points}.")
+    ratios = prior.covariance(inputs, inputs) / scale**2
+    if method == "exact":
+        return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
+    if method == "greedy":
+        return _greedy_gain(ratios, num_points) / _GREEDY_SHARE
+    if method == "spectral":
+        return _spectral_gain(kernel_spectrum(ratios).values, num_points) / _GREEDY_SHARE
+    raise ValueError(f'method must be "exact", "greedy" or "spectral", got {method!r}.')
+
+
+def _prior_and_noise(
+    model: Model | Kernel | KernelRegression, noise_std: float | None
+) -> tuple[Prior, Tensor | None, float]:
+    if isinstance(model, Kernel):
+        if noise_std is None:
+            raise ValueError("noise_std is needed when only a kernel is given.")
+        return Prior(model), None, positive_scalar("noise_std", noise_std)
+    if not isinstance(model, Model | KernelRegression):
+        raise UnsupportedError(
+            f"Expected a GPyTorch kernel or a BoTorch model, got {type(model).__name__}."
+        )
+    regression = KernelRegression.of(model)
+    scale = float(regression.noise_std.max())
+    if noise_std is not None:
+        scale = positive_scalar("noise_std", noise_std)
+    return regression.prior, regression.train_inputs, scale
+
+
+def _greedy_gain(ratios: Tensor, num_points: int) -> float:
+    r"""Gain of the points chosen one by one at the largest posterior variance.
+
+    Args:
+        ratios: ``n x n`` prior covariance over the noise variance.
+        num_points: How many points are chosen, with repeats.
+    """
+    variance = ratios.diagonal().clone()
+    rows = ratios.new_zeros(num_points, len(ratios))
+    gain = 0.0
+    for step in range(num_points):
+        best = int(variance.argmax())
+        gain += 0.5 * math.log1p(float(variance[best]))
+        covariance = ratios[best] - rows[:step, best] @ rows[:step]
+        rows[step] = covariance / torch.sqrt(1.0 + variance[best])
+        variance = (variance - rows[step].square()).clamp_min(0.0)
+    return gain
+
+
+def _spectral_gain(eigenvalues: Tensor, num_points: int) -> float:
+    r"""``max 1/2 sum ln(1 + m_i lam_i)`` over ``m >= 0`` with ``sum m_i = num_points``.
+
+    Water-filling: ``m_i = max(level - 1/lam_i, 0)``, the level found by how many
+    directions are active.
+    """
+    values = eigenvalues[eigenvalues > 0].sort(descending=True).values
+    if len(values) == 0:
+        return 0.0
+    counts = torch.arange(1, len(values) + 1, dtype=values.dtype, device=values.device)
+    levels = (num_points + (1.0 / values).cumsum(0)) / counts
+    active = int((levels > 1.0 / values).nonzero().max()) + 1
+    return 0.5 * float((levels[active - 1] * values[:active]).log().sum())

@@ -1,0 +1,31 @@
+r"""The closed-form bound (AMM): one regulariser."""
+
+import torch
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.ridge_band import RidgeBand, safe_sqrt
+from kernelucb.regression import KernelRegression
+
+
+def analytic_band(
+    regression: KernelRegression,
+    constraints: Constraints,
+    regularizer: float,
+    assumptions: Assumptions,
+) -> RidgeBand:
+    r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
+
+    Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
+    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2).
+
+    Args:
+        regression: The data.
+        constraints: Fit and norm constraint.
+        regularizer: ``tau = alpha / noise_std^2``.
+        assumptions: What the bound rests on.
+    """
+    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    width = float(safe_sqrt(excess / tau))
+    return RidgeBand(regression, regularizer, width, assumptions)

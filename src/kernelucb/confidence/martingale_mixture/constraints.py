@@ -1,0 +1,92 @@
+r"""The confidence set of martingale mixtures: a fit constraint and a norm constraint."""
+
+import math
+import warnings
+from typing import NamedTuple
+
+from torch import Tensor
+
+from kernelucb.confidence.martingale_mixture.radius import Radius
+from kernelucb.confidence.norm import least_misfit
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+)
+from kernelucb.regression import KernelRegression
+
+# An empty set is widened to the single consistent function and a little beyond, so that
+# it keeps an interior, which strong duality and the conic solver need.
+_INTERIOR = 1e-6
+
+
+class Constraints(NamedTuple):
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }`` (Lemma 4.2).
+
+    Attributes:
+        radius: Squared radius of the fit, noise units.
+        norm: Norm bound, prior units.
+        contradiction: What was relaxed because the set was empty; None where it was not.
+    """
+
+    radius: Radius
+    norm: float
+    contradiction: str | None
+
+    def excess(self, regression: KernelRegression, regularizer: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
+
+        Their ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        empty.
+        """
+        tau = regularizer.unsqueeze(-1)
+        lam, reference = regression.eigenvalues, self.radius.reference
+        weights = regression.targets.square() * lam / (lam + reference)
+        difference = (reference - regularizer) * (weights / (lam + tau)).sum(-1)
+        return self.radius.surplus + regularizer * self.norm**2 + difference
+
+
+def consistent_constraints(
+    regression: KernelRegression,
+    radius: Radius,
+    norm: float,
+    least: float,
+    strict: bool,
+) -> Constraints:
+    r"""The constraints, relaxed with a warning where no function satisfies them.
+
+    Args:
+        regression: The data.
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+        least: Least consistent norm, prior units.
+        strict: Raise instead of relaxing.
+
+    Raises:
+        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+    """
+    if least <= norm:
+        return Constraints(radius, norm, None)
+    scale = regression.outcome_scale
+    if math.isfinite(least):
+        message = (
+            f"No function of norm at most {norm * scale:.4g} fits the data at this delta: "
+            f"the least consistent norm is {least * scale:.4g}. The norm bound or the noise "
+            "scale is too small, or the kernel is wrong."
+        )
+        action = " The bound uses the least consistent norm instead."
+        relaxed = Constraints(radius, least * (1.0 + _INTERIOR), message)
+    else:
+        needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
+        factor = math.sqrt(needed / radius.squared(regression))
+        message = (
+            f"No function of any norm (norm bound {norm * scale:.4g}, least consistent "
+            "norm inf) fits the data at this delta: repeated or nearly repeated inputs "
+            "differ by more than the noise scale allows. noise_std is too small."
+        )
+        action = f" The bound uses a fit radius {factor:.3g} times as large instead."
+        surplus = needed - float(regression.quadratic_form(radius.reference))
+        relaxed = Constraints(Radius(radius.reference, surplus), norm, message)
+    if strict:
+        raise InconsistentConfidenceSetError(message)
+    warnings.warn(message + action, InconsistentConfidenceSetWarning, stacklevel=2)
+    return relaxed

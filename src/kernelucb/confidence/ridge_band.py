@@ -1,0 +1,50 @@
+r"""Bands of the form: ridge estimate plus or minus a width times its deviation."""
+
+import torch
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.regression import KernelRegression
+
+
+class RidgeBand(ConfidenceSet):
+    r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
+
+    Attributes:
+        regularizer: ``tau = alpha / noise_std^2``.
+        width: Multiplier of the standard deviation, dimensionless.
+    """
+
+    def __init__(
+        self,
+        regression: KernelRegression,
+        regularizer: float,
+        width: float,
+        assumptions: Assumptions,
+        design: KernelRegression | None = None,
+    ) -> None:
+        super().__init__(regression, assumptions, design)
+        self.regularizer = regularizer
+        self.width = width
+
+    def support(self, points: QueryPoints, sign: int) -> Support:
+        tau = points.centre.prior_mean.new_tensor(self.regularizer)
+        deviation = self.regression.deviation_at(points.centre, tau)
+        radius = self.width * safe_sqrt(self.design.variance_at(points.spread, tau))
+        return Support(
+            value=sign * deviation + radius,
+            regularizer=tau.expand(deviation.shape),
+            gap=torch.zeros_like(deviation),
+        )
+
+    def with_design(self, design: KernelRegression) -> "RidgeBand":
+        return RidgeBand(
+            self.regression, self.regularizer, self.width, self.assumptions, design
+        )
+
+
+def safe_sqrt(value: Tensor) -> Tensor:
+    r"""Square root with gradient zero instead of infinity at zero."""
+    positive = value > 0
+    return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)

@@ -1,0 +1,32 @@
+r"""Errors and warnings of kernelucb, all of them BoTorch's kinds.
+
+Bad scalars raise ``ValueError``; tensors and models raise BoTorch's own
+``BotorchTensorDimensionError``, ``InputDataError`` and ``UnsupportedError``.
+Only what BoTorch has no name for is defined here.
+"""
+
+from botorch.exceptions import BotorchError, BotorchWarning, InputDataWarning
+
+
+class InconsistentConfidenceSetError(BotorchError):
+    r"""No function satisfies the stated assumptions and the data (``strict=True``)."""
+
+
+class InconsistentConfidenceSetWarning(BotorchWarning):
+    r"""No function satisfies the stated assumptions and the data; one was relaxed."""
+
+
+class SinglePrecisionWarning(InputDataWarning):
+    r"""The input was single precision; the bound was computed in double precision."""
+
+
+class SolverError(BotorchError):
+    r"""A conic solver stopped without a certified solution."""
+
+
+__all__ = [
+    "InconsistentConfidenceSetError",
+    "InconsistentConfidenceSetWarning",
+    "SinglePrecisionWarning",
+    "SolverError",
+]

@@ -1,0 +1,5 @@
+r"""Regression state: what the data say, at every regulariser, after one ``eigh``."""
+
+from kernelucb.regression.exact import KernelRegression, Projection
+
+__all__ = ["KernelRegression", "Projection"]

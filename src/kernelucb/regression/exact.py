@@ -1,0 +1,339 @@
+r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
+
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.model import Model
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb._numerics.checks import finite, positive_values
+from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.regression.from_model import read_model
+from kernelucb.regression.prior import Prior
+
+
+class Projection(NamedTuple):
+    r"""Query points as the state sees them; everything else is arithmetic on these.
+
+    Attributes:
+        inputs: ``b x d'`` kernel inputs.
+        prior_mean: ``b`` values of the prior mean, outcome units.
+        prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
+        coordinates: ``b x n`` values ``q(x) = U^T D^-1/2 k(X, x)``.
+    """
+
+    inputs: Tensor
+    prior_mean: Tensor
+    prior_variance: Tensor
+    coordinates: Tensor
+
+
+class KernelRegression(Module):
+    r"""Whitened kernel regression in the eigenbasis of its kernel matrix.
+
+    With noise standard deviations ``D^1/2`` on the diagonal and kernel matrix ``K``,
+    one ``eigh`` of ``D^-1/2 K D^-1/2 = U diag(lam) U^T`` gives mean, variance,
+    log-determinant and quadratic form for *every* regulariser ``tau`` in ``O(n)`` a
+    point, once its ``n`` coordinates are known. ``tau`` multiplies the noise variance:
+    the ridge parameter is ``alpha = tau * noise_std^2``, and ``tau = 1`` is the GP
+    posterior. The state is a float64 snapshot: refitting the model later does not
+    change it, and no gradient flows to hyper-parameters.
+
+    Example:
+        >>> state = KernelRegression.from_model(model)
+        >>> mean, variance = state.mean(X), state.variance(X)
+
+    Attributes:
+        eigenvalues: ``n`` eigenvalues ``lam`` of the whitened kernel matrix.
+        targets: ``n`` values ``z = U^T D^-1/2 (y - m)``.
+        noise_std: ``n`` noise standard deviations, outcome units.
+        dimension: Number of raw input columns ``d``.
+        estimated: Parts of the model that were fitted to the data.
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        covar_module: Kernel,
+        noise_std: float | Tensor,
+        mean_module: Mean | None = None,
+    ) -> None:
+        r"""State from tensors and a GPyTorch kernel.
+
+        Args:
+            train_X: ``n x d`` inputs.
+            train_Y: ``n x 1`` or ``n`` outcomes.
+            covar_module: Kernel of the prior, output scale included.
+            noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
+            mean_module: Known prior mean; zero when absent.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together.
+            InputDataError: If there are no data, or they are not finite.
+            ValueError: If the noise is not above zero.
+        """
+        super().__init__()
+        targets = _check_data(train_X, train_Y)
+        self.dimension = train_X.shape[-1]
+        self.estimated: frozenset[str] = frozenset()
+        prior = Prior(covar_module, mean_module).to(train_X.device)
+        self._decompose(prior, train_X.detach().double(), targets, noise_std)
+
+    @classmethod
+    def from_model(
+        cls, model: Model, noise_std: float | Tensor | None = None
+    ) -> "KernelRegression":
+        r"""State of a fitted BoTorch model, in the units of the outcomes.
+
+        Args:
+            model: A single-output exact GP such as ``SingleTaskGP``, with any kernel,
+                input transform, constant or zero mean, ``train_Yvar`` or inferred noise,
+                and ``Standardize`` or no outcome transform.
+            noise_std: Noise scale in outcome units, one number or one per observation.
+                Taken from the likelihood when absent.
+
+        Raises:
+            UnsupportedError: If the model cannot be represented; the message says why.
+            InputDataError: If its data are empty or not finite.
+        """
+        data = read_model(model)
+        given = noise_std is not None
+        return cls._from_parts(
+            data.prior,
+            data.train_inputs,
+            data.train_targets,
+            noise_std if given else data.noise_std,
+            data.dimension,
+            data.estimated - {"noise"} if given else data.estimated,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        model: "Model | KernelRegression",
+        noise_std: float | Tensor | None = None,
+    ) -> "KernelRegression":
+        r"""``model`` if it is a state already, otherwise the state of the model."""
+        if not isinstance(model, KernelRegression):
+            return cls.from_model(model, noise_std)
+        return model if noise_std is None else model.with_noise_std(noise_std)
+
+    @classmethod
+    def _from_parts(
+        cls,
+        prior: Prior,
+        inputs: Tensor,
+        targets: Tensor,
+        noise_std: float | Tensor,
+        dimension: int,
+        estimated: frozenset[str],
+    ) -> "KernelRegression":
+        state = cls.__new__(cls)
+        Module.__init__(state)
+        state.dimension, state.estimated = dimension, estimated
+        state._decompose(prior, inputs, targets, noise_std)
+        return state
+
+    @torch.no_grad()
+    def _decompose(
+        self, prior: Prior, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
+    ) -> None:
+        noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
+        kernel_matrix = prior.covariance(inputs, inputs) / noise.outer(noise)
+        spectrum = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
+        self.prior = prior
+        self.register_buffer("train_inputs", inputs)
+        self.register_buffer("train_targets", targets)
+        self.register_buffer("noise_std", noise)
+        self.register_buffer("eigenvalues", spectrum.values)
+        self.register_buffer("basis", spectrum.vectors / noise.unsqueeze(-1))
+        self.register_buffer(
+            "targets", (targets - prior.mean(inputs)) @ self.get_buffer("basis")
+        )
+        self.resolution = spectrum.resolution
+
+    def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
+        r"""The state of the same data and prior under another noise scale."""
+        return self._from_parts(
+            self.prior,
+            self.train_inputs,
+            self.train_targets,
+            noise_std,
+            self.dimension,
+            self.estimated - {"noise"},
+        )
+
+    def with_largest_noise(self) -> "KernelRegression":
+        r"""The state with the largest noise scale for every observation."""
+        largest = float(self.noise_std.max())
+        if bool((self.noise_std == largest).all()):
+            return self
+        state = self.with_noise_std(largest)
+        state.estimated = self.estimated
+        return state
+
+    def with_pending(self, X_pending: Tensor) -> "KernelRegression":
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+
+        For variances only: the outcomes are filled with the prior mean, the noise with
+        the root mean square of the known scales.
+        """
+        pending = self.prior.transform(X_pending.detach().to(self.train_inputs))
+        noise = self.noise_std.square().mean().sqrt().expand(len(pending))
+        return self._from_parts(
+            self.prior,
+            torch.cat([self.train_inputs, pending]),
+            torch.cat([self.train_targets, self.prior.mean(pending)]),
+            torch.cat([self.noise_std, noise]),
+            self.dimension,
+            self.estimated,
+        )
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations ``n``."""
+        return len(self.eigenvalues)
+
+    @property
+    def outcome_scale(self) -> float:
+        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
+        return self.prior.scale
+
+    def project(self, X: Tensor) -> Projection:
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        inputs = self.prior.transform(X.to(self.eigenvalues))
+        coordinates = self.prior.covariance(inputs, self.train_inputs) @ self.basis
+        return Projection(
+            inputs=inputs,
+            prior_mean=self.prior.mean(inputs),
+            prior_variance=self.prior.variance(inputs),
+            coordinates=coordinates,
+        )
+
+    def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
+
+        Args:
+            X: ``b x d`` query points.
+            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
+        """
+        points = self.project(X)
+        return points.prior_mean + self.deviation_at(points, _column(regularizer))
+
+    def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
+
+        Args:
+            X: ``b x d`` query points.
+            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
+        """
+        return self.variance_at(self.project(X), _column(regularizer))
+
+    def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats."""
+        tau = self._like_state(regularizer).unsqueeze(-1)
+        return torch.log1p(self.eigenvalues / tau).sum(-1)
+
+    def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
+        tau = self._like_state(regularizer).unsqueeze(-1)
+        return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
+
+    def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Ridge estimate minus prior mean at projected points, ``b`` values.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        weights = self.targets / (self.eigenvalues + regularizer)
+        return (points.coordinates * weights).sum(-1)
+
+    def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Latent variance at projected points, ``b`` values, never negative.
+
+        The part that no regulariser above round-off can explain is subtracted once;
+        the rest is a sum of positive terms, so nothing cancels near the data.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        return self.unexplained_variance(points) + (
+            points.coordinates.square() * self.variance_weights(regularizer)
+        ).sum(-1)
+
+    def unexplained_variance(self, points: Projection) -> Tensor:
+        r"""Variance at the smallest resolvable regulariser, ``b`` values.
+
+        Near the data the prior variance minus the explained part is round-off; what the
+        resolved directions alone leave unexplained is a sharp lower limit there, and
+        keeps a bound from becoming too narrow.
+        """
+        squares = points.coordinates.square()
+        inverse = 1.0 / (self.eigenvalues + self.resolution)
+        explained, limit = (
+            squares @ torch.stack([inverse, self.resolution * inverse.square()], dim=-1)
+        ).unbind(-1)
+        return torch.maximum(points.prior_variance - explained, limit)
+
+    def variance_weights(self, regularizer: Tensor) -> Tensor:
+        r"""Weights of the squared coordinates in the variance, ``... x n``."""
+        excess = (regularizer - self.resolution).clamp_min(0.0)
+        return excess / (
+            (self.eigenvalues + self.resolution) * (self.eigenvalues + regularizer)
+        )
+
+    def covariance_at(
+        self, left: Projection, right: Projection, regularizer: Tensor
+    ) -> Tensor:
+        r"""Latent covariance between projected points, ``b x p``.
+
+        Args:
+            left: Projection of ``b`` points.
+            right: Projection of ``p`` points.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        explained = left.coordinates / (self.eigenvalues + regularizer)
+        prior = self.prior.covariance(left.inputs, right.inputs)
+        return prior - explained @ right.coordinates.mT
+
+    def norm_in_prior_units(self, norm_bound: float) -> float:
+        r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
+
+        ``norm_bound`` refers to ``model.covar_module`` as it stands and to outcome
+        units; the prior's kernel is ``outcome_scale^2`` times that.
+        """
+        return norm_bound / self.outcome_scale
+
+    def _like_state(self, value: float | Tensor) -> Tensor:
+        return torch.as_tensor(value).to(self.eigenvalues)
+
+
+def _column(regularizer: float | Tensor) -> Tensor:
+    tau = torch.as_tensor(regularizer, dtype=torch.float64)
+    return tau if tau.dim() == 0 else tau.unsqueeze(-1)
+
+
+def _check_data(train_X: Tensor, train_Y: Tensor) -> Tensor:
+    r"""The outcomes as ``n`` float64 values."""
+    if train_X.dim() != 2:
+        raise BotorchTensorDimensionError(
+            f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
+        )
+    if train_Y.shape not in ((len(train_X),), (len(train_X), 1)):
+        raise BotorchTensorDimensionError(
+            f"train_Y must be `n x 1` or `n` with n = {len(train_X)}, got shape "
+            f"{tuple(train_Y.shape)}."
+        )
+    if len(train_X) == 0:
+        raise InputDataError(
+            "There are no observations; a confidence bound needs at least one."
+        )
+    finite("train_X", train_X)
+    return finite("train_Y", train_Y).detach().double().reshape(-1)

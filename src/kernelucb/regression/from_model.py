@@ -1,0 +1,182 @@
+r"""The only reader of BoTorch and GPyTorch internals: model to numbers and prior."""
+
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.model import Model
+from botorch.models.multitask import MultiTaskGP
+from botorch.models.transforms.outcome import (
+    ChainedOutcomeTransform,
+    OutcomeTransform,
+    Standardize,
+)
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.models import ExactGP
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite
+from kernelucb.regression.prior import Prior
+
+
+class ModelData(NamedTuple):
+    r"""What the confidence bounds need of a model, in outcome units and float64.
+
+    Attributes:
+        prior: Prior mean and covariance; also holds the input transform.
+        train_inputs: ``n x d'`` inputs as the kernel sees them.
+        train_targets: ``n`` outcomes.
+        noise_std: ``n`` noise standard deviations of the likelihood.
+        dimension: Number of raw input columns ``d``.
+        estimated: Which parts were fitted to the same data (``"kernel"``, ``"mean"``,
+            ``"noise"``), for the report on assumptions.
+    """
+
+    prior: Prior
+    train_inputs: Tensor
+    train_targets: Tensor
+    noise_std: Tensor
+    dimension: int
+    estimated: frozenset[str]
+
+
+def read_model(model: Model) -> ModelData:
+    r"""Read a single-output exact GP.
+
+    Args:
+        model: A ``SingleTaskGP`` or any BoTorch model that is a GPyTorch ``ExactGP``
+            with attributes ``mean_module`` and ``covar_module``.
+
+    Raises:
+        UnsupportedError: If the model cannot be represented; the message says why.
+        InputDataError: If it has no data or its data are not finite.
+    """
+    _check_supported(model)
+    model.eval()  # in eval mode the stored inputs are the transformed ones
+    offset, scale = _affine_outcome_transform(getattr(model, "outcome_transform", None))
+    inputs = model.train_inputs[0].detach()
+    targets = model.train_targets.detach()
+    if inputs.shape[-2] == 0:
+        raise InputDataError(
+            "The model has no training data; a confidence bound needs at least one "
+            "observation."
+        )
+    finite("The model's training inputs", inputs)
+    finite("The model's training outcomes", targets)
+    prior = Prior(
+        covar_module=model.covar_module,
+        mean_module=model.mean_module,
+        input_transform=getattr(model, "input_transform", None),
+        offset=offset,
+        scale=scale,
+    )
+    if inputs.dtype != torch.float64:
+        inputs = prior.transform(_raw_inputs(model).double())
+    noise = model.likelihood.noise.detach().double().clamp_min(0.0).sqrt() * scale
+    return ModelData(
+        prior=prior,
+        train_inputs=inputs,
+        train_targets=offset + scale * targets.double(),
+        noise_std=noise.reshape(-1).expand(inputs.shape[-2]),
+        dimension=_raw_inputs(model).shape[-1],
+        estimated=_estimated_parts(model, standardized=(offset, scale) != (0.0, 1.0)),
+    )
+
+
+def _check_supported(model: Model) -> None:
+    name = type(model).__name__
+    if not isinstance(model, Model):
+        raise UnsupportedError(f"Expected a BoTorch model, got {name}.")
+    if getattr(model, "_is_ensemble", False) or getattr(
+        model, "_is_fully_bayesian", False
+    ):
+        raise UnsupportedError(
+            f"{name} is an ensemble of models; the bound needs one fixed kernel. Use a "
+            "SingleTaskGP."
+        )
+    if model.num_outputs != 1:
+        raise UnsupportedError(
+            f"{name} has {model.num_outputs} outputs; build one SingleTaskGP per "
+            "outcome and one bound for each."
+        )
+    exact = isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)
+    if not exact or isinstance(model, MultiTaskGP):
+        raise UnsupportedError(
+            f"{name} is not an exact single-task GP (variational, list, multi-task and "
+            "non-GP models have no closed-form kernel regression). Use a SingleTaskGP."
+        )
+    if not (hasattr(model, "covar_module") and hasattr(model, "mean_module")):
+        raise UnsupportedError(
+            f"{name} must have attributes `mean_module` and `covar_module`."
+        )
+    if not isinstance(
+        model.likelihood, (GaussianLikelihood, FixedNoiseGaussianLikelihood)
+    ):
+        raise UnsupportedError(
+            f"The likelihood {type(model.likelihood).__name__} is not Gaussian; use "
+            "GaussianLikelihood or pass train_Yvar."
+        )
+    if len(model.train_inputs[0].shape) != 2:
+        raise UnsupportedError(
+            f"{name} has batch shape {tuple(model.train_inputs[0].shape[:-2])}; build "
+            "one model without batch dimensions."
+        )
+    _check_input_transform(model)
+
+
+def _check_input_transform(model: Model) -> None:
+    transform = getattr(model, "input_transform", None)
+    if getattr(transform, "is_one_to_many", False):
+        raise UnsupportedError(
+            f"The input transform {type(transform).__name__} turns one point into "
+            "several; the bound is for a function of one point. Remove it."
+        )
+
+
+def _affine_outcome_transform(
+    transform: OutcomeTransform | None,
+) -> tuple[float, float]:
+    r"""Offset and scale that take the model's units to outcome units."""
+    if transform is None:
+        return 0.0, 1.0
+    steps = (
+        list(transform.values())
+        if isinstance(transform, ChainedOutcomeTransform)
+        else [transform]
+    )
+    offset, scale = 0.0, 1.0
+    for step in reversed(steps):
+        if type(step) is not Standardize:
+            raise UnsupportedError(
+                f"The outcome transform {type(step).__name__} is not affine with known "
+                "constants, so a norm bound in outcome units has no meaning under it. "
+                "Use Standardize or no outcome transform."
+            )
+        if bool(step._is_trained):
+            step_scale = float(step.stdvs.double().squeeze())
+            offset = float(step.means.double().squeeze()) + step_scale * offset
+            scale *= step_scale
+    return offset, scale
+
+
+def _raw_inputs(model: Model) -> Tensor:
+    raw = getattr(model, "_original_train_inputs", None)
+    return (model.train_inputs[0] if raw is None else raw).detach()
+
+
+def _estimated_parts(model: ExactGP, standardized: bool) -> frozenset[str]:
+    r"""Trainable parameters and standardisation constants come from the same data."""
+
+    def trainable(module: torch.nn.Module) -> bool:
+        return any(parameter.requires_grad for parameter in module.parameters())
+
+    parts = set()
+    transform = getattr(model, "input_transform", None)
+    if trainable(model.covar_module) or (transform is not None and trainable(transform)):
+        parts.add("kernel")
+    if trainable(model.mean_module) or standardized:
+        parts.add("mean")
+    if trainable(model.likelihood):
+        parts.add("noise")
+    return frozenset(parts)

@@ -1,0 +1,65 @@
+r"""Prior mean and covariance in the units of the outcomes."""
+
+from copy import deepcopy
+
+import torch
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+from torch.nn import Module
+
+
+class Prior(Module):
+    r"""Mean ``offset + scale * m(x)`` and covariance ``scale^2 * k(x, x')``.
+
+    A frozen float64 copy: refitting the model later does not change a prior that was
+    taken from it, and no gradient flows to the hyper-parameters.
+
+    Args:
+        covar_module: The kernel ``k`` of the (standardised) model.
+        mean_module: The mean ``m`` of the (standardised) model; zero when absent.
+        input_transform: Applied to query points before ``m`` and ``k``.
+        offset: Outcome units at the model's zero.
+        scale: Outcome units per unit of the model.
+    """
+
+    def __init__(
+        self,
+        covar_module: Kernel,
+        mean_module: Mean | None = None,
+        input_transform: InputTransform | None = None,
+        offset: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.covar_module = _frozen(covar_module)
+        self.mean_module = None if mean_module is None else _frozen(mean_module)
+        self.input_transform = (
+            None if input_transform is None else _frozen(input_transform)
+        )
+        self.offset = offset
+        self.scale = scale
+
+    def transform(self, X: Tensor) -> Tensor:
+        r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
+        return X if self.input_transform is None else self.input_transform(X)
+
+    def mean(self, inputs: Tensor) -> Tensor:
+        r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
+        if self.mean_module is None:
+            return inputs.new_full(inputs.shape[:-1], self.offset)
+        return self.offset + self.scale * self.mean_module(inputs)
+
+    def variance(self, inputs: Tensor) -> Tensor:
+        r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
+        return self.scale**2 * self.covar_module(inputs, diag=True)
+
+    def covariance(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``."""
+        return self.scale**2 * self.covar_module(left, right).to_dense()
+
+
+def _frozen(module: Module) -> Module:
+    copy = deepcopy(module).to(torch.float64).eval()
+    return copy.requires_grad_(False)
