@@ -14,9 +14,9 @@ class Minimum(NamedTuple):
 
     Attributes:
         argument: Where the search stopped.
-        gap: Slope times the next step at that point: twice the decrease that one more
-            Newton step promises.
-        converged: Whether the slope or the bracket met the tolerance.
+        gap: Twice the decrease that the last Newton step promised, before it was taken:
+            an upper estimate of how far the value there is above the minimum.
+        converged: Whether the promised decrease met the tolerance.
     """
 
     argument: Tensor
@@ -34,36 +34,33 @@ def minimize_quasiconvex(
     r"""Minimise quasi-convex functions by Newton's method inside a shrinking bracket.
 
     The sign of the slope says on which side of a point the minimum of a quasi-convex
-    function lies, so every evaluation shrinks the bracket; a Newton step that would
-    leave it is replaced by a bisection.
+    function lies, so every evaluation shrinks the bracket. A Newton step that would leave
+    it, or that is not half as long as the one before, is replaced by a bisection.
 
     Args:
         slopes: Maps ``n`` arguments to ``n`` first and ``n`` second derivatives.
         lower: ``n`` left ends of brackets that hold the minima.
         upper: ``n`` right ends.
         start: ``n`` first guesses inside the brackets.
-        tolerance: ``n`` values; a search stops when the decrease that the next step
-            promises is below it.
+        tolerance: ``n`` values; a search takes its last step when that promises a
+            decrease below half of this.
     """
-    position, previous_width = start, upper - lower
-    done = torch.zeros_like(start, dtype=torch.bool)
+    position, last_step = start, upper - lower
     gap = torch.full_like(start, torch.inf)
+    done = torch.zeros_like(start, dtype=torch.bool)
     for _ in range(_MAX_STEPS):
         first, second = slopes(position)
         lower = torch.where(first < 0, position, lower)
         upper = torch.where(first > 0, position, upper)
-        width = upper - lower
         newton = position - first / second
-        # A bracket that Newton's steps shrink too slowly is cut in half instead.
-        moves_well = (width < 0.5 * previous_width) | (
-            (newton - position).abs() < 0.1 * width
-        )
-        usable = (second > 0) & (newton > lower) & (newton < upper) & moves_well
+        newton_step = (newton - position).abs()
+        usable = (newton >= lower) & (newton <= upper) & (newton_step <= 0.5 * last_step)
         proposal = torch.where(usable, newton, 0.5 * (lower + upper))
-        gap = torch.where(done, gap, first.abs() * (proposal - position).abs())
-        done = done | (usable & (gap <= tolerance)) | (width <= 1e-12) | (first == 0)
+        step = (proposal - position).abs()
+        gap = torch.where(done, gap, first.abs() * step)
+        position = torch.where(done, position, proposal)
+        done = done | (gap <= tolerance)
         if bool(done.all()):
             break
-        position = torch.where(done, position, proposal)
-        previous_width = width
+        last_step = step
     return Minimum(position, gap, done)

@@ -172,9 +172,9 @@ def _regularizers(
     if form == "analytic":
         if alphas is None:
             return torch.tensor(1.0 / covariance_scale, dtype=torch.float64)
-        alpha = torch.as_tensor(alphas) if not isinstance(alphas, str) else None
-        if alpha is None or alpha.numel() != 1:
+        if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
             raise ValueError('form="analytic" takes one ridge parameter as alphas.')
+        alpha = torch.as_tensor(alphas, dtype=torch.float64)  # not the default dtype
         return torch.tensor(
             positive_scalar("alphas", float(alpha)) / noise_variance, dtype=torch.float64
         )

@@ -24,10 +24,9 @@ class QueryPoints(NamedTuple):
 
     def detach(self) -> "QueryPoints":
         r"""The same points without gradients."""
-        centre = Projection(*(part.detach() for part in self.centre))
-        if self.spread is self.centre:
-            return QueryPoints(centre, centre)
-        return QueryPoints(centre, Projection(*(part.detach() for part in self.spread)))
+        centre = self.centre.detach()
+        same = self.spread is self.centre
+        return QueryPoints(centre, centre if same else self.spread.detach())
 
 
 class Support(NamedTuple):

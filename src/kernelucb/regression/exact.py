@@ -24,12 +24,22 @@ class Projection(NamedTuple):
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
         coordinates: ``b x n`` values ``q(x) = U^T D^-1/2 k(X, x)``.
+        explained: ``b x n`` values ``q^2 / lam``: how much of ``k(x, x)`` lies in each
+            eigendirection.
+        unexplained: ``b`` values, the rest of ``k(x, x)``: what no outcome at the inputs
+            can tell.
     """
 
     inputs: Tensor
     prior_mean: Tensor
     prior_variance: Tensor
     coordinates: Tensor
+    explained: Tensor
+    unexplained: Tensor
+
+    def detach(self) -> "Projection":
+        r"""The same points without gradients."""
+        return Projection(*(part.detach() for part in self))
 
 
 class KernelRegression(Module):
@@ -150,6 +160,7 @@ class KernelRegression(Module):
         self.register_buffer("train_inputs", inputs)
         self.register_buffer("train_targets", targets)
         self.register_buffer("noise_std", noise)
+        self.register_buffer("train_variance", prior.variance(inputs))
         self.register_buffer("eigenvalues", spectrum.values)
         self.register_buffer("basis", spectrum.vectors / noise.unsqueeze(-1))
         self.register_buffer(
@@ -207,12 +218,22 @@ class KernelRegression(Module):
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        coordinates = self.prior.covariance(inputs, self.train_inputs) @ self.basis
+        covariance = self.prior.covariance(inputs, self.train_inputs)
+        whole = self.prior.variance(inputs)
+        coordinates = covariance @ self.basis
+        parts = coordinates.square() / self.eigenvalues
+        explained = _fill_from_the_top(parts, whole)
+        # Sections at the inputs differ from k(x, .) by no less than the unexplained part;
+        # at an input that difference is exact, the subtraction is round-off.
+        distance = (self.train_variance - 2.0 * covariance).amin(-1) + whole
+        rest = (whole - explained.sum(-1)).clamp_min(0.0)
         return Projection(
             inputs=inputs,
             prior_mean=self.prior.mean(inputs),
-            prior_variance=self.prior.variance(inputs),
-            coordinates=coordinates,
+            prior_variance=whole,
+            coordinates=coordinates * _shrinkage(explained, parts),
+            explained=explained,
+            unexplained=torch.minimum(rest, distance.clamp_min(0.0)),
         )
 
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
@@ -257,37 +278,12 @@ class KernelRegression(Module):
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Latent variance at projected points, ``b`` values, never negative.
 
-        The part that no regulariser above round-off can explain is subtracted once;
-        the rest is a sum of positive terms, so nothing cancels near the data.
-
         Args:
             points: Projection of ``b`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
-        return self.unexplained_variance(points) + (
-            points.coordinates.square() * self.variance_weights(regularizer)
-        ).sum(-1)
-
-    def unexplained_variance(self, points: Projection) -> Tensor:
-        r"""Variance at the smallest resolvable regulariser, ``b`` values.
-
-        Near the data the prior variance minus the explained part is round-off; what the
-        resolved directions alone leave unexplained is a sharp lower limit there, and
-        keeps a bound from becoming too narrow.
-        """
-        squares = points.coordinates.square()
-        inverse = 1.0 / (self.eigenvalues + self.resolution)
-        explained, limit = (
-            squares @ torch.stack([inverse, self.resolution * inverse.square()], dim=-1)
-        ).unbind(-1)
-        return torch.maximum(points.prior_variance - explained, limit)
-
-    def variance_weights(self, regularizer: Tensor) -> Tensor:
-        r"""Weights of the squared coordinates in the variance, ``... x n``."""
-        excess = (regularizer - self.resolution).clamp_min(0.0)
-        return excess / (
-            (self.eigenvalues + self.resolution) * (self.eigenvalues + regularizer)
-        )
+        shrinkage = regularizer / (self.eigenvalues + regularizer)
+        return points.unexplained + (points.explained * shrinkage).sum(-1)
 
     def covariance_at(
         self, left: Projection, right: Projection, regularizer: Tensor
@@ -313,6 +309,24 @@ class KernelRegression(Module):
 
     def _like_state(self, value: float | Tensor) -> Tensor:
         return torch.as_tensor(value).to(self.eigenvalues)
+
+
+def _fill_from_the_top(parts: Tensor, whole: Tensor) -> Tensor:
+    r"""Reduce the last of ``b x n`` positive parts so that their sum is at most the whole.
+
+    Parts are ordered as the eigenvalues, ascending. Those of the smallest, at the
+    resolution of the ``eigh``, carry large relative errors; unreduced, they can exceed
+    what the others leave.
+    """
+    filled = torch.minimum(parts.flip(-1).cumsum(-1), whole.unsqueeze(-1))
+    start = torch.zeros_like(filled[..., :1])
+    return torch.diff(filled, dim=-1, prepend=start).flip(-1)
+
+
+@torch.no_grad()
+def _shrinkage(explained: Tensor, parts: Tensor) -> Tensor:
+    r"""Factor on the coordinates that goes with the reduction of their squares."""
+    return (explained / parts.clamp_min(torch.finfo(parts.dtype).tiny)).sqrt()
 
 
 def _column(regularizer: float | Tensor) -> Tensor:

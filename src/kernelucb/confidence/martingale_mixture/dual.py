@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.linalg import vecdot
 
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb.confidence.assumptions import Assumptions
@@ -15,7 +16,9 @@ from kernelucb.regression import KernelRegression
 _GRID_SIZE = 64
 # Multiples of the problem's own scale beyond which one constraint alone matters.
 _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
-_RELATIVE_TOLERANCE = 1e-13
+# A last Newton step that promises this much leaves an error of about its square.
+_RELATIVE_TOLERANCE = 1e-9
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class GridSet(ConfidenceSet):
@@ -47,7 +50,7 @@ class GridSet(ConfidenceSet):
             "mean_weights", (regression.targets / (lam + tau.unsqueeze(-1))).mT
         )
         self.register_buffer(
-            "variance_weights", self.design.variance_weights(tau.unsqueeze(-1)).mT
+            "shrinkage", (tau.unsqueeze(-1) / (self.design.eigenvalues + tau.unsqueeze(-1))).mT
         )
         excess = constraints.excess(regression, tau).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / tau)
@@ -64,9 +67,8 @@ class GridSet(ConfidenceSet):
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
         deviation = points.centre.coordinates @ self.mean_weights
-        unexplained = self.design.unexplained_variance(points.spread).unsqueeze(-1)
-        resolved = points.spread.coordinates.square() @ self.variance_weights
-        variance = unexplained + resolved
+        resolved = points.spread.explained @ self.shrinkage
+        variance = points.spread.unexplained.unsqueeze(-1) + resolved
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
@@ -120,16 +122,16 @@ class ExactSet(ConfidenceSet):
 
     def _search(self, points: QueryPoints, sign: int) -> Minimum:
         r"""The minimising ``log tau`` of each point."""
-        start = self.grid.support(points, sign).regularizer.log()
-        objective = EllipsoidObjective(
-            self.regression, self.constraints, self.design, points, sign
-        )
+        values = self.grid.ellipsoid_bounds(points, sign)
+        best = values.argmin(dim=-1)
+        nodes = self.grid.regularizers.log()
+        last = len(nodes) - 1
         half_width = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         return minimize_quasiconvex(
-            objective.slopes,
-            lower=start - self.log_step,
-            upper=start + self.log_step,
-            start=start,
+            EllipsoidObjective(self, points, sign).slopes,
+            lower=nodes[(best - 1).clamp_min(0)],
+            upper=nodes[(best + 1).clamp_max(last)],
+            start=nodes[best] + self.log_step * _parabola_vertex(values, best),
             tolerance=_RELATIVE_TOLERANCE * half_width,
         )
 
@@ -137,55 +139,79 @@ class ExactSet(ConfidenceSet):
 class EllipsoidObjective:
     r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` as a function of ``log tau``.
 
-    One function for each of ``b`` query points.
+    One function for each of ``b`` query points. All of them are sums over the spectrum of
+    fixed terms times powers of ``1 / (lam + tau)``.
     """
 
-    def __init__(
-        self,
-        regression: KernelRegression,
-        constraints: Constraints,
-        design: KernelRegression,
-        points: QueryPoints,
-        sign: int,
-    ) -> None:
-        self.regression, self.constraints, self.design = regression, constraints, design
+    def __init__(self, exact: ExactSet, points: QueryPoints, sign: int) -> None:
+        regression, design = exact.regression, exact.design
+        self.regression, self.design = regression, design
+        self.constraints = exact.constraints
         self.mean_terms = sign * points.centre.coordinates * regression.targets
-        self.variance_terms = points.spread.coordinates.square()
-        self.unexplained = design.unexplained_variance(points.spread)
+        self.fit_terms = regression.targets.square() * regression.eigenvalues
+        self.fit_ratios = self.fit_terms / (
+            regression.eigenvalues + self.constraints.radius.reference
+        )
+        self.explained, self.unexplained = points.spread.explained, points.spread.unexplained
+        self.spread_terms = self.explained * design.eigenvalues
 
     def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
         tau = log_tau.exp()
-        mean_1, mean_2 = self._mean_slopes(tau)
-        log_variance, variance_1, variance_2 = self._log_variance(tau)
-        log_excess, excess_1, excess_2 = self._log_excess(tau)
-        radius = (0.5 * (log_excess + log_variance - log_tau)).exp()
-        slope = 0.5 * (excess_1 + variance_1 - 1.0)  # of ln(radius)
-        first = mean_1 + radius * slope
-        second = mean_2 + radius * (slope.square() + 0.5 * (excess_2 + variance_2))
+        inverse, square, cube = _inverse_powers(self.regression, tau)
+        mean_slope = -tau * vecdot(self.mean_terms, square)
+        mean_curvature = mean_slope + 2.0 * tau.square() * vecdot(self.mean_terms, cube)
+        excess, a, a_slope = self._log_excess(tau, inverse, square, cube)
+        if self.design is not self.regression:
+            inverse, square, cube = _inverse_powers(self.design, tau)
+        variance, b, b_slope = self._log_variance(tau, inverse, square, cube)
+        width = (excess * variance / tau).sqrt()
+        slope = 0.5 * (a + b - 1.0)  # of ln(width)
+        first = mean_slope + width * slope
+        second = mean_curvature + width * (slope.square() + 0.5 * (a_slope + b_slope))
         return first, second
 
-    def _mean_slopes(self, tau: Tensor) -> tuple[Tensor, Tensor]:
-        second, third = _inverse_power_sums(
-            self.mean_terms, self.regression.eigenvalues, tau
-        )
-        first = -tau * second
-        return first, first + 2.0 * tau.square() * third
+    def _log_excess(
+        self, tau: Tensor, inverse: Tensor, square: Tensor, cube: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Excess, and the first two derivatives of its logarithm in ``log tau``."""
+        radius, norm, _ = self.constraints
+        difference = (radius.reference - tau) * (inverse @ self.fit_ratios)
+        excess = (radius.surplus + tau * norm**2 + difference).clamp_min(_TINY)
+        slope = tau * (norm**2 - square @ self.fit_terms) / excess
+        bend = 2.0 * tau.square() * (cube @ self.fit_terms) / excess
+        return excess, slope, slope - slope.square() + bend
 
-    def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        weights = self.design.variance_weights(tau.unsqueeze(-1))
-        value = self.unexplained + (self.variance_terms * weights).sum(-1)
-        second, third = _inverse_power_sums(
-            self.variance_terms, self.design.eigenvalues, tau
-        )
-        return _log_slopes(tau, value, second, -2.0 * third)
+    def _log_variance(
+        self, tau: Tensor, inverse: Tensor, square: Tensor, cube: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Variance, and the first two derivatives of its logarithm in ``log tau``."""
+        variance = self.unexplained + tau * vecdot(self.explained, inverse)
+        variance = variance.clamp_min(_TINY)
+        slope = tau * vecdot(self.spread_terms, square) / variance
+        bend = 2.0 * tau.square() * vecdot(self.spread_terms, cube) / variance
+        return variance, slope, slope - slope.square() - bend
 
-    def _log_excess(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        lam, norm = self.regression.eigenvalues, self.constraints.norm
-        value = self.constraints.excess(self.regression, tau)
-        terms = self.regression.targets.square() * lam
-        second, third = _inverse_power_sums(terms, lam, tau)
-        return _log_slopes(tau, value, norm**2 - second, 2.0 * third)
+
+def _inverse_powers(state: KernelRegression, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    r"""First three powers of ``1 / (lam + tau)``, each ``b x n``."""
+    inverse = 1.0 / (state.eigenvalues + tau.unsqueeze(-1))
+    square = inverse.square()
+    return inverse, square, inverse * square
+
+
+def _parabola_vertex(values: Tensor, best: Tensor) -> Tensor:
+    r"""Vertex of the parabola through the best value of each row and its neighbours.
+
+    In steps of the grid, between -1 and 1; zero at the ends of the grid.
+    """
+    inner = best.clamp(1, values.shape[-1] - 2).unsqueeze(-1)
+    left, middle, right = (
+        values.gather(-1, inner + shift).squeeze(-1) for shift in (-1, 0, 1)
+    )
+    bend = left - 2.0 * middle + right
+    vertex = 0.5 * (left - right) / torch.where(bend > 0, bend, torch.inf)
+    return torch.where(inner.squeeze(-1) == best, vertex, 0.0).clamp(-1.0, 1.0)
 
 
 def _bracketing_grid(
@@ -199,22 +225,3 @@ def _bracketing_grid(
         math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
     )
     return grid, math.log(upper / lower) / (_GRID_SIZE - 1)
-
-
-def _inverse_power_sums(
-    terms: Tensor, eigenvalues: Tensor, tau: Tensor
-) -> tuple[Tensor, Tensor]:
-    r"""``sum terms / (lam + tau)^2`` and ``sum terms / (lam + tau)^3``, ``b`` values."""
-    inverse = 1.0 / (eigenvalues + tau.unsqueeze(-1))
-    weighted = terms * inverse.square()
-    return weighted.sum(-1), (weighted * inverse).sum(-1)
-
-
-def _log_slopes(
-    tau: Tensor, value: Tensor, first: Tensor, second: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""``ln(value)`` and its two derivatives in ``ln(tau)``, from those in ``tau``."""
-    value = value.clamp_min(torch.finfo(tau.dtype).tiny)
-    slope = tau * first / value
-    curvature = slope + tau.square() * second / value - slope.square()
-    return value.log(), slope, curvature

@@ -1,0 +1,133 @@
+r"""The README's picture: a function of known norm inside the exact band.
+
+The setting of Figure 1 of Flynn & Reeb (2024), with a function of our own: Matern 3/2
+kernel of length 0.5 on [-1, 1], norm 10, noise 0.1, delta 0.01, 25 points in
+[-0.8, -0.2] and 25 in [0.2, 0.8], covariance scale 50^(-1/5).
+
+    python benchmarks/pictures/readme_band.py
+
+writes docs/images/readme_band.png and prints the mean width of every band.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    WangDeFreitasUCB,
+)
+from kernelucb.plotting import band_widths, plot_bands
+from kernelucb.plotting.style import RC, load_pyplot
+
+NORM, NOISE, DELTA, NUM_CENTRES = 10.0, 0.1, 0.01, 20
+SCALE = 50 ** (-1 / 5)
+OUTPUT = Path(__file__).parents[2] / "docs" / "images" / "readme_band.png"
+
+
+def function_of_norm(kernel: Kernel, norm: float, generator: torch.Generator):
+    r"""A kernel expansion with random centres and weights, scaled to the norm."""
+    centres = 2 * torch.rand(NUM_CENTRES, 1, generator=generator).double() - 1
+    weights = torch.randn(NUM_CENTRES, generator=generator).double()
+    gram = kernel(centres, centres).to_dense()
+    weights = weights * (norm / (weights @ gram @ weights).sqrt())
+    return lambda X: kernel(X, centres).to_dense() @ weights
+
+
+def problem(seed: int):
+    generator = torch.Generator().manual_seed(seed)
+    kernel = MaternKernel(nu=1.5).double().requires_grad_(False)
+    kernel.lengthscale = 0.5
+    truth = function_of_norm(kernel, NORM, generator)
+    offsets = torch.rand(2, 25, 1, generator=generator).double() * 0.6
+    train_X = torch.cat([offsets[0] - 0.8, offsets[1] + 0.2])
+    noise = NOISE * torch.randn(50, generator=generator).double()
+    train_Y = truth(train_X) + noise
+    return KernelRegression(train_X, train_Y, kernel, NOISE), truth, (train_X, train_Y)
+
+
+def bands(state: KernelRegression) -> dict:
+    common = {"norm_bound": NORM, "delta": DELTA}
+    mixture = {**common, "covariance_scale": SCALE}
+    return {
+        "exact band": MartingaleMixtureUCB(state, **mixture),
+        "AMM": MartingaleMixtureUCB(state, form="analytic", **mixture),
+        "Abbasi-Yadkori": AbbasiYadkoriUCB(state, alpha=NOISE**2 / SCALE, **common),
+        "IGP": IGPUCB(state, horizon=50, **common),
+    }
+
+
+def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None:
+    plt = load_pyplot()
+    with plt.rc_context(RC):
+        figure, axes = plt.subplots(figsize=(8.2, 4.4), layout="constrained")
+        plot_bands(
+            acquisitions,
+            X,
+            data=data,
+            true_function=truth,
+            show_mean=False,
+            axes=axes,
+            x_label="input $x$ (no unit)",
+            y_label="outcome $f(x)$ (no unit)",
+        )
+        axes.set_title(
+            f"Four bands for all $x$ and all 50 rounds at once with probability "
+            f"{1 - DELTA:.0%}, same data and assumptions",
+            loc="left",
+        )
+        figure.legend(loc="outside lower center", ncols=6, columnspacing=1.6)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(output)
+
+
+def print_widths(acquisitions: dict, state: KernelRegression, X: torch.Tensor) -> None:
+    common = {"norm_bound": NORM, "delta": DELTA}
+    grid = MartingaleMixtureUCB(state, covariance_scale=SCALE, alphas="paper", **common)
+    others = {
+        "DMM (grid of 5)": grid,
+        "Wang-de Freitas": WangDeFreitasUCB(state, **common),
+    }
+    widths = band_widths({**acquisitions, **others}, X)
+    exact = widths[next(iter(acquisitions))]
+    for name, width in sorted(widths.items(), key=lambda item: item[1]):
+        print(f"  {name:16s} {width:6.3f}  {width / exact:5.2f} times the exact band")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=6, help="of the pictured function")
+    parser.add_argument("--repetitions", type=int, default=20, help="for the medians")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    arguments = parser.parse_args()
+    X = torch.linspace(-1, 1, 1001, dtype=torch.float64).unsqueeze(-1)
+
+    state, truth, data = problem(arguments.seed)
+    acquisitions = bands(state)
+    draw(acquisitions, X, truth, data, arguments.output)
+    lower, upper = next(iter(acquisitions.values())).bounds(X)
+    inside = bool(((lower <= truth(X)) & (truth(X) <= upper)).all())
+    print(f"true function inside the exact band at all {len(X)} points: {inside}")
+    print(f"mean widths on [-1, 1], seed {arguments.seed} (the picture):")
+    print_widths(acquisitions, state, X)
+
+    ratios = []
+    for seed in range(arguments.repetitions):
+        widths = band_widths(bands(problem(seed)[0]), X)
+        values = torch.tensor(list(widths.values()))
+        ratios.append(values / values[0])
+    medians = torch.stack(ratios).quantile(0.5, dim=0).tolist()
+    print(f"median over {arguments.repetitions} functions, times the exact band:")
+    for name, ratio in zip(widths, medians, strict=True):
+        print(f"  {name:16s} {ratio:5.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+r"""The demo: ``python -m kernelucb`` minimises a noisy test function.
+
+Prints a table of the rounds and what the bound rests on, and writes a picture of the
+exact band against the bounds in common use.
+"""
+
+import math
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from kernelucb._demo.loop import NORM_FACTOR, NUM_CANDIDATES, DemoError, Run, Settings
+from kernelucb._demo.options import make_parser
+from kernelucb._demo.problems import make_problem
+
+_INTERRUPTED = 130  # what shells report for Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    r"""Run the demo.
+
+    Args:
+        argv: Command-line arguments; those of the process when absent.
+
+    Returns:
+        Exit status: 0, 1 when the run could not go on, 130 after Ctrl-C.
+    """
+    arguments = make_parser().parse_args(argv)
+    names = Settings.__dataclass_fields__
+    settings = Settings(**{name: getattr(arguments, name) for name in names})
+    console = Console(highlight=False)
+    try:
+        run = Run(make_problem(arguments.function), settings)
+        _print_opening(run, console)
+        interrupted = _play(run)
+        _print_table(run, console)
+        _print_closing(run, console, interrupted)
+        if run.rounds and not arguments.no_picture:
+            _write_picture(run, arguments.output, console)
+    except KeyboardInterrupt:
+        print("kernelucb: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except DemoError as error:
+        print(f"kernelucb: {error}", file=sys.stderr)
+        return 1
+    return _INTERRUPTED if interrupted else 0
+
+
+def _play(run: Run) -> bool:
+    r"""Play all rounds under a progress bar; returns whether Ctrl-C ended them."""
+    columns = (
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds, {task.fields[state]}"),
+    )
+    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    with progress:
+        task = progress.add_task(
+            run.problem.name, total=run.settings.rounds, state="starting"
+        )
+        try:
+            for row in run.steps():
+                state = f"best {row.best:.4g}, gap {row.gap:.4g}"
+                progress.update(task, advance=1, state=state)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def _print_opening(run: Run, console: Console) -> None:
+    problem, settings = run.problem, run.settings
+    box = " x ".join(f"[{low:g}, {high:g}]" for low, high in problem.bounds.T.tolist())
+    console.print(
+        f"Minimising {problem.name} on {box} with noise of standard deviation "
+        f"{run.noise_std:.4g}: {len(run.X)} initial points, {settings.rounds} rounds.",
+        markup=False,
+    )
+    if run.norm_estimated:
+        console.print(
+            f"No --norm-bound was given: each round uses {NORM_FACTOR} times the least "
+            "consistent norm, an ESTIMATE (the data rule out smaller norms than the "
+            "least consistent one; nothing proves that the factor is enough). Band and "
+            "gap are certified only if the estimate is large enough.",
+            markup=False,
+        )
+    if problem.norm is not None:
+        console.print(f"The true norm of {problem.name} is {problem.norm:g}.")
+
+
+def _print_table(run: Run, console: Console) -> None:
+    if not run.rounds:
+        return
+    gap = "gap*" if run.norm_estimated else "certified gap*"
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("round", "x", "y", "best y", "width at x", gap, "truth in"):
+        justify = "left" if heading == "x" else "right"
+        table.add_column(heading, justify=justify, no_wrap=True)
+    for row in run.rounds:
+        table.add_row(
+            str(row.number),
+            " ".join(f"{value:.2f}" for value in row.x.tolist()),
+            f"{row.y:.4g}",
+            f"{row.best:.4g}",
+            f"{row.width:.4g}",
+            f"{row.gap:.4g}",
+            f"{math.floor(1000 * row.covered) / 10:g} %",
+        )
+    console.print(table)
+    console.print(
+        f"* largest regret of the recommended point on {NUM_CANDIDATES} fixed candidates "
+        "and the points evaluated: exact on this finite set, no claim between its "
+        "points. Truth in: share of the candidates where the band held the true "
+        "function (only a simulation can know).",
+        markup=False,
+    )
+
+
+def _print_closing(run: Run, console: Console, interrupted: bool) -> None:
+    if interrupted:
+        console.print(
+            f"\nInterrupted after {len(run.rounds)} of {run.settings.rounds} rounds."
+        )
+    point, gap = run.certificate()
+    value = float(run.problem.function(point.unsqueeze(0)))
+    where = ", ".join(f"{number:.4g}" for number in point.tolist())
+    promise = (
+        "at most" if not run.norm_estimated else "if the norm estimate holds, at most"
+    )
+    console.print(
+        f"\nRecommended: x = ({where}). Regret on the candidates: {promise} {gap:.4g}. "
+        f"True value {value:.4g}, true minimum {run.problem.minimum:.4g}.",
+        markup=False,
+    )
+    missed = sum(row.covered < 1.0 for row in run.rounds)
+    console.print(
+        f"The band missed the true function somewhere in {missed} of {len(run.rounds)} "
+        f"rounds. Norm bound in the end: {run.acquisition.norm_bound:.4g}; the true "
+        f"function's norm is at least {run.norm_of_truth():.4g}.",
+        markup=False,
+    )
+    for message in run.messages:
+        console.print(f"Warning: {message}", markup=False)
+    console.print("\nWhat the band rests on:", style="bold")
+    console.print(str(run.assumptions), markup=False)
+
+
+def _write_picture(run: Run, path: Path, console: Console) -> None:
+    if find_spec("matplotlib") is None:
+        console.print("\nNo picture: it needs matplotlib (pip install kernelucb[plot]).")
+        return
+    from kernelucb._demo.picture import write_picture
+
+    write_picture(run, path)
+    console.print(f"\nPicture: {path}", markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

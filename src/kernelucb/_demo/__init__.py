@@ -1,0 +1,1 @@
+r"""The demo behind ``python -m kernelucb``; nothing else imports it."""

@@ -1,0 +1,285 @@
+r"""The optimisation loop of the demo."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from botorch.exceptions import InputDataWarning, OptimizationWarning
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import draw_sobol_samples
+from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
+from gpytorch.means import ConstantMean, Mean, ZeroMean
+from torch import Tensor
+
+from kernelucb._demo.problems import Problem
+from kernelucb.acquisition import MartingaleMixtureUCB
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.regression import KernelRegression
+
+NORM_FACTOR = 1.5
+NUM_CANDIDATES = 1024
+_NOISE_FRACTION = 0.02
+_LENGTH = 0.3  # of the side of the box, times sqrt(dimension)
+
+
+class DemoError(Exception):
+    r"""The demo cannot go on; the message says why in one line."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""What the demo does; see ``--help``."""
+
+    rounds: int = 40
+    initial: int | None = None
+    noise_std: float | None = None
+    delta: float = 0.05
+    norm_bound: float | None = None
+    covariance_scale: float = 1.0
+    form: str = "dual"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Round:
+    r"""One row of the table; the band is the one before ``y`` was seen.
+
+    Attributes:
+        number: Counted from one.
+        x: ``d`` inputs.
+        y: Noisy outcome.
+        best: Smallest outcome so far.
+        width: Width of the band at ``x``.
+        gap: Largest regret, on the candidates, of the recommended point.
+        recommended: The point of smallest upper bound.
+        covered: Share of the candidates at which the band held the true function.
+    """
+
+    number: int
+    x: Tensor
+    y: float
+    best: float
+    width: float
+    gap: float
+    recommended: Tensor
+    covered: float
+
+
+@dataclass
+class Run:
+    r"""The state of one run; consistent after every round, so that it can be stopped.
+
+    The prior is fixed before the data, so that the norm bound is the only part of the
+    guarantee that may be an estimate.
+    """
+
+    problem: Problem
+    settings: Settings
+    rounds: list[Round] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        problem, settings = self.problem, self.settings
+        self.candidates = _sobol(problem, NUM_CANDIDATES, seed=12345)
+        self.truth = problem.function(self.candidates)
+        spread = float(self.truth.std())
+        self.noise_std = settings.noise_std or _NOISE_FRACTION * spread
+        self._generator = torch.Generator().manual_seed(settings.seed)
+        initial = settings.initial or default_initial(problem)
+        self.X = _sobol(problem, initial, seed=settings.seed)
+        self.Y = self._observe(self.X)
+        self._least_norm = 0.0
+        self.mean, self.kernel = self._prior()
+        self.acquisition = self._build()
+
+    @property
+    def horizon(self) -> int:
+        r"""Number of observations when the run is complete."""
+        initial = self.settings.initial or default_initial(self.problem)
+        return initial + self.settings.rounds
+
+    @property
+    def norm_estimated(self) -> bool:
+        r"""Whether the norm bound comes from the data."""
+        return self.settings.norm_bound is None
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the band rests on; says so where the norm was estimated."""
+        assumptions = self.acquisition.assumptions
+        if not self.norm_estimated:
+            return assumptions
+        return assumptions.with_item(
+            Assumption("norm", self.norm_statement(), Status.ESTIMATED)
+        )
+
+    def norm_statement(self) -> str:
+        r"""Where the norm bound of the current band comes from."""
+        norm = self.acquisition.norm_bound
+        if not self.norm_estimated:
+            return f"the RKHS norm of f - mean is at most {norm:.4g}"
+        multiple = NORM_FACTOR * self._least_norm
+        origin = f"{NORM_FACTOR} times the least consistent norm {self._least_norm:.4g}"
+        if multiple < self._norm_floor():
+            origin = (
+                f"the least norm that reaches the largest observed deviation, because "
+                f"{origin} says less"
+            )
+        return f"the RKHS norm of f - mean is at most {norm:.4g}: {origin}, an estimate"
+
+    def steps(self) -> Iterator[Round]:
+        r"""Play the rounds; yields each one after it is recorded."""
+        for number in range(len(self.rounds) + 1, self.settings.rounds + 1):
+            x = self._choose(number)
+            row = self._record(number, x, self._observe(x))
+            self.acquisition = self._build()
+            yield row
+
+    def certificate(self) -> tuple[Tensor, float]:
+        r"""Recommended point and its largest regret on the candidates.
+
+        The candidates are a fixed finite set and the points evaluated; on it the
+        maximum is exact, elsewhere nothing is claimed.
+        """
+        points = torch.cat([self.candidates, self.X])
+        lower, upper = self.acquisition.bounds(points)
+        recommended = int(upper.argmin())
+        return points[recommended], float(upper[recommended] - lower.min())
+
+    def recommended_points(self) -> Tensor:
+        r"""The recommended point of every round, ``rounds x d``."""
+        return torch.stack([row.recommended for row in self.rounds])
+
+    def norm_of_truth(self) -> float:
+        r"""Norm of the smoothest function through the true values at the candidates.
+
+        A lower bound on the norm of the true function that only a simulation can know.
+        """
+        deviation = self.truth - self.mean(self.candidates)
+        state = KernelRegression.from_model(self.acquisition.model)
+        inputs = state.prior.transform(self.candidates)
+        gram = state.prior.covariance(inputs, inputs)
+        # A ridge lowers the norm, so the statement stays true.
+        gram.diagonal().add_(1e-9 * gram.diagonal().mean())
+        solution = torch.linalg.solve(gram, deviation)
+        return float((deviation @ solution).clamp_min(0.0).sqrt())
+
+    def _record(self, number: int, x: Tensor, y: Tensor) -> Round:
+        lower, upper = self.acquisition.bounds(torch.cat([self.candidates, x]))
+        inside = (lower[:-1] <= self.truth) & (self.truth <= upper[:-1])
+        recommended, gap = self.certificate()
+        self.X, self.Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
+        row = Round(
+            number=number,
+            x=x[0],
+            y=float(y),
+            best=float(self.Y.min()),
+            width=float(upper[-1] - lower[-1]),
+            gap=gap,
+            recommended=recommended,
+            covered=float(inside.double().mean()),
+        )
+        self.rounds.append(row)
+        return row
+
+    def _observe(self, X: Tensor) -> Tensor:
+        noise = torch.randn(len(X), generator=self._generator, dtype=torch.float64)
+        return (self.problem.function(X) + self.noise_std * noise).unsqueeze(-1)
+
+    def _prior(self) -> tuple[Mean, Kernel]:
+        r"""Mean and kernel in outcome units, fixed before any observation.
+
+        The level and spread of the function are taken as known; they come from its
+        values without noise, never from the run. Every smooth function on a box has a
+        finite norm in the space of a Matern kernel (in a squared exponential's, not even
+        polynomials do).
+        """
+        if self.problem.kernel is not None:
+            return ZeroMean(), self.problem.kernel
+        base = MaternKernel(nu=2.5)
+        base.lengthscale = _LENGTH * self.problem.dimension**0.5
+        kernel = ScaleKernel(base).double()
+        kernel.outputscale = float(self.truth.var())
+        mean = ConstantMean().double()
+        mean.constant = float(self.truth.mean())
+        return mean.requires_grad_(False), kernel.requires_grad_(False)
+
+    def _model(self) -> SingleTaskGP:
+        transform = None
+        if self.problem.kernel is None:
+            transform = Normalize(self.problem.dimension, bounds=self.problem.bounds)
+        with warnings.catch_warnings():
+            # The prior is in outcome units, so the outcomes are not standardised.
+            warnings.simplefilter("ignore", InputDataWarning)
+            return SingleTaskGP(
+                self.X,
+                self.Y,
+                torch.full_like(self.Y, self.noise_std**2),
+                covar_module=self.kernel,
+                mean_module=self.mean,
+                input_transform=transform,
+                outcome_transform=None,
+            )
+
+    def _build(self) -> MartingaleMixtureUCB:
+        settings, model = self.settings, self._model()
+        common = {"delta": settings.delta, "covariance_scale": settings.covariance_scale}
+        norm = settings.norm_bound
+        if norm is None:
+            least = least_consistent_norm(model, **common)
+            self._least_norm = max(self._least_norm, least)
+            if not self._least_norm < float("inf"):
+                raise DemoError(
+                    "no function of any norm fits the data at this noise level; use a "
+                    "larger --noise-std."
+                )
+            norm = max(NORM_FACTOR * self._least_norm, self._norm_floor())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            acquisition = MartingaleMixtureUCB(
+                model, norm_bound=norm, form=settings.form, maximize=False, **common
+            )
+        if caught and not self.messages:
+            self.messages.append(str(caught[0].message))
+        return acquisition
+
+    def _norm_floor(self) -> float:
+        r"""A function of smaller norm cannot reach the largest observed deviation.
+
+        ``|f(x) - m(x)| <= ||f - m|| sqrt(k(x, x))``, up to the noise.
+        """
+        with torch.no_grad():
+            variance = self.kernel(self.X[:1], diag=True).item()
+            deviation = (self.Y.squeeze(-1) - self.mean(self.X)).abs().max().item()
+        return deviation / variance**0.5
+
+    def _choose(self, number: int) -> Tensor:
+        # A cone program takes milliseconds a point, the other forms microseconds.
+        convex = self.settings.form == "convex"
+        with warnings.catch_warnings():
+            # A search that stops early costs quality, not validity.
+            warnings.simplefilter("ignore", OptimizationWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
+            x, _ = optimize_acqf(
+                self.acquisition,
+                self.problem.bounds,
+                q=1,
+                num_restarts=2 if convex else 6,
+                raw_samples=32 if convex else 256,
+                options={"seed": self.settings.seed + number},
+            )
+        return x.detach()
+
+
+def default_initial(problem: Problem) -> int:
+    r"""Number of initial points when none is given."""
+    return max(5, 4 * problem.dimension)
+
+
+def _sobol(problem: Problem, count: int, seed: int) -> Tensor:
+    samples = draw_sobol_samples(problem.bounds, n=count, q=1, seed=seed)
+    return samples.squeeze(-2).double()

@@ -1,0 +1,154 @@
+r"""Command-line options of the demo."""
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from kernelucb._demo.loop import NORM_FACTOR, Settings
+from kernelucb._demo.problems import PROBLEMS
+
+_SUFFIXES = (".png", ".pdf", ".svg")
+
+
+class _Parser(argparse.ArgumentParser):
+    r"""Reports an error in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"kernelucb: {message} (see --help)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    r"""The parser of ``python -m kernelucb``; a wrong value exits with status 2."""
+    parser = _Parser(
+        prog="kernelucb",
+        description="Minimise a noisy test function with the exact kernel confidence "
+        "bound. Prints a table of the rounds with what the bound rests on, and draws "
+        "the exact band against the bounds in common use. Ctrl-C stops early and still "
+        "prints and draws what there is.",
+    )
+    parser.add_argument(
+        "--function",
+        metavar="NAME",
+        default="branin",
+        choices=tuple(PROBLEMS),
+        help=f"function to minimise: {', '.join(PROBLEMS)} (default branin); rkhs is a "
+        "function of one input whose kernel and norm, 10, are known exactly",
+    )
+    _add_loop_options(parser)
+    _add_bound_options(parser)
+    parser.add_argument(
+        "--output",
+        metavar="PATH",
+        type=_picture_path,
+        default=Path("kernelucb-demo.png"),
+        help="picture to write, .png, .pdf or .svg (default kernelucb-demo.png)",
+    )
+    parser.add_argument("--no-picture", action="store_true", help="print the table only")
+    return parser
+
+
+def _add_loop_options(parser: argparse.ArgumentParser) -> None:
+    default = Settings()
+    parser.add_argument(
+        "--rounds",
+        metavar="N",
+        type=_count,
+        default=default.rounds,
+        help=f"points that the bound chooses (default {default.rounds})",
+    )
+    parser.add_argument(
+        "--initial",
+        metavar="N",
+        type=_count,
+        help="quasi-random points before round 1 (default 4 per input, at least 5)",
+    )
+    parser.add_argument(
+        "--noise-std",
+        metavar="STD",
+        type=_positive,
+        help="standard deviation of the Gaussian noise, in outcome units, known to the "
+        "bound (default 2 %% of the function's standard deviation over its domain)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=_natural,
+        default=default.seed,
+        help=f"seed of initial points, noise and search (default {default.seed})",
+    )
+
+
+def _add_bound_options(parser: argparse.ArgumentParser) -> None:
+    default = Settings()
+    parser.add_argument(
+        "--norm-bound",
+        metavar="B",
+        type=_positive,
+        help="bound on the RKHS norm of the function minus the prior mean, for the "
+        f"demo's kernel (default: an estimate, {NORM_FACTOR} times the least norm "
+        "consistent with the data, or the least norm that reaches the largest observed "
+        "deviation where that is more; then the guarantee rests on an estimate)",
+    )
+    parser.add_argument(
+        "--delta",
+        metavar="P",
+        type=_probability,
+        default=default.delta,
+        help="probability that the band fails at any point in any round "
+        f"(default {default.delta})",
+    )
+    parser.add_argument(
+        "--covariance-scale",
+        metavar="C",
+        type=_positive,
+        default=default.covariance_scale,
+        help="scale of the martingale mixture relative to the prior covariance; any "
+        f"value is valid, it moves the width only (default {default.covariance_scale:g})",
+    )
+    parser.add_argument(
+        "--form",
+        choices=("dual", "analytic", "convex"),
+        default=default.form,
+        help="form of the bound that chooses points: dual is exact, analytic is the "
+        "looser closed form, convex is exact through a cone program and slower "
+        f"(default {default.form})",
+    )
+
+
+def _positive(text: str) -> float:
+    return _checked(float, text, lambda value: 0 < value < math.inf, "a number above 0")
+
+
+def _probability(text: str) -> float:
+    return _checked(float, text, lambda value: 0 < value < 1, "between 0 and 1")
+
+
+def _count(text: str) -> int:
+    return _checked(int, text, lambda value: value > 0, "a whole number above 0")
+
+
+def _natural(text: str) -> int:
+    return _checked(int, text, lambda value: value >= 0, "a whole number, 0 or more")
+
+
+def _picture_path(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise argparse.ArgumentTypeError(
+            f"must end in {', '.join(_SUFFIXES)}, got {text!r}"
+        )
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"no such folder: {str(path.parent)!r}")
+    return path
+
+
+def _checked(kind: Callable, text: str, accept: Callable[..., bool], wanted: str):
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not accept(value):
+        raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
+    return value

@@ -1,0 +1,198 @@
+r"""The picture of the demo."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from kernelucb._demo.loop import NUM_CANDIDATES, Run
+from kernelucb.acquisition import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.plotting import plot_bands, slice_points
+from kernelucb.plotting.style import BLACK, BLUE, GREY, ORANGE, RC, load_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def write_picture(run: Run, path: Path) -> None:
+    r"""Bands along one or two lines through the recommended point, and the gap.
+
+    Args:
+        run: With at least one round.
+        path: Where to write; the suffix decides the format.
+
+    Raises:
+        ImportError: If matplotlib is absent.
+    """
+    plt = load_pyplot()
+    with plt.rc_context(RC):
+        figure = _draw(run, plt)
+        figure.savefig(path)
+        plt.close(figure)
+
+
+def _draw(run: Run, plt) -> "Figure":
+    dimension = run.problem.dimension
+    size = (8.6, 6.4) if dimension == 1 else (10.4, 7.6)
+    figure = plt.figure(figsize=size, layout="constrained")
+    bands = comparison(run)
+    best, _ = run.certificate()
+    if dimension == 1:
+        band_axes, gap_axes = figure.subplots(2, 1, height_ratios=(2.4, 1))
+        slices = [(band_axes, 0)]
+    else:
+        grid = figure.subplots(2, 2, height_ratios=(1.25, 1))
+        slices = list(zip(grid[0], interesting_coordinates(run, best), strict=True))
+        gap_axes = grid[1, 1]
+        _draw_points(run, best, grid[1, 0])
+    for axes, coordinate in slices:
+        _draw_slice(run, bands, best, coordinate, axes)
+    _draw_gap(run, gap_axes)
+    handles, labels = slices[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=8)
+    figure.suptitle(_title(run), fontsize=11)
+    return figure
+
+
+def _title(run: Run) -> str:
+    qualifier = "norm bound estimated" if run.norm_estimated else "norm bound given"
+    title = (
+        f"{run.problem.name}: {len(run.X)} noisy observations, bands of level "
+        f"{1 - run.settings.delta:.6g} ({qualifier})"
+    )
+    if run.problem.dimension > 1:
+        title += (
+            "\nmarks on the lines are projected: the fainter, the less they say there"
+        )
+    return title
+
+
+def comparison(run: Run) -> dict[str, KernelUCB]:
+    r"""The exact band and the bands in common use, for the same data and assumptions."""
+    settings, model = run.settings, run.acquisition.model
+    common = {"norm_bound": run.acquisition.norm_bound, "delta": settings.delta}
+    mixture = {**common, "covariance_scale": settings.covariance_scale}
+    alpha = run.noise_std**2 / settings.covariance_scale
+    return {
+        "exact band": MartingaleMixtureUCB(model, **mixture),
+        "AMM": MartingaleMixtureUCB(model, form="analytic", **mixture),
+        "Abbasi-Yadkori": AbbasiYadkoriUCB(model, alpha=alpha, **common),
+        "IGP": IGPUCB(model, horizon=run.horizon, **common),
+    }
+
+
+@torch.no_grad()
+def interesting_coordinates(run: Run, best: Tensor) -> list[int]:
+    r"""The two coordinates along which the mean through a point varies the most."""
+    variation = []
+    for coordinate, (low, high) in enumerate(run.problem.bounds.T.tolist()):
+        line = slice_points(best, coordinate, low, high, num_points=100)
+        mean = run.acquisition.regression.mean(line)
+        variation.append(float(mean.max() - mean.min()))
+    order = sorted(range(len(variation)), key=lambda index: -variation[index])
+    return sorted(order[:2])
+
+
+def _draw_slice(
+    run: Run,
+    bands: dict[str, KernelUCB],
+    best: Tensor,
+    coordinate: int,
+    axes: "Axes",
+) -> None:
+    low, high = run.problem.bounds[:, coordinate].tolist()
+    line = slice_points(best, coordinate, low, high)
+    initial = len(run.X) - len(run.rounds)
+    one = run.problem.dimension == 1
+    plot_bands(
+        bands,
+        line,
+        coordinate=coordinate,
+        data=(run.X[:initial], run.Y[:initial]),
+        chosen=(run.X[initial:], run.Y[initial:]),
+        true_function=run.problem.function,
+        fade=not one,
+        axes=axes,
+        x_label="input $x$" if one else f"input $x_{{{coordinate + 1}}}$",
+        y_label="outcome, to be minimised",
+    )
+    if not one:
+        axes.set_title(f"line along $x_{{{coordinate + 1}}}$ through recommended point")
+
+
+def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
+    r"""Chosen points on the plane of the two most interesting coordinates."""
+    first, second = interesting_coordinates(run, best)
+    initial = len(run.X) - len(run.rounds)
+    if run.problem.dimension == 2:
+        _draw_contour(run, axes)
+    axes.scatter(
+        run.X[:initial, first], run.X[:initial, second], s=16, color=GREY, zorder=3
+    )
+    axes.scatter(
+        run.X[initial:, first],
+        run.X[initial:, second],
+        marker="D",
+        s=28,
+        color=ORANGE,
+        edgecolors=BLACK,
+        linewidths=0.6,
+        zorder=3,
+    )
+    axes.scatter(
+        best[first], best[second], marker="*", s=220, color="white", ec=BLACK, zorder=4
+    )
+    low, high = run.problem.bounds[:, [first, second]].tolist()
+    margin = [0.03 * (b - a) for a, b in zip(low, high, strict=True)]
+    axes.set(
+        xlabel=f"input $x_{{{first + 1}}}$",
+        ylabel=f"input $x_{{{second + 1}}}$",
+        xlim=(low[0] - margin[0], high[0] + margin[0]),
+        ylim=(low[1] - margin[1], high[1] + margin[1]),
+        title="points on the true function (darker: lower; star: recommended)"
+        if run.problem.dimension == 2
+        else "points, other inputs ignored (star: recommended)",
+    )
+
+
+def _draw_contour(run: Run, axes: "Axes") -> None:
+    sides = [torch.linspace(*side, 120) for side in run.problem.bounds.T.tolist()]
+    first, second = torch.meshgrid(*sides, indexing="xy")
+    points = torch.stack([first.flatten(), second.flatten()], dim=-1).double()
+    values = run.problem.function(points)
+    # Levels at quantiles show the valleys of functions with a huge range.
+    levels = values.quantile(torch.linspace(0.0, 1.0, 13, dtype=values.dtype))
+    height = values.reshape(first.shape)
+    levels = levels.unique().tolist()
+    shades = load_pyplot().get_cmap("Blues_r")(
+        torch.linspace(0.35, 1.0, len(levels) - 1).tolist()
+    )
+    axes.contourf(first, second, height, levels, colors=shades)
+
+
+def _draw_gap(run: Run, axes: "Axes") -> None:
+    numbers = [row.number for row in run.rounds]
+    regret = [
+        float(value) - run.problem.minimum
+        for value in run.problem.function(run.recommended_points())
+    ]
+    axes.plot(
+        numbers, [row.gap for row in run.rounds], color=BLUE, label="gap from the band"
+    )
+    axes.plot(
+        numbers,
+        regret,
+        color=BLACK,
+        ls=(0, (4, 2)),
+        label="true regret of the recommended point",
+    )
+    axes.set_yscale("log")
+    axes.set(
+        xlabel="round",
+        ylabel="outcome units",
+        title=f"largest possible regret on {NUM_CANDIDATES} candidates",
+    )
+    axes.legend(loc="best")

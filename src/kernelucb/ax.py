@@ -1,0 +1,279 @@
+r"""Ax generation strategies with a confidence bound, in raw outcome units (extra ``ax``).
+
+Importing this module registers every bound for Ax's storage, so import it before an
+experiment is saved and before it is reopened in a new process.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from kernelucb.acquisition import BOUNDS
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.regression import KernelRegression
+
+try:
+    from ax.adapter.registry import Generators, MBM_X_trans
+    from ax.adapter.transforms.derelativize import Derelativize
+    from ax.api.client import Client
+    from ax.core.experiment_status import ExperimentStatus
+    from ax.core.trial_status import TrialStatus
+    from ax.generation_strategy.generation_node import GenerationNode
+    from ax.generation_strategy.generation_strategy import GenerationStrategy
+    from ax.generation_strategy.generator_spec import GeneratorSpec
+    from ax.generation_strategy.transition_criterion import MinTrials
+    from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+    from ax.generators.torch.botorch_modular.utils import ModelConfig
+    from ax.storage.botorch_modular_registry import register_acquisition_function
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"kernelucb.ax needs Ax ({error}). Install it with: pip install 'kernelucb[ax]'"
+    ) from error
+
+_INITIAL_NODE = "Sobol"
+
+# Ax sets these itself, from the objective and from the trials under way.
+_SET_BY_AX = {
+    "model": "Ax builds the model; change it with `model_config`",
+    "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
+    "posterior_transform": "Ax passes the direction of the objective through it",
+    "X_pending": "Ax passes the trials that are running or abandoned",
+}
+
+for _bound in BOUNDS:
+    register_acquisition_function(_bound)
+
+
+def generation_strategy(
+    acqf_class: type[KernelUCB],
+    options: Mapping[str, Any] | None = None,
+    *,
+    num_initial: int = 5,
+    min_observed: int | None = None,
+    seed: int | None = None,
+    model_config: ModelConfig | None = None,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> GenerationStrategy:
+    r"""Sobol points, then trials that maximise a confidence bound.
+
+    **Units.** Ax's own strategies winsorise and standardise the outcomes anew in every
+    trial, which would change what a fixed norm bound means. This one leaves outcomes
+    alone: ``norm_bound``, ``noise_std`` and ``acqf.bounds`` are in the units of the
+    outcomes you report, in every trial (``SingleTaskGP`` standardises inside, which the
+    bound undoes). Where ``noise_std`` is absent, the standard errors reported with the
+    outcomes are the noise scale, or, if none are, the likelihood's estimate; Ax takes
+    one with every outcome or with none.
+
+    **Inputs.** The kernel sees inputs scaled to the unit cube by the bounds of the search
+    space, after the logarithm of log-scaled parameters, so the norm bound refers to ``f``
+    as a function of these normalised inputs. An integer or an ordered choice is one input
+    (its value, or its position in the list), an unordered choice is one input for each
+    of its values. What ``acqf.bounds`` takes are the inputs before the scaling.
+
+    **Kernel.** Ax fits the length scales and the mean to the data in every trial.
+    ``acqf.assumptions`` marks them as estimated: the probability is exact only as far as
+    the estimates are right.
+
+    **Parallel trials.** The bound is conditioned on the inputs of running and abandoned
+    trials. It takes over when ``num_initial`` trials exist that have neither failed nor
+    been abandoned, and ``min_observed`` of them are observed; until then more Sobol
+    trials are handed out, so that no worker waits. Trials attached by hand count.
+
+    The objective must be one outcome. Outcome constraints, several objectives and sums
+    of outcomes raise ``UnsupportedError`` in the first trial that needs the bound.
+
+    Example:
+        >>> client.set_generation_strategy(
+        ...     kernelucb.ax.generation_strategy(
+        ...         MartingaleMixtureUCB, options={"norm_bound": 10.0, "noise_std": 0.1}
+        ...     )
+        ... )
+
+    Args:
+        acqf_class: One of ``kernelucb.acquisition.BOUNDS``.
+        options: Arguments of ``acqf_class``, except for the model and what Ax sets from
+            the objective and the pending trials. ``noise_std`` must be one number.
+        num_initial: Number of Sobol trials, at least one.
+        min_observed: Number of observed trials that the bound waits for, from 1 to
+            ``num_initial``; half of ``num_initial`` when absent.
+        seed: Seed of the Sobol points. Later trials depend on torch's global seed too.
+        model_config: Ax configuration of the model; its outcome transform must be
+            ``Standardize`` or none. By default ``SingleTaskGP`` with ``Standardize``.
+        optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``
+            and ``raw_samples``; Ax's own when absent.
+
+    Returns:
+        A strategy for ``Client.set_generation_strategy``, which Ax can store.
+
+    Raises:
+        UnsupportedError: If ``acqf_class`` is not one of the bounds.
+        ValueError: If an option is unknown, missing or out of range, or a number of
+            trials is.
+    """
+    _check_class(acqf_class)
+    acqf_options = _checked_options(acqf_class, options or {})
+    num_initial = _count("num_initial", num_initial)
+    observed = max(1, num_initial // 2)
+    if min_observed is not None:
+        observed = _count("min_observed", min_observed)
+        if observed > num_initial:
+            raise ValueError(
+                f"min_observed is {observed}, above num_initial = {num_initial}."
+            )
+    name = acqf_class.__name__
+    bound = _bound_node(name, acqf_class, acqf_options, model_config, optimizer_options)
+    initial = _initial_node(name, num_initial, observed, seed)
+    return GenerationStrategy(name=f"{_INITIAL_NODE}+{name}", nodes=[initial, bound])
+
+
+def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
+    r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
+
+    It was computed before the last trial was observed. Its inputs are those of Ax after
+    the logarithm of log-scaled parameters and the encoding of choices.
+
+    Args:
+        source: An Ax client, or its generation strategy.
+
+    Raises:
+        ValueError: If no bound has chosen a trial yet in this process (a reopened
+            experiment has one as soon as it hands out its next trial).
+    """
+    strategy = source._generation_strategy if isinstance(source, Client) else source
+    generator = getattr(strategy.adapter, "generator", None)
+    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
+    if not isinstance(acqf, KernelUCB):
+        raise ValueError(
+            f"No bound has chosen a trial yet; the strategy is at its node "
+            f"`{strategy.current_node_name}`. Ask for the next trial first."
+        )
+    return acqf
+
+
+def _initial_node(
+    next_node: str, num_initial: int, min_observed: int, seed: int | None
+) -> GenerationNode:
+    r"""Sobol trials until enough exist and enough of them are observed."""
+    return GenerationNode(
+        name=_INITIAL_NODE,
+        generator_specs=[
+            GeneratorSpec(
+                generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed}
+            )
+        ],
+        transition_criteria=[
+            MinTrials(
+                threshold=num_initial,
+                transition_to=next_node,
+                not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+                use_all_trials_in_exp=True,
+            ),
+            MinTrials(
+                threshold=min_observed,
+                transition_to=next_node,
+                only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+                use_all_trials_in_exp=True,
+                count_only_trials_with_data=True,
+            ),
+        ],
+        should_deduplicate=True,
+        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+    )
+
+
+def _bound_node(
+    name: str,
+    acqf_class: type[KernelUCB],
+    acqf_options: dict[str, Any],
+    model_config: ModelConfig | None,
+    optimizer_options: Mapping[str, Any] | None,
+) -> GenerationNode:
+    r"""Trials that maximise the bound, on outcomes that no transform has touched."""
+    if model_config is None:
+        model_config = ModelConfig(
+            botorch_model_class=SingleTaskGP,
+            outcome_transform_classes=[Standardize],
+            name="SingleTaskGP in outcome units",
+        )
+    gen_options = {"optimizer_kwargs": dict(optimizer_options or {})}
+    return GenerationNode(
+        name=name,
+        generator_specs=[
+            GeneratorSpec(
+                generator_enum=Generators.BOTORCH_MODULAR,
+                generator_kwargs={
+                    "surrogate_spec": SurrogateSpec(model_configs=[model_config]),
+                    "botorch_acqf_class": acqf_class,
+                    "botorch_acqf_options": acqf_options,
+                    "transforms": [*MBM_X_trans, Derelativize],
+                },
+                generator_gen_kwargs={"model_gen_options": gen_options},
+            )
+        ],
+        should_deduplicate=True,
+        suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
+    )
+
+
+def _check_class(acqf_class: type[KernelUCB]) -> None:
+    if acqf_class not in BOUNDS:
+        names = ", ".join(bound.__name__ for bound in BOUNDS)
+        given = getattr(acqf_class, "__name__", repr(acqf_class))
+        raise UnsupportedError(f"acqf_class must be one of {names}; got {given}.")
+
+
+def _checked_options(
+    acqf_class: type[KernelUCB], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    r"""The options as plain numbers that Ax can store, after a rehearsal of the bound."""
+    name = acqf_class.__name__
+    parameters = inspect.signature(acqf_class).parameters
+    allowed = [option for option in parameters if option not in _SET_BY_AX]
+    for option in options:
+        if option in _SET_BY_AX:
+            raise ValueError(f"Leave out the option `{option}`: {_SET_BY_AX[option]}.")
+        if option not in allowed:
+            raise ValueError(
+                f"{name} has no option `{option}`; it takes {', '.join(allowed)}."
+            )
+    for option in allowed:
+        required = parameters[option].default is inspect.Parameter.empty
+        if required and option not in options:
+            raise ValueError(f"{name} needs the option `{option}`.")
+    plain = {option: _plain(value) for option, value in options.items()}
+    if isinstance(plain.get("noise_std"), list):
+        raise ValueError(
+            "noise_std must be one number, since the trials are not known yet; report a "
+            "standard error with each outcome instead, and leave out noise_std."
+        )
+    # One observation at the prior mean contradicts nothing, so whatever the constructor
+    # raises here is about the options, and not about trial number six.
+    rehearsal = KernelRegression(
+        torch.zeros(1, 1, dtype=torch.float64),
+        torch.zeros(1, dtype=torch.float64),
+        RBFKernel(),
+        noise_std=1.0,
+    )
+    acqf_class(rehearsal, **plain)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+def _count(name: str, value: int) -> int:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return value
+
+
+__all__ = ["generation_strategy", "last_bound"]

@@ -1,0 +1,182 @@
+r"""Confidence bands of several acquisition functions along a line."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError
+from torch import Tensor
+
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.plotting.style import BLACK, BLUE, GREY, ORANGE, OUTLINES, load_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Marks far from the slice stay visible.
+_FAINTEST = 0.08
+
+
+@torch.no_grad()
+def plot_bands(
+    acquisitions: Mapping[str, KernelUCB],
+    X: Tensor,
+    *,
+    coordinate: int = 0,
+    data: tuple[Tensor, Tensor] | None = None,
+    chosen: tuple[Tensor, Tensor] | None = None,
+    true_function: Callable[[Tensor], Tensor] | None = None,
+    show_mean: bool = True,
+    fade: bool = False,
+    axes: "Axes | None" = None,
+    x_label: str = "input x",
+    y_label: str = "outcome y",
+) -> "Axes":
+    r"""Draw confidence bands along a line of points, with data and the true function.
+
+    The band of the first acquisition function is filled, the others are outlines. The
+    mean is the GP posterior mean of the first.
+
+    Example:
+        >>> X = torch.linspace(-1, 1, 400, dtype=torch.float64).unsqueeze(-1)
+        >>> bands = {"exact": MartingaleMixtureUCB(model, norm_bound=10.0),
+        ...          "Abbasi-Yadkori": AbbasiYadkoriUCB(model, norm_bound=10.0)}
+        >>> plot_bands(bands, X, data=(train_X, train_Y))
+
+    Args:
+        acquisitions: Acquisition functions by their names in the legend.
+        X: ``n x d`` points along the line, in drawing order (see ``slice_points``).
+        coordinate: Column of ``X`` on the horizontal axis.
+        data: ``n x d`` inputs and ``n`` or ``n x 1`` outcomes, outcome units.
+        chosen: Inputs and outcomes of the points that the bound chose, as ``data``.
+        true_function: Maps ``n x d`` points to ``n`` values without noise.
+        show_mean: Whether to draw the posterior mean.
+        fade: Draw marks fainter, the less they say about the line (``slice_weights``).
+        axes: Where to draw; new axes when absent.
+        x_label: Horizontal label, with units.
+        y_label: Vertical label, with units.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: If matplotlib is absent.
+        ValueError: If there is no acquisition function.
+        BotorchTensorDimensionError: If ``X`` is not ``n x d``.
+    """
+    if not acquisitions:
+        raise ValueError("acquisitions must hold at least one acquisition function.")
+    if X.dim() != 2:
+        raise BotorchTensorDimensionError(
+            f"X must be `n x d`, got shape {tuple(X.shape)}."
+        )
+    axes = load_pyplot().subplots()[1] if axes is None else axes
+    first = next(iter(acquisitions.values()))
+    _draw_bands(axes, acquisitions, X, coordinate)
+    abscissa = X[:, coordinate]
+    if show_mean:
+        mean = first.regression.mean(X)
+        axes.plot(abscissa, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
+    if true_function is not None:
+        truth = true_function(X).reshape(-1)
+        axes.plot(abscissa, truth, color=BLACK, lw=1.6, label="true function")
+    for points, name in ((data, "data"), (chosen, "chosen points")):
+        if points is not None:
+            weights = slice_weights(first, points[0], X, coordinate) if fade else None
+            _draw_points(axes, points, coordinate, weights, name)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.margins(x=0)
+    return axes
+
+
+def slice_points(
+    point: Tensor, coordinate: int, lower: float, upper: float, num_points: int = 300
+) -> Tensor:
+    r"""Points along one coordinate through a point.
+
+    Args:
+        point: ``d`` numbers.
+        coordinate: The coordinate that varies.
+        lower: Where it starts.
+        upper: Where it ends.
+        num_points: How many points.
+
+    Returns:
+        A ``num_points x d`` tensor.
+    """
+    line = point.detach().reshape(1, -1).repeat(num_points, 1)
+    line[:, coordinate] = torch.linspace(lower, upper, num_points, dtype=line.dtype)
+    return line
+
+
+@torch.no_grad()
+def slice_weights(
+    acquisition: KernelUCB, X: Tensor, line: Tensor, coordinate: int
+) -> Tensor:
+    r"""How much points say about a line: squared correlation with their projections.
+
+    The share of the prior variance at the projection that the value at the point explains.
+
+    Args:
+        acquisition: Whose kernel.
+        X: ``n x d`` points.
+        line: ``m x d`` points of the line; its first row gives the fixed coordinates.
+        coordinate: The coordinate that varies along the line.
+
+    Returns:
+        ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
+    """
+    projected = line[:1].to(X).repeat(len(X), 1)
+    projected[:, coordinate] = X[:, coordinate]
+    prior = acquisition.regression.prior
+    left, right = prior.transform(X.double()), prior.transform(projected.double())
+    scale = (prior.variance(left) * prior.variance(right)).sqrt()
+    covariance = prior.covariance(left, right).diagonal()
+    return (covariance / scale).square().clamp(0.0, 1.0)
+
+
+@torch.no_grad()
+def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, float]:
+    r"""Mean width of each band over ``n x d`` points, outcome units."""
+    widths = {}
+    for name, acquisition in acquisitions.items():
+        lower, upper = acquisition.bounds(X)
+        widths[name] = float((upper - lower).mean())
+    return widths
+
+
+def _draw_bands(
+    axes: "Axes", acquisitions: Mapping[str, KernelUCB], X: Tensor, coordinate: int
+) -> None:
+    abscissa = X[:, coordinate]
+    for index, (name, acquisition) in enumerate(acquisitions.items()):
+        lower, upper = acquisition.bounds(X)
+        if index == 0:
+            axes.fill_between(
+                abscissa, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name
+            )
+            for side in (lower, upper):
+                axes.plot(abscissa, side, color=BLUE, lw=0.9, zorder=1.4)
+            continue
+        style = OUTLINES[(index - 1) % len(OUTLINES)]
+        axes.plot(abscissa, upper, label=name, zorder=1.5, **style)
+        axes.plot(abscissa, lower, zorder=1.5, **style)
+
+
+def _draw_points(
+    axes: "Axes",
+    points: tuple[Tensor, Tensor],
+    coordinate: int,
+    weights: Tensor | None,
+    name: str,
+) -> None:
+    X, Y = points[0], points[1].reshape(-1)
+    opacity = torch.ones(len(X)) if weights is None else weights.clamp_min(_FAINTEST)
+    if name == "data":
+        style = {"marker": "o", "s": 14, "color": GREY, "linewidths": 0}
+    else:
+        style = {"marker": "D", "s": 30, "color": ORANGE}
+        style |= {"edgecolors": BLACK, "linewidths": 0.6}
+    axes.scatter(X[:, coordinate], Y, alpha=opacity.tolist(), zorder=3, **style)
+    # A mark of its own for the legend: the first point may be a faint one.
+    axes.scatter([], [], label=name, **style)

@@ -1,0 +1,46 @@
+r"""Colours and lines: distinguishable in grey and under colour-vision deficiency."""
+
+from types import ModuleType
+from typing import Any
+
+# Okabe & Ito's palette.
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+BLACK = "#222222"
+GREY = "#6E6E6E"
+
+# Of the outlines, in the order in which bands are given; each has its own dashes too.
+OUTLINES: tuple[dict[str, Any], ...] = (
+    {"color": "#009E73", "linestyle": (0, (6, 2)), "linewidth": 1.5},
+    {"color": "#D55E00", "linestyle": (0, (6, 2, 1.2, 2)), "linewidth": 1.5},
+    {"color": "#AA4499", "linestyle": (0, (1.2, 1.6)), "linewidth": 1.8},
+    {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.5},
+    {"color": GREY, "linestyle": (0, (8, 3, 1, 3, 1, 3)), "linewidth": 1.5},
+)
+
+RC: dict[str, Any] = {
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10.5,
+    "font.size": 10,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "figure.dpi": 110,
+    "savefig.dpi": 200,
+}
+
+
+def load_pyplot() -> ModuleType:
+    r"""``matplotlib.pyplot``, or an error that says how to install it.
+
+    Raises:
+        ImportError: If matplotlib is absent.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Pictures need matplotlib: pip install kernelucb[plot]"
+        ) from error
+    return plt

@@ -1,0 +1,25 @@
+r"""Set-up that every test shares: a picture back-end, seeds, Hypothesis profiles."""
+
+import matplotlib
+import pytest
+import torch
+from hypothesis import settings
+
+matplotlib.use("Agg")
+
+# Reproducible by default. `--hypothesis-profile=explore` looks for new examples.
+settings.register_profile(
+    "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
+)
+settings.register_profile("explore", max_examples=1000, deadline=None, database=None)
+settings.load_profile("kernelucb")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    r"""One seed for every test.
+
+    The default dtype stays float32, as users have it: tests ask for float64 explicitly,
+    so that a constant which the library makes in the default dtype shows.
+    """
+    torch.manual_seed(0)

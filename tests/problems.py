@@ -1,0 +1,149 @@
+r"""Small problems with a known answer: RKHS functions of known norm, frozen models."""
+
+from dataclasses import dataclass
+
+import torch
+from botorch.models import SingleTaskGP
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ConstantMean, Mean, ZeroMean
+from torch import Tensor
+
+from kernelucb import KernelRegression
+
+SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("rbf", "matern32", "matern52")
+
+
+def float64(value: float) -> Tensor:
+    r"""GPyTorch's setters round a Python float to float32; this does not."""
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def frozen_kernel(name: str, lengthscale: float = 0.3, outputscale: float = 1.0):
+    base = RBFKernel() if name == "rbf" else MaternKernel(nu=SMOOTHNESS[name])
+    base.double().lengthscale = float64(lengthscale)
+    kernel = base
+    if outputscale != 1.0:
+        kernel = ScaleKernel(base).double()
+        kernel.outputscale = float64(outputscale)
+    return kernel.requires_grad_(False)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def uniform(n: int, d: int, seed: int) -> Tensor:
+    return torch.rand(n, d, dtype=torch.float64, generator=generator(seed))
+
+
+def normal(n: int, seed: int) -> Tensor:
+    return torch.randn(n, dtype=torch.float64, generator=generator(seed))
+
+
+@dataclass
+class RKHSFunction:
+    r"""``f = sum_i w_i k(c_i, .)`` with ``norm = sqrt(w^T K w)``."""
+
+    kernel: Kernel
+    centres: Tensor
+    weights: Tensor
+
+    @classmethod
+    def random(cls, kernel: Kernel, norm: float, d: int, seed: int, terms: int = 12):
+        centres, weights = uniform(terms, d, seed), normal(terms, seed + 1)
+        gram = kernel(centres).to_dense()
+        return cls(kernel, centres, weights * norm / (weights @ gram @ weights).sqrt())
+
+    @property
+    def norm(self) -> float:
+        gram = self.kernel(self.centres).to_dense()
+        return float((self.weights @ gram @ self.weights).sqrt())
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return self.kernel(X, self.centres).to_dense() @ self.weights
+
+
+@dataclass
+class Problem:
+    r"""Noisy observations of an RKHS function, and points to look at."""
+
+    function: RKHSFunction
+    X: Tensor
+    Y: Tensor
+    noise_std: float
+    test_X: Tensor
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.function.kernel
+
+    @property
+    def state(self) -> KernelRegression:
+        return KernelRegression(self.X, self.Y, self.kernel, self.noise_std)
+
+    @property
+    def model(self) -> SingleTaskGP:
+        return frozen_model(self.X, self.Y, self.kernel, self.noise_std)
+
+
+def make_problem(
+    n: int = 10,
+    d: int = 1,
+    kernel: str = "rbf",
+    norm: float = 2.0,
+    noise_std: float = 0.1,
+    seed: int = 0,
+    duplicates: bool = False,
+    outputscale: float = 1.0,
+) -> Problem:
+    function = RKHSFunction.random(
+        frozen_kernel(kernel, outputscale=outputscale), norm, d, seed
+    )
+    X = uniform(n, d, seed + 2)
+    if duplicates:
+        X[n // 2 :] = X[: n - n // 2]
+    Y = function(X) + noise_std * normal(n, seed + 3)
+    # Query points: fresh ones, one on a data point, one next to a data point.
+    test_X = torch.cat([uniform(6, d, seed + 4), X[:1], X[:1] + 1e-4])
+    return Problem(function, X, Y, noise_std, test_X)
+
+
+def frozen_model(
+    X: Tensor,
+    Y: Tensor,
+    kernel: Kernel,
+    noise_std: float | Tensor,
+    mean: Mean | float | None = None,
+    outcome_transform=None,
+    input_transform=None,
+) -> SingleTaskGP:
+    r"""A model whose hyper-parameters are given, in the model's own (standardised) units.
+
+    A tensor as ``noise_std`` becomes ``train_Yvar``, which is in outcome units.
+    """
+    if mean is None or isinstance(mean, float):
+        module: Mean = ZeroMean()
+        if mean is not None:
+            module = ConstantMean().double()
+            module.constant = float64(mean)
+    else:
+        module = mean
+    fixed = isinstance(noise_std, Tensor)
+    likelihood = None
+    if not fixed:
+        likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-12)).double()
+        likelihood.noise = float64(noise_std**2)
+    model = SingleTaskGP(
+        X,
+        Y.reshape(-1, 1),
+        train_Yvar=noise_std.reshape(-1, 1).square() if fixed else None,
+        likelihood=likelihood,
+        covar_module=kernel,
+        mean_module=module,
+        outcome_transform=outcome_transform,
+        input_transform=input_transform,
+    )
+    return model.double().eval().requires_grad_(False)

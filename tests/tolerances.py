@@ -1,0 +1,67 @@
+r"""Every tolerance of the test suite, each with where it comes from.
+
+``EPS`` is the spacing of float64 at one, 2.2e-16. The test problems have outcomes of
+order one, at most 60 observations and condition numbers of the whitened ``I + K`` of at
+most 1e6 unless a comment says otherwise.
+"""
+
+import torch
+
+EPS = torch.finfo(torch.float64).eps
+
+# Two backward stable solves of one system differ by about cond * n * EPS relative to the
+# solution: 1e6 * 20 * 2.2e-16 = 4e-9 at the very worst; the problems compared with
+# GPyTorch's Cholesky have cond <= 1e4, which gives 4e-11.
+POSTERIOR = 1e-10
+
+# As POSTERIOR, for oracles that solve linear systems with cond <= 1e6.
+LINEAR_SOLVE = 4e-9
+
+# Identities of the same floating-point numbers through another order of operations: a
+# few hundred roundings of terms at most 1e3 times the result.
+REARRANGED = 1e-10
+
+# The oracle's conic solver runs at 1e-9 (relative gap and feasibility); its value moves
+# by the multipliers of the constraints (up to 1e3 here) times that, hence 1e-6. The
+# project promises 1e-5 on outcomes of order one.
+SOCP = 1e-5
+
+# Clarabel inside the convex form runs at 1e-10, with both balls scaled to one.
+CONVEX_VALUE = 1e-5
+
+# Differentiating through the conic solution divides its error by the smallest slack of
+# the optimality conditions; the project promises 1e-3.
+CONVEX_GRADIENT = 1e-3
+
+# The objective of the exact bound is computed with about n * EPS * (its largest term)
+# of noise, and the search stops when a step promises less than 1e-13 of the half-width;
+# orderings between bounds are allowed this much of the half-width B sqrt(k(x, x)).
+ORDER = 1e-11
+
+# Exact scale equivariance, promised to 1e-9: powers of ten are not powers of two, so
+# the scaled problem is rounded differently (cond * EPS).
+SCALE = 1e-9
+
+# Reordering the data changes the rounding of the kernel matrix's eigendecomposition:
+# backward error n * EPS * lam_max against eigenvalues of I + K of at least one.
+PERMUTATION = 1e-8
+
+# A root found by `brentq` in log tau to 1e-13, and the conic oracle's 1e-9 next to it.
+LEAST_NORM = 1e-6
+
+# The witness's norm, misfit and value are smooth in the regulariser; the search leaves
+# it at a slope of at most sqrt(1e-13) relative, so first-order quantities (norm, misfit)
+# are right to sqrt(1e-13) = 3e-7 and a factor for curvature, the value to 1e-12.
+WITNESS_CONSTRAINT = 1e-5
+WITNESS_VALUE = 1e-7
+
+# Comparison in float32: one rounding of the result.
+SINGLE = 1.2e-7
+
+# Central differences of `gradcheck`: step 1e-6, so truncation 1e-12 times the third
+# derivative (1e3 to 1e5 here) and round-off 1e-13 / 1e-6 = 1e-7.
+GRADCHECK = {"eps": 1e-6, "atol": 1e-6, "rtol": 1e-4}
+
+# False-alarm rate of the whole coverage suite per test: a correct bound that only just
+# holds with probability 1 - delta fails this often over seeds (and the seed is fixed).
+COVERAGE_FALSE_ALARM = 1e-6

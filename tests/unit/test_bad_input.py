@@ -1,0 +1,192 @@
+r"""Wrong arguments raise typed errors that say what to change."""
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.errors import UnsupportedError
+from problems import frozen_kernel, make_problem
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+    WangDeFreitasUCB,
+    information_gain,
+    least_consistent_norm,
+)
+
+PROBLEM = make_problem(n=6, d=2)
+NORM_CLASSES = [MartingaleMixtureUCB, AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB]
+CLASSES = [*NORM_CLASSES, SrinivasUCB]
+NOT_POSITIVE = [0.0, -1.0, math.nan, math.inf]
+
+
+def build(acqf_class, **options):
+    if acqf_class is not SrinivasUCB:
+        options = {"norm_bound": 3.0, **options}
+    return acqf_class(PROBLEM.model, **options)
+
+
+@pytest.mark.parametrize("value", NOT_POSITIVE)
+@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
+def test_norm_bound(acqf_class, value):
+    with pytest.raises(ValueError, match="norm_bound must be a finite number above 0"):
+        build(acqf_class, norm_bound=value)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 1.1, math.nan])
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_delta(acqf_class, value):
+    with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
+        build(acqf_class, delta=value)
+
+
+@pytest.mark.parametrize("value", NOT_POSITIVE)
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_noise_std(acqf_class, value):
+    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
+        build(acqf_class, noise_std=value)
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_noise_std_of_each_observation(acqf_class):
+    with pytest.raises(BotorchTensorDimensionError, match=r"one value per observation \(6"):
+        build(acqf_class, noise_std=torch.ones(5))
+    noise = torch.ones(6)
+    noise[3] = -1.0
+    with pytest.raises(ValueError, match="noise_std must hold finite numbers above 0"):
+        build(acqf_class, noise_std=noise)
+
+
+@pytest.mark.parametrize("value", ["0.1", None, True, [0.1]])
+def test_scalars_that_are_not_numbers(value):
+    with pytest.raises(ValueError, match="norm_bound must be a number"):
+        build(MartingaleMixtureUCB, norm_bound=value)
+
+
+@pytest.mark.parametrize("value", NOT_POSITIVE)
+def test_covariance_scale(value):
+    message = "covariance_scale must be a finite number above 0"
+    with pytest.raises(ValueError, match=message):
+        build(MartingaleMixtureUCB, covariance_scale=value)
+    with pytest.raises(ValueError, match=message):
+        least_consistent_norm(PROBLEM.model, covariance_scale=value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"form": "primal"}, 'form must be "dual", "analytic" or "convex", got \'primal\''),
+        ({"alphas": "theirs"}, 'alphas must be numbers, "paper" or None'),
+        ({"alphas": []}, "alphas must be finite numbers above 0, at least one"),
+        ({"alphas": [0.1, 0.0]}, "alphas must be finite numbers above 0"),
+        ({"alphas": [0.1, math.nan]}, "alphas must be finite numbers above 0"),
+        ({"form": "analytic", "alphas": [0.1, 1.0]}, "takes one ridge parameter"),
+        ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
+        ({"form": "analytic", "alphas": -1.0}, "alphas must be a finite number above 0"),
+        ({"form": "convex", "alphas": [0.1]}, "has no ridge parameter; leave out alphas"),
+    ],
+)
+def test_form_and_alphas(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(MartingaleMixtureUCB, **options)
+
+
+@pytest.mark.parametrize(
+    ("acqf_class", "options", "message"),
+    [
+        (AbbasiYadkoriUCB, {"alpha": 0.0}, "alpha must be a finite number above 0"),
+        (IGPUCB, {"horizon": 0}, "horizon must be a finite number above 0"),
+        (IGPUCB, {"horizon": 5}, "horizon is 5, but there are 6 observations"),
+        (SrinivasUCB, {"theorem": 4}, "theorem must be 1, 2 or 3"),
+        (SrinivasUCB, {"theorem": 3}, "theorem=3 needs norm_bound"),
+        (SrinivasUCB, {"theorem": 3, "norm_bound": -1.0}, "norm_bound must be a finite"),
+        (SrinivasUCB, {"scale": 0.0}, "scale must be a finite number above 0"),
+        (SrinivasUCB, {"domain_size": 0}, "domain_size must be a finite number above 0"),
+        (SrinivasUCB, {"theorem": 2, "domain_length": 0.0}, "domain_length must be"),
+        (SrinivasUCB, {"theorem": 2, "lipschitz_b": -1.0}, "lipschitz_b must be"),
+        (SrinivasUCB, {"theorem": 2, "lipschitz_a": 1e-3}, "lipschitz_a >= 1"),
+    ],
+)
+def test_options_of_the_baselines(acqf_class, options, message):
+    with pytest.raises(ValueError, match=message):
+        build(acqf_class, **options)
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_query_points(acqf_class):
+    acqf = build(acqf_class)
+    point = torch.zeros(1, 2, dtype=torch.float64)
+    with pytest.raises(BotorchTensorDimensionError, match="sequential=True for q > 1"):
+        acqf(point.expand(5, 3, 2))
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 1 x d`"):
+        acqf(point[0])
+    with pytest.raises(BotorchTensorDimensionError, match="3 columns; .* trained on 2"):
+        acqf(torch.zeros(5, 1, 3, dtype=torch.float64))
+    with pytest.raises(InputDataError, match="X contains NaN"):
+        acqf(point * torch.nan)
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x d`"):
+        acqf.bounds(point.expand(5, 1, 2))
+    with pytest.raises(BotorchTensorDimensionError, match="1 columns; .* trained on 2"):
+        acqf.bounds(torch.zeros(5, 1, dtype=torch.float64))
+    with pytest.raises(InputDataError, match="X contains NaN or infinite"):
+        acqf.bounds(point + torch.inf)
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_pending_points(acqf_class):
+    acqf = build(acqf_class)
+    with pytest.raises(BotorchTensorDimensionError, match="X_pending must be `p x d`"):
+        acqf.set_X_pending(torch.zeros(3, 1, 2, dtype=torch.float64))
+    with pytest.raises(BotorchTensorDimensionError, match="X_pending has 3 columns"):
+        acqf.set_X_pending(torch.zeros(1, 3, dtype=torch.float64))
+    with pytest.raises(InputDataError, match="X_pending contains NaN"):
+        acqf.set_X_pending(torch.full((1, 2), torch.nan, dtype=torch.float64))
+
+
+def test_witness_takes_one_point():
+    acqf = build(MartingaleMixtureUCB)
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `1 x 2`"):
+        acqf.witness(torch.zeros(2, 2, dtype=torch.float64))
+    with pytest.raises(InputDataError, match="X contains NaN"):
+        acqf.witness(torch.full((1, 2), torch.nan, dtype=torch.float64))
+
+
+def test_tensors_of_a_state():
+    X, Y, kernel = PROBLEM.X, PROBLEM.Y, PROBLEM.kernel
+    for bad_X, bad_Y in [(X[0], Y), (X, Y[:-1]), (X, Y.repeat(2, 1)), (X.unsqueeze(0), Y)]:
+        with pytest.raises(BotorchTensorDimensionError, match="must be `n x"):
+            KernelRegression(bad_X, bad_Y, kernel, 0.1)
+    with pytest.raises(InputDataError, match="at least one"):
+        KernelRegression(X[:0], Y[:0], kernel, 0.1)
+    with pytest.raises(InputDataError, match="train_X contains NaN"):
+        KernelRegression(X * torch.nan, Y, kernel, 0.1)
+    with pytest.raises(InputDataError, match="train_Y contains NaN or infinite"):
+        KernelRegression(X, Y + torch.inf, kernel, 0.1)
+    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
+        KernelRegression(X, Y, kernel, 0.0)
+
+
+def test_information_gain_arguments():
+    kernel, X = frozen_kernel("rbf"), PROBLEM.X
+    with pytest.raises(ValueError, match="noise_std is needed"):
+        information_gain(kernel, X)
+    with pytest.raises(ValueError, match="X is needed"):
+        information_gain(kernel, noise_std=0.1)
+    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
+        information_gain(kernel, X, noise_std=-0.1)
+    with pytest.raises(ValueError, match='must be "exact", "greedy" or "spectral"'):
+        information_gain(kernel, X, noise_std=0.1, method="optimal")
+    for count in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="num_points must be a whole number"):
+            information_gain(kernel, X, noise_std=0.1, num_points=count)
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x d`"):
+        information_gain(kernel, X[0], noise_std=0.1)
+    with pytest.raises(InputDataError, match="X contains NaN"):
+        information_gain(kernel, X * torch.nan, noise_std=0.1)
+    with pytest.raises(UnsupportedError, match="Expected a GPyTorch kernel or a BoTorch"):
+        information_gain("rbf", X, noise_std=0.1)

@@ -1,0 +1,116 @@
+r"""No function fits the assumptions: said once, with both numbers, never a crash."""
+
+import re
+import warnings
+
+import pytest
+import torch
+from oracles import socp
+from problems import frozen_model, make_problem
+from tolerances import SOCP
+from torch.testing import assert_close
+
+from kernelucb import MartingaleMixtureUCB, least_consistent_norm
+from kernelucb.confidence.assumptions import Status
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+)
+
+FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+
+
+@pytest.fixture
+def problem():
+    return make_problem(n=12, norm=5.0, seed=5)
+
+
+def caught(build):
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        acqf = build()
+    kinds = [m for m in messages if m.category is InconsistentConfidenceSetWarning]
+    return acqf, [str(m.message) for m in kinds]
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_warns_once_with_both_numbers_and_uses_the_least_norm(problem, options):
+    least = least_consistent_norm(problem.model)
+    assert least > 0.5
+    acqf, messages = caught(
+        lambda: MartingaleMixtureUCB(problem.model, norm_bound=0.25, **options)
+    )
+    assert len(messages) == 1
+    assert re.search(f"norm at most 0.25 .* norm is {least:.4g}", messages[0])
+    assert acqf.norm_bound == pytest.approx(least, rel=1e-5)
+    assert acqf.assumptions["norm"].status is Status.VIOLATED
+    assert not acqf.assumptions.certified
+    lower, upper = acqf.bounds(problem.test_X)  # warnings are errors here
+    assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
+
+
+def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
+    r"""At ``B = B_min`` the set is a single function, the ridge estimate of that norm."""
+    K, y = problem.kernel(problem.X).to_dense(), problem.Y
+    noise = torch.full_like(y, problem.noise_std)
+    squared = socp.squared_radius(K, y, noise, 0.05, 1.0)
+    low, high = 1e-8, 1e8  # solve ||alpha (K + alpha I)^-1 y||^2 = sigma^2 r^2
+    for _ in range(200):
+        alpha = (low * high) ** 0.5
+        weights = torch.linalg.solve(K + alpha * torch.eye(len(y)).to(K), y)
+        small = float((alpha * weights).norm() / problem.noise_std) ** 2 < squared
+        low, high = (alpha, high) if small else (low, alpha)
+    function = problem.kernel(problem.test_X, problem.X).to_dense() @ weights
+    acqf, _ = caught(lambda: MartingaleMixtureUCB(problem.model, norm_bound=0.25))
+    lower, upper = acqf.bounds(problem.test_X)
+    # The norm was widened by 1e-6 of itself, which opens the set by its square root.
+    room = 3.0 * (2e-6) ** 0.5 * acqf.norm_bound
+    assert bool((lower - SOCP <= function).all() & (function <= upper + SOCP).all())
+    assert float((upper - lower).max()) < room
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_strict_raises(problem, options):
+    with pytest.raises(InconsistentConfidenceSetError, match="norm at most 0.25 "):
+        MartingaleMixtureUCB(problem.model, norm_bound=0.25, strict=True, **options)
+
+
+def test_strict_accepts_a_consistent_norm(problem):
+    least = least_consistent_norm(problem.model)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.01 * least, strict=True)
+    assert acqf.assumptions["norm"].status is Status.GIVEN
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_no_norm_is_enough_for_repeated_inputs_that_disagree(options):
+    problem = make_problem(n=8, duplicates=True, noise_std=0.1)
+    options = {"norm_bound": 3.0, "noise_std": 1e-4, **options}
+    acqf, messages = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
+    assert len(messages) == 1
+    assert "norm bound 3, least consistent norm inf" in messages[0]
+    assert "noise_std is too small" in messages[0]
+    assert "fit radius" in messages[0]
+    assert acqf.norm_bound == 3.0
+    assert acqf.assumptions["norm"].status is Status.VIOLATED
+    lower, upper = acqf.bounds(problem.test_X)
+    assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
+    with pytest.raises(InconsistentConfidenceSetError, match="noise_std is too small"):
+        MartingaleMixtureUCB(problem.model, strict=True, **options)
+
+
+def test_numbers_are_in_outcome_units():
+    from botorch.models.transforms.outcome import Standardize
+
+    problem = make_problem(n=12, norm=5.0, seed=5)
+    model = frozen_model(
+        problem.X,
+        100.0 * problem.Y,
+        problem.kernel,
+        0.05,
+        outcome_transform=Standardize(m=1),
+    )
+    least = least_consistent_norm(model)
+    acqf, messages = caught(lambda: MartingaleMixtureUCB(model, norm_bound=0.5 * least))
+    assert f"at most {0.5 * least:.4g} fits" in messages[0]
+    assert f"least consistent norm is {least:.4g}" in messages[0]
+    assert_close(acqf.norm_bound, least, rtol=1e-5, atol=0.0)

@@ -1,0 +1,228 @@
+r"""The martingale-mixture bound in every form against programs written from the paper."""
+
+import math
+
+import pytest
+import torch
+from gpytorch.kernels import LinearKernel
+from oracles import closed_forms, socp
+from problems import frozen_model, make_problem, uniform
+from tolerances import (
+    CONVEX_GRADIENT,
+    CONVEX_VALUE,
+    GRADCHECK,
+    LINEAR_SOLVE,
+    REARRANGED,
+    SOCP,
+)
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+
+DELTA = 0.05
+
+
+def gram(kernel, X, noise_std):
+    noise = torch.as_tensor(noise_std, dtype=torch.float64).expand(len(X))
+    return kernel(X).to_dense(), noise
+
+
+def oracle_bounds(problem, noise_std, norm, c=1.0, mean=0.0):
+    r"""Lower and upper bound of Eq. (10) at every test point."""
+    K, noise = gram(problem.kernel, problem.X, noise_std)
+    y = problem.Y - mean
+    squared = socp.squared_radius(K, y, noise, DELTA, c)
+    sides = []
+    for point in problem.test_X:
+        joint = problem.kernel(torch.cat([problem.X, point.unsqueeze(0)])).to_dense()
+        arguments = (joint, y, noise, squared, norm)
+        sides.append([socp.lower_deviation(*arguments), socp.upper_deviation(*arguments)])
+    return (mean + torch.tensor(sides, dtype=torch.float64)).unbind(-1)
+
+
+PROBLEMS = {
+    "smooth": {"kernel": "rbf"},
+    "rough": {"kernel": "matern32", "d": 2, "n": 15},
+    "twice differentiable": {"kernel": "matern52", "seed": 7},
+    "output scale": {"kernel": "matern52", "outputscale": 2.5, "seed": 9},
+    "one observation": {"n": 1},
+    "duplicates": {"n": 10, "duplicates": True},
+    "little noise": {"noise_std": 1e-2, "seed": 11},
+    "much noise": {"noise_std": 3.0, "norm": 1.0},
+}
+
+
+@pytest.mark.parametrize("form", ["dual", "convex"])
+@pytest.mark.parametrize("c", [1.0, 0.2])
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_exact_bound_is_the_cone_program(case, c, form):
+    problem = make_problem(**PROBLEMS[case])
+    norm = 1.5 * problem.function.norm
+    acqf = MartingaleMixtureUCB(
+        problem.model, norm_bound=norm, delta=DELTA, covariance_scale=c, form=form
+    )
+    expected = oracle_bounds(problem, problem.noise_std, norm, c)
+    for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
+        assert_close(bound, oracle, rtol=0.0, atol=SOCP)
+
+
+@pytest.mark.parametrize("form", ["dual", "convex"])
+def test_noise_of_each_observation(form):
+    problem = make_problem(n=9, seed=3)
+    noise = 0.05 + 0.5 * uniform(9, 1, seed=12)[:, 0]
+    model = frozen_model(problem.X, problem.Y, problem.kernel, noise)
+    acqf = MartingaleMixtureUCB(model, norm_bound=3.0, delta=DELTA, form=form)
+    expected = oracle_bounds(problem, noise, 3.0)
+    for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
+        assert_close(bound, oracle, rtol=0.0, atol=SOCP)
+
+
+def test_known_mean():
+    problem = make_problem(n=9, seed=4)
+    model = frozen_model(problem.X, problem.Y, problem.kernel, 0.1, mean=0.7)
+    acqf = MartingaleMixtureUCB(model, norm_bound=4.0, delta=DELTA)
+    expected = oracle_bounds(problem, 0.1, 4.0, mean=0.7)
+    for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
+        assert_close(bound, oracle, rtol=0.0, atol=SOCP)
+
+
+def test_far_from_data_what_the_data_leave_of_the_norm():
+    r"""There ``k(x, .)`` is orthogonal to the data's span: ``sqrt(B^2 - B_min^2)``."""
+    problem = make_problem(norm=2.0)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0)
+    lower, upper = acqf.bounds(torch.full((1, 1), 50.0, dtype=torch.float64))
+    least = acqf.least_consistent_norm
+    assert 0.0 < least < 3.0
+    expected = math.sqrt(3.0**2 - least**2)
+    assert_close(float(upper), expected, rtol=REARRANGED, atol=0.0)
+    assert_close(float(lower), -expected, rtol=REARRANGED, atol=0.0)
+
+
+def test_the_norm_alone_decides_where_the_data_say_nothing():
+    r"""Outcomes within the noise, far away: the whole ball of the norm is left."""
+    problem = make_problem(noise_std=3.0, norm=0.5)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0)
+    lower, upper = acqf.bounds(torch.full((1, 1), 50.0, dtype=torch.float64))
+    assert acqf.least_consistent_norm == 0.0
+    assert_close(float(upper), 3.0, rtol=REARRANGED, atol=0.0)
+    assert_close(float(lower), -3.0, rtol=REARRANGED, atol=0.0)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("case", ["smooth", "rough", "twice differentiable"])
+def test_convex_form_has_the_dual_value_and_gradient(case, maximize):
+    problem = make_problem(**PROBLEMS[case])
+    d = problem.X.shape[1]
+    results = {}
+    for form in ("dual", "convex"):
+        X = uniform(6, d, seed=60).unsqueeze(-2).requires_grad_(True)
+        acqf = MartingaleMixtureUCB(
+            problem.model, norm_bound=3.0, form=form, maximize=maximize
+        )
+        value = acqf(X)
+        value.sum().backward()
+        results[form] = value.detach(), X.grad
+    value, gradient = results["dual"]
+    assert gradient.abs().max() > 0.1
+    assert_close(results["convex"][0], value, rtol=0.0, atol=CONVEX_VALUE)
+    assert_close(results["convex"][1], gradient, rtol=CONVEX_GRADIENT, atol=CONVEX_GRADIENT)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", "matern32", "matern52"])
+def test_gradient_of_the_exact_bound(kernel, maximize):
+    r"""The envelope theorem's gradient is the derivative of the minimum itself."""
+    problem = make_problem(n=8, d=2, kernel=kernel, noise_std=0.2)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, maximize=maximize)
+    X = uniform(5, 2, seed=61).unsqueeze(-2).requires_grad_(True)
+    assert gradcheck(acqf, X, **GRADCHECK)
+
+
+@pytest.mark.parametrize("alpha", [0.003, 0.01, 0.5])
+def test_analytic_is_the_grid_at_one_alpha(alpha):
+    problem = make_problem(n=12, kernel="matern52")
+    options = {"norm_bound": 3.0, "covariance_scale": 0.7}
+    analytic = MartingaleMixtureUCB(
+        problem.model, form="analytic", alphas=alpha, **options
+    )
+    grid = MartingaleMixtureUCB(problem.model, alphas=[alpha], **options)
+    K, k, v, y = arrays(problem)
+    mean, half = closed_forms.dual_ellipsoid(
+        K, k, v, y, alpha, problem.noise_std, 3.0, DELTA, 0.7
+    )
+    for side, one, other in zip(
+        (-1, 1),
+        analytic.bounds(problem.test_X),
+        grid.bounds(problem.test_X),
+        strict=True,
+    ):
+        assert_close(one, other, rtol=REARRANGED, atol=REARRANGED)
+        assert_close(one, mean + side * half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 5.0])
+def test_analytic_bound_in_closed_form(c):
+    r"""Corollary 4.6 with Lemma C.2."""
+    problem = make_problem(n=12, kernel="matern52")
+    acqf = MartingaleMixtureUCB(
+        problem.model, norm_bound=3.0, delta=DELTA, covariance_scale=c, form="analytic"
+    )
+    K, k, v, y = arrays(problem)
+    mean, half = closed_forms.analytic_mixture(
+        K, k, v, y, problem.noise_std, 3.0, DELTA, c
+    )
+    lower, upper = acqf.bounds(problem.test_X)
+    assert_close(lower, mean - half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+    assert_close(upper, mean + half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+
+
+@pytest.mark.parametrize("c", [0.25, 1.0])
+def test_paper_grid(c):
+    r"""``alphas="paper"``: the least of the five ellipsoids of Section 6."""
+    problem = make_problem(n=12)
+    acqf = MartingaleMixtureUCB(
+        problem.model, norm_bound=3.0, covariance_scale=c, alphas="paper"
+    )
+    K, k, v, y = arrays(problem)
+    sigma, uppers = problem.noise_std, []
+    for factor in (0.1, 0.3, 1.0, 3.0, 10.0):
+        alpha = factor * sigma**2 / c
+        mean, half = closed_forms.dual_ellipsoid(
+            K, k, v, y, alpha, sigma, 3.0, DELTA, c
+        )
+        uppers.append(mean + half)
+    _, upper = acqf.bounds(problem.test_X)
+    expected = torch.stack(uppers).amin(0)
+    assert_close(upper, expected, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
+
+
+def test_per_observation_alphas_are_read_against_the_largest_noise():
+    problem = make_problem(n=6)
+    noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
+    acqf = MartingaleMixtureUCB(state, norm_bound=3.0, alphas=[0.36])
+    tau_one = MartingaleMixtureUCB(state, norm_bound=3.0, form="analytic")
+    _, expected = tau_one.bounds(problem.test_X)
+    _, upper = acqf.bounds(problem.test_X)
+    assert_close(upper, expected, rtol=REARRANGED, atol=REARRANGED)
+
+
+def test_linear_kernel_has_the_same_exact_bound():
+    r"""A kernel of finite rank: the kernel matrix is singular."""
+    problem = make_problem(n=8, d=2)
+    kernel = LinearKernel().double().requires_grad_(False)
+    problem.function.kernel = kernel
+    problem.Y = problem.X @ torch.tensor([1.0, -0.5]).double() + 0.1 * problem.Y
+    state = KernelRegression(problem.X, problem.Y, kernel, 0.3)
+    acqf = MartingaleMixtureUCB(state, norm_bound=3.0, delta=DELTA)
+    expected = oracle_bounds(problem, 0.3, 3.0)
+    for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
+        assert_close(bound, oracle, rtol=0.0, atol=SOCP)
+
+
+def arrays(problem):
+    kernel = problem.kernel
+    K = kernel(problem.X).to_dense()
+    k = kernel(problem.test_X, problem.X).to_dense()
+    return K, k, kernel(problem.test_X, diag=True), problem.Y
