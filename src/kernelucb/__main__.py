@@ -15,10 +15,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from kernelucb._demo.loop import NORM_FACTOR, NUM_CANDIDATES, DemoError, Run, Settings
+from kernelucb._demo.loop import NORM_FACTOR, NUM_CANDIDATES, DemoError, Run
 from kernelucb._demo.options import make_parser
 from kernelucb._demo.problems import make_problem
+from kernelucb._demo.records import Settings
+from kernelucb.exceptions import SolverError
 
+_STOPPED = 1
 _INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
@@ -29,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Command-line arguments; those of the process when absent.
 
     Returns:
-        Exit status: 0, 1 when the run could not go on, 130 after Ctrl-C.
+        Exit status: 0, 1 when the run had to stop, 130 after Ctrl-C.
     """
     arguments = make_parser().parse_args(argv)
     names = Settings.__dataclass_fields__
@@ -38,9 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         run = Run(make_problem(arguments.function), settings)
         _print_opening(run, console)
-        interrupted = _play(run)
+        status, ending = _play(run)
+        if ending:
+            print(f"kernelucb: {ending}", file=sys.stderr)
         _print_table(run, console)
-        _print_closing(run, console, interrupted)
+        _print_closing(run, console)
         if run.rounds and not arguments.no_picture:
             _write_picture(run, arguments.output, console)
     except KeyboardInterrupt:
@@ -48,12 +53,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except DemoError as error:
         print(f"kernelucb: {error}", file=sys.stderr)
-        return 1
-    return _INTERRUPTED if interrupted else 0
+        return _STOPPED
+    return status
 
 
-def _play(run: Run) -> bool:
-    r"""Play all rounds under a progress bar; returns whether Ctrl-C ended them."""
+def _play(run: Run) -> tuple[int, str]:
+    r"""Play under a progress bar; returns the exit status and why it ended early."""
     columns = (
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -69,9 +74,12 @@ def _play(run: Run) -> bool:
             for row in run.steps():
                 state = f"best {row.best:.4g}, gap {row.gap:.4g}"
                 progress.update(task, advance=1, state=state)
-        except KeyboardInterrupt:
-            return True
-    return False
+        except (KeyboardInterrupt, DemoError, SolverError) as error:
+            played = f"after {len(run.rounds)} of {run.settings.rounds} rounds"
+            if isinstance(error, KeyboardInterrupt):
+                return _INTERRUPTED, f"interrupted {played}"
+            return _STOPPED, f"stopped {played}: {error}"
+    return 0, ""
 
 
 def _print_opening(run: Run, console: Console) -> None:
@@ -97,7 +105,7 @@ def _print_opening(run: Run, console: Console) -> None:
 def _print_table(run: Run, console: Console) -> None:
     if not run.rounds:
         return
-    gap = "gap*" if run.norm_estimated else "certified gap*"
+    gap = "certified gap*" if run.assumptions.certified else "gap*"
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("round", "x", "y", "best y", "width at x", gap, "truth in"):
         justify = "left" if heading == "x" else "right"
@@ -105,7 +113,7 @@ def _print_table(run: Run, console: Console) -> None:
     for row in run.rounds:
         table.add_row(
             str(row.number),
-            " ".join(f"{value:.2f}" for value in row.x.tolist()),
+            _in_threes(row.x.tolist()),
             f"{row.y:.4g}",
             f"{row.best:.4g}",
             f"{row.width:.4g}",
@@ -122,20 +130,16 @@ def _print_table(run: Run, console: Console) -> None:
     )
 
 
-def _print_closing(run: Run, console: Console, interrupted: bool) -> None:
-    if interrupted:
-        console.print(
-            f"\nInterrupted after {len(run.rounds)} of {run.settings.rounds} rounds."
-        )
+def _print_closing(run: Run, console: Console) -> None:
     point, gap = run.certificate()
     value = float(run.problem.function(point.unsqueeze(0)))
     where = ", ".join(f"{number:.4g}" for number in point.tolist())
-    promise = (
-        "at most" if not run.norm_estimated else "if the norm estimate holds, at most"
-    )
+    certified = run.assumptions.certified
+    promise = "certified" if certified else f"not certified, norm {run.norm_status}"
     console.print(
-        f"\nRecommended: x = ({where}). Regret on the candidates: {promise} {gap:.4g}. "
-        f"True value {value:.4g}, true minimum {run.problem.minimum:.4g}.",
+        f"\nRecommended: x = ({where}). Its regret on the candidates is at most "
+        f"{gap:.4g} ({promise}). True value {value:.4g}, "
+        f"true minimum {run.problem.minimum:.4g}.",
         markup=False,
     )
     missed = sum(row.covered < 1.0 for row in run.rounds)
@@ -149,6 +153,13 @@ def _print_closing(run: Run, console: Console, interrupted: bool) -> None:
         console.print(f"Warning: {message}", markup=False)
     console.print("\nWhat the band rests on:", style="bold")
     console.print(str(run.assumptions), markup=False)
+
+
+def _in_threes(values: list[float]) -> str:
+    r"""Numbers in lines of three."""
+    texts = [f"{value:.2f}" for value in values]
+    lines = [" ".join(texts[start : start + 3]) for start in range(0, len(texts), 3)]
+    return "\n".join(lines)
 
 
 def _write_picture(run: Run, path: Path, console: Console) -> None:

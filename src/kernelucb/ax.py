@@ -32,9 +32,10 @@ try:
     from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
     from ax.generators.torch.botorch_modular.utils import ModelConfig
     from ax.storage.botorch_modular_registry import register_acquisition_function
-except ModuleNotFoundError as error:
+except ImportError as error:
     raise ImportError(
-        f"kernelucb.ax needs Ax ({error}). Install it with: pip install 'kernelucb[ax]'"
+        f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
+        "pip install 'kernelucb[ax]'"
     ) from error
 
 _INITIAL_NODE = "Sobol"
@@ -78,8 +79,9 @@ def generation_strategy(
     of its values. What ``acqf.bounds`` takes are the inputs before the scaling.
 
     **Kernel.** Ax fits the length scales and the mean to the data in every trial.
-    ``acqf.assumptions`` marks them as estimated: the probability is exact only as far as
-    the estimates are right.
+    A norm belongs to one kernel, so ``norm_bound`` must cover the length scales that the
+    fit may choose. ``acqf.assumptions`` marks kernel and mean as estimated: the
+    probability is exact only as far as the estimates are right.
 
     **Parallel trials.** The bound is conditioned on the inputs of running and abandoned
     trials. It takes over when ``num_initial`` trials exist that have neither failed nor
@@ -178,7 +180,7 @@ def _initial_node(
             MinTrials(
                 threshold=min_observed,
                 transition_to=next_node,
-                only_in_statuses=[TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED],
+                only_in_statuses=[TrialStatus.COMPLETED],
                 use_all_trials_in_exp=True,
                 count_only_trials_with_data=True,
             ),
@@ -255,7 +257,7 @@ def _checked_options(
         )
     # One observation at the prior mean contradicts nothing, so whatever the constructor
     # raises here is about the options, and not about trial number six.
-    rehearsal = KernelRegression(
+    rehearsal: Any = KernelRegression(
         torch.zeros(1, 1, dtype=torch.float64),
         torch.zeros(1, dtype=torch.float64),
         RBFKernel(),

@@ -39,9 +39,7 @@ def dual_ellipsoid(K, k, v, y, alpha, sigma, norm, delta, c):
 def analytic_mixture(K, k, v, y, sigma, norm, delta, c):
     r"""Flynn & Reeb (2024), Corollary 4.6 with Lemma C.2, ``alpha = sigma^2 / c``."""
     alpha = sigma**2 / c
-    width = math.sqrt(
-        c * log_det(K, alpha) + 2.0 * c * math.log(1.0 / delta) + norm**2
-    )
+    width = math.sqrt(c * log_det(K, alpha) + 2.0 * c * math.log(1.0 / delta) + norm**2)
     mean, sd = ridge(K, k, v, y, alpha)
     return mean, width * sd
 

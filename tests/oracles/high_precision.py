@@ -48,7 +48,9 @@ def exact_band(
 
         def ellipsoid(sign: int, tau: mp.mpf) -> mp.mpf:
             mean = mp.fsum(a * b / (e + tau) for a, b, e in zip(q, z, lam, strict=True))
-            variance = prior - mp.fsum(a**2 / (e + tau) for a, e in zip(q, lam, strict=True))
+            variance = prior - mp.fsum(
+                a**2 / (e + tau) for a, e in zip(q, lam, strict=True)
+            )
             misfit = mp.fsum(b**2 * tau / (e + tau) for b, e in zip(z, lam, strict=True))
             excess = squared_radius + tau * norm**2 - misfit
             assert excess >= 0, "the confidence set is empty"
@@ -79,7 +81,9 @@ def _minimum(function) -> mp.mpf:
 
 
 def _distance(left, right, length) -> mp.mpf:
-    return mp.sqrt(mp.fsum((a - b) ** 2 for a, b in zip(left, right, strict=True))) / length
+    return (
+        mp.sqrt(mp.fsum((a - b) ** 2 for a, b in zip(left, right, strict=True))) / length
+    )
 
 
 def _rbf(left, right, length) -> mp.mpf:

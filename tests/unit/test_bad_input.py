@@ -6,7 +6,6 @@ import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.errors import UnsupportedError
-from problems import frozen_kernel, make_problem
 
 from kernelucb import (
     IGPUCB,
@@ -18,6 +17,7 @@ from kernelucb import (
     information_gain,
     least_consistent_norm,
 )
+from problems import frozen_kernel, make_problem
 
 PROBLEM = make_problem(n=6, d=2)
 NORM_CLASSES = [MartingaleMixtureUCB, AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB]
@@ -54,7 +54,9 @@ def test_noise_std(acqf_class, value):
 
 @pytest.mark.parametrize("acqf_class", CLASSES)
 def test_noise_std_of_each_observation(acqf_class):
-    with pytest.raises(BotorchTensorDimensionError, match=r"one value per observation \(6"):
+    with pytest.raises(
+        BotorchTensorDimensionError, match=r"one value per observation \(6"
+    ):
         build(acqf_class, noise_std=torch.ones(5))
     noise = torch.ones(6)
     noise[3] = -1.0
@@ -80,7 +82,10 @@ def test_covariance_scale(value):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "primal"}, 'form must be "dual", "analytic" or "convex", got \'primal\''),
+        (
+            {"form": "primal"},
+            'form must be "dual", "analytic" or "convex", got \'primal\'',
+        ),
         ({"alphas": "theirs"}, 'alphas must be numbers, "paper" or None'),
         ({"alphas": []}, "alphas must be finite numbers above 0, at least one"),
         ({"alphas": [0.1, 0.0]}, "alphas must be finite numbers above 0"),
@@ -158,7 +163,12 @@ def test_witness_takes_one_point():
 
 def test_tensors_of_a_state():
     X, Y, kernel = PROBLEM.X, PROBLEM.Y, PROBLEM.kernel
-    for bad_X, bad_Y in [(X[0], Y), (X, Y[:-1]), (X, Y.repeat(2, 1)), (X.unsqueeze(0), Y)]:
+    for bad_X, bad_Y in [
+        (X[0], Y),
+        (X, Y[:-1]),
+        (X, Y.repeat(2, 1)),
+        (X.unsqueeze(0), Y),
+    ]:
         with pytest.raises(BotorchTensorDimensionError, match="must be `n x"):
             KernelRegression(bad_X, bad_Y, kernel, 0.1)
     with pytest.raises(InputDataError, match="at least one"):

@@ -1,21 +1,25 @@
 r"""No function fits the assumptions: said once, with both numbers, never a crash."""
 
+import math
 import re
 import warnings
 
 import pytest
 import torch
-from oracles import socp
-from problems import frozen_model, make_problem
-from tolerances import SOCP
+from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB, least_consistent_norm
 from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.martingale_mixture import Radius, consistent_constraints
+from kernelucb.confidence.norm import least_norm
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
+from oracles import socp
+from problems import frozen_model, make_problem
+from tolerances import SOCP
 
 FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
 
@@ -82,25 +86,45 @@ def test_strict_accepts_a_consistent_norm(problem):
 
 
 @pytest.mark.parametrize("options", FORMS)
-def test_no_norm_is_enough_for_repeated_inputs_that_disagree(options):
+def test_noise_far_too_small_never_crashes(options):
+    r"""Repeated inputs that disagree by 1e3 to 1e8 times the noise scale."""
     problem = make_problem(n=8, duplicates=True, noise_std=0.1)
-    options = {"norm_bound": 3.0, "noise_std": 1e-4, **options}
-    acqf, messages = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
-    assert len(messages) == 1
-    assert "norm bound 3, least consistent norm inf" in messages[0]
-    assert "noise_std is too small" in messages[0]
-    assert "fit radius" in messages[0]
-    assert acqf.norm_bound == 3.0
-    assert acqf.assumptions["norm"].status is Status.VIOLATED
-    lower, upper = acqf.bounds(problem.test_X)
-    assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
+    for noise_std in (1e-4, 1e-9):
+        acqf, messages = caught(
+            lambda noise_std=noise_std: MartingaleMixtureUCB(
+                problem.model, norm_bound=3.0, noise_std=noise_std, **options
+            )
+        )
+        assert len(messages) <= 1
+        lower, upper = acqf.bounds(problem.test_X)
+        assert bool((lower <= upper).all() & torch.isfinite(lower + upper).all())
+
+
+def test_a_radius_that_no_norm_can_meet_is_widened():
+    r"""Repeats disagree by more than the radius: not with Eq. (8), see the least norm."""
+    problem = make_problem(n=8, duplicates=True, noise_std=0.1)
+    state = problem.state
+    halves = (problem.Y / 0.1).reshape(2, 4)
+    smallest = float((halves[0] - halves[1]).square().sum() / 2.0)
+    radius = Radius(1.0, 0.5 * smallest - float(state.quadratic_form(1.0)))
+    arguments = (state, radius, 3.0, math.inf)
     with pytest.raises(InconsistentConfidenceSetError, match="noise_std is too small"):
-        MartingaleMixtureUCB(problem.model, strict=True, **options)
+        consistent_constraints(*arguments, strict=True)
+    with pytest.warns(InconsistentConfidenceSetWarning) as messages:
+        relaxed = consistent_constraints(*arguments, strict=False)
+    assert len(messages) == 1
+    text = str(messages[0].message)
+    assert "norm bound 3, least consistent norm inf" in text
+    squared = relaxed.radius.squared(state)
+    factor = math.sqrt(squared / radius.squared(state))
+    assert f"a fit radius {factor:.3g} times as large" in text
+    assert relaxed.norm == 3.0
+    assert squared >= smallest
+    assert least_norm(state, relaxed.radius) <= 3.0  # and now the set is not empty
+    assert least_norm(state, Radius(1.0, relaxed.radius.surplus - 0.01 * squared)) > 3.0
 
 
 def test_numbers_are_in_outcome_units():
-    from botorch.models.transforms.outcome import Standardize
-
     problem = make_problem(n=12, norm=5.0, seed=5)
     model = frozen_model(
         problem.X,

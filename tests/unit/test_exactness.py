@@ -5,6 +5,10 @@ import math
 import pytest
 import torch
 from gpytorch.kernels import LinearKernel
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB
 from oracles import closed_forms, socp
 from problems import frozen_model, make_problem, uniform
 from tolerances import (
@@ -15,10 +19,6 @@ from tolerances import (
     REARRANGED,
     SOCP,
 )
-from torch.autograd import gradcheck
-from torch.testing import assert_close
-
-from kernelucb import KernelRegression, MartingaleMixtureUCB
 
 DELTA = 0.05
 
@@ -126,7 +126,9 @@ def test_convex_form_has_the_dual_value_and_gradient(case, maximize):
     value, gradient = results["dual"]
     assert gradient.abs().max() > 0.1
     assert_close(results["convex"][0], value, rtol=0.0, atol=CONVEX_VALUE)
-    assert_close(results["convex"][1], gradient, rtol=CONVEX_GRADIENT, atol=CONVEX_GRADIENT)
+    assert_close(
+        results["convex"][1], gradient, rtol=CONVEX_GRADIENT, atol=CONVEX_GRADIENT
+    )
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -188,9 +190,7 @@ def test_paper_grid(c):
     sigma, uppers = problem.noise_std, []
     for factor in (0.1, 0.3, 1.0, 3.0, 10.0):
         alpha = factor * sigma**2 / c
-        mean, half = closed_forms.dual_ellipsoid(
-            K, k, v, y, alpha, sigma, 3.0, DELTA, c
-        )
+        mean, half = closed_forms.dual_ellipsoid(K, k, v, y, alpha, sigma, 3.0, DELTA, c)
         uppers.append(mean + half)
     _, upper = acqf.bounds(problem.test_X)
     expected = torch.stack(uppers).amin(0)

@@ -24,9 +24,9 @@ from botorch.models.transforms.outcome import (
     Standardize,
 )
 from gpytorch.likelihoods import StudentTLikelihood
-from problems import frozen_kernel, frozen_model, make_problem, uniform
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from problems import frozen_kernel, frozen_model, make_problem, uniform
 
 X = uniform(6, 2, seed=1)
 Y = X.sum(-1, keepdim=True) + 0.5
@@ -105,7 +105,10 @@ MODELS = {
         lambda: with_input_transform(perturbation()),
         "InputPerturbation turns one point into several",
     ),
-    "Student-t noise": (without_gaussian_likelihood, "likelihood StudentT.* not Gaussian"),
+    "Student-t noise": (
+        without_gaussian_likelihood,
+        "likelihood StudentT.* not Gaussian",
+    ),
     "no mean module": (without_mean_module, "must have attributes `mean_module`"),
     "a string": (lambda: "model", "Expected a BoTorch model, got str"),
     "a kernel": (lambda: frozen_kernel("rbf"), "Expected a BoTorch model, got RBFKernel"),

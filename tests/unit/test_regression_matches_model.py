@@ -6,11 +6,11 @@ from botorch.models.transforms.input import ChainedInputTransform, Normalize, Ro
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, Standardize
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, ScaleKernel
 from gpytorch.means import ConstantMean, LinearMean
-from problems import float64, frozen_kernel, frozen_model, normal, uniform
-from tolerances import LINEAR_SOLVE, POSTERIOR
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression
+from problems import float64, frozen_kernel, frozen_model, normal, uniform
+from tolerances import LINEAR_SOLVE, POSTERIOR
 
 N, D = 12, 2
 X = 10.0 * uniform(N, D, seed=1)

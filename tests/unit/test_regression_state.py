@@ -7,13 +7,13 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
-from oracles import closed_forms
-from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
-from tolerances import GRADCHECK, LINEAR_SOLVE, POSTERIOR, REARRANGED
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from oracles import closed_forms
+from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
+from tolerances import GRADCHECK, LINEAR_SOLVE, POSTERIOR, REARRANGED
 
 TAUS = [1e-2, 0.3, 1.0, 20.0]
 
@@ -55,7 +55,9 @@ def test_one_regularizer_for_each_point():
     state, taus = problem.state, torch.tensor(TAUS, dtype=torch.float64)
     points = problem.test_X[: len(TAUS)]
     for quantity in (state.mean, state.variance):
-        single = [quantity(x.unsqueeze(0), tau) for x, tau in zip(points, TAUS, strict=True)]
+        single = [
+            quantity(x.unsqueeze(0), tau) for x, tau in zip(points, TAUS, strict=True)
+        ]
         assert_close(quantity(points, taus), torch.cat(single), rtol=REARRANGED, atol=0)
     assert_close(state.log_det(taus), torch.stack([state.log_det(t) for t in TAUS]))
 

@@ -4,12 +4,15 @@ import math
 
 import pytest
 import torch
-from oracles import socp
-from problems import frozen_model, make_problem, uniform
-from tolerances import LEAST_NORM, REARRANGED, WITNESS_CONSTRAINT, WITNESS_VALUE
+from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
+from kernelucb.confidence.martingale_mixture import Radius
+from kernelucb.confidence.norm import least_norm
+from oracles import socp
+from problems import frozen_model, make_problem, uniform
+from tolerances import LEAST_NORM, REARRANGED, WITNESS_CONSTRAINT, WITNESS_VALUE
 
 CASES = {
     "rbf": {"kernel": "rbf"},
@@ -20,8 +23,6 @@ CASES = {
 
 
 def standardized(problem):
-    from botorch.models.transforms.outcome import Standardize
-
     return frozen_model(
         problem.X,
         5.0 + 3.0 * problem.Y,
@@ -126,10 +127,32 @@ def test_least_norm_is_zero_when_the_data_are_within_the_noise():
     assert least_consistent_norm(problem.model) == 0.0
 
 
-def test_least_norm_is_infinite_when_repeated_inputs_disagree():
+def test_least_norm_is_finite_however_small_the_noise():
+    r"""Eq. (8) grows with the data: ``quadratic_form(1/c) < r^2``, and the ridge estimate
+    at ``tau = 1/c`` misfits by no more than that. No data make the norm infinite.
+    """
     problem = make_problem(n=8, duplicates=True, noise_std=0.1)
-    assert math.isfinite(least_consistent_norm(problem.model))
-    assert least_consistent_norm(problem.model, noise_std=1e-4) == math.inf
+    for noise_std in (1e-1, 1e-3, 1e-5):
+        state = problem.state.with_noise_std(noise_std)
+        ridge_norm = norm_of_ridge(problem, state.noise_std[0] ** 2)
+        assert least_consistent_norm(problem.model, noise_std) <= ridge_norm
+
+
+def norm_of_ridge(problem, alpha):
+    K = problem.kernel(problem.X).to_dense()
+    weights = torch.linalg.solve(K + alpha * torch.eye(len(K)).to(K), problem.Y)
+    return float((weights @ K @ weights).sqrt())
+
+
+def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_radius():
+    r"""Only for a radius other than Eq. (8)'s, which covers what repeats disagree by."""
+    problem = make_problem(n=8, duplicates=True, noise_std=0.1)
+    halves = problem.Y.reshape(2, 4)
+    squared = float(((halves[0] - halves[1]) / 0.1).square().sum() / 2.0)
+    state = problem.state
+    for factor, infinite in [(0.9, True), (1.1, False)]:
+        surplus = factor * squared - float(state.quadratic_form(1.0))
+        assert math.isinf(least_norm(state, Radius(1.0, surplus))) == infinite
 
 
 def test_least_norm_is_what_the_acquisition_function_reports():

@@ -1,23 +1,28 @@
 r"""The optimisation loop of the demo."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from botorch.exceptions import InputDataWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
-from botorch.utils.sampling import draw_sobol_samples
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ConstantMean, Mean, ZeroMean
+from gpytorch.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from kernelucb._demo.problems import Problem
+from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 
 NORM_FACTOR = 1.5
@@ -28,45 +33,6 @@ _LENGTH = 0.3  # of the side of the box, times sqrt(dimension)
 
 class DemoError(Exception):
     r"""The demo cannot go on; the message says why in one line."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    r"""What the demo does; see ``--help``."""
-
-    rounds: int = 40
-    initial: int | None = None
-    noise_std: float | None = None
-    delta: float = 0.05
-    norm_bound: float | None = None
-    covariance_scale: float = 1.0
-    form: str = "dual"
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Round:
-    r"""One row of the table; the band is the one before ``y`` was seen.
-
-    Attributes:
-        number: Counted from one.
-        x: ``d`` inputs.
-        y: Noisy outcome.
-        best: Smallest outcome so far.
-        width: Width of the band at ``x``.
-        gap: Largest regret, on the candidates, of the recommended point.
-        recommended: The point of smallest upper bound.
-        covered: Share of the candidates at which the band held the true function.
-    """
-
-    number: int
-    x: Tensor
-    y: float
-    best: float
-    width: float
-    gap: float
-    recommended: Tensor
-    covered: float
 
 
 @dataclass
@@ -94,7 +60,7 @@ class Run:
         self.Y = self._observe(self.X)
         self._least_norm = 0.0
         self.mean, self.kernel = self._prior()
-        self.acquisition = self._build()
+        self._update()
 
     @property
     def horizon(self) -> int:
@@ -106,6 +72,14 @@ class Run:
     def norm_estimated(self) -> bool:
         r"""Whether the norm bound comes from the data."""
         return self.settings.norm_bound is None
+
+    @property
+    def norm_status(self) -> str:
+        r"""``"estimated"``, ``"given"``, or ``"given and contradicted"`` by the data."""
+        if self.norm_estimated:
+            return "estimated"
+        violated = self.assumptions["norm"].status is Status.VIOLATED
+        return "given and contradicted" if violated else "given"
 
     @property
     def assumptions(self) -> Assumptions:
@@ -136,7 +110,7 @@ class Run:
         for number in range(len(self.rounds) + 1, self.settings.rounds + 1):
             x = self._choose(number)
             row = self._record(number, x, self._observe(x))
-            self.acquisition = self._build()
+            self._update()
             yield row
 
     def certificate(self) -> tuple[Tensor, float]:
@@ -146,13 +120,9 @@ class Run:
         maximum is exact, elsewhere nothing is claimed.
         """
         points = torch.cat([self.candidates, self.X])
-        lower, upper = self.acquisition.bounds(points)
+        lower, upper = self.band.bounds(points)
         recommended = int(upper.argmin())
         return points[recommended], float(upper[recommended] - lower.min())
-
-    def recommended_points(self) -> Tensor:
-        r"""The recommended point of every round, ``rounds x d``."""
-        return torch.stack([row.recommended for row in self.rounds])
 
     def norm_of_truth(self) -> float:
         r"""Norm of the smoothest function through the true values at the candidates.
@@ -169,20 +139,23 @@ class Run:
         return float((deviation @ solution).clamp_min(0.0).sqrt())
 
     def _record(self, number: int, x: Tensor, y: Tensor) -> Round:
-        lower, upper = self.acquisition.bounds(torch.cat([self.candidates, x]))
+        lower, upper = self.band.bounds(torch.cat([self.candidates, x]))
         inside = (lower[:-1] <= self.truth) & (self.truth <= upper[:-1])
         recommended, gap = self.certificate()
-        self.X, self.Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
+        evaluated = self.problem.function(torch.cat([recommended.unsqueeze(0), self.X]))
+        regret = float(evaluated[0] - min(evaluated.min(), self.truth.min()))
+        X, Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
         row = Round(
             number=number,
             x=x[0],
             y=float(y),
-            best=float(self.Y.min()),
+            best=float(Y.min()),
             width=float(upper[-1] - lower[-1]),
             gap=gap,
-            recommended=recommended,
+            regret=regret,
             covered=float(inside.double().mean()),
         )
+        self.X, self.Y = X, Y
         self.rounds.append(row)
         return row
 
@@ -213,8 +186,10 @@ class Run:
         if self.problem.kernel is None:
             transform = Normalize(self.problem.dimension, bounds=self.problem.bounds)
         with warnings.catch_warnings():
-            # The prior is in outcome units, so the outcomes are not standardised.
+            # The prior is in outcome units, so the outcomes are not standardised; the
+            # bound gets the noise itself, which GPyTorch may round up.
             warnings.simplefilter("ignore", InputDataWarning)
+            warnings.simplefilter("ignore", NumericalWarning)
             return SingleTaskGP(
                 self.X,
                 self.Y,
@@ -225,27 +200,35 @@ class Run:
                 outcome_transform=None,
             )
 
-    def _build(self) -> MartingaleMixtureUCB:
+    def _update(self) -> None:
+        r"""Rebuild the acquisition function and the band from the data so far."""
         settings, model = self.settings, self._model()
-        common = {"delta": settings.delta, "covariance_scale": settings.covariance_scale}
+        common = {
+            "noise_std": self.noise_std,
+            "delta": settings.delta,
+            "covariance_scale": settings.covariance_scale,
+        }
         norm = settings.norm_bound
         if norm is None:
             least = least_consistent_norm(model, **common)
-            self._least_norm = max(self._least_norm, least)
-            if not self._least_norm < float("inf"):
+            if math.isinf(least):
                 raise DemoError(
                     "no function of any norm fits the data at this noise level; use a "
                     "larger --noise-std."
                 )
+            self._least_norm = max(self._least_norm, least)
             norm = max(NORM_FACTOR * self._least_norm, self._norm_floor())
+        build = partial(
+            MartingaleMixtureUCB, model, norm_bound=norm, maximize=False, **common
+        )
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            acquisition = MartingaleMixtureUCB(
-                model, norm_bound=norm, form=settings.form, maximize=False, **common
-            )
+            warnings.simplefilter("always", InconsistentConfidenceSetWarning)
+            self.acquisition = build(form=settings.form)
+            # The exact band again, at a thousandth of the cost at many points.
+            convex = settings.form == "convex"
+            self.band = build(form="dual") if convex else self.acquisition
         if caught and not self.messages:
             self.messages.append(str(caught[0].message))
-        return acquisition
 
     def _norm_floor(self) -> float:
         r"""A function of smaller norm cannot reach the largest observed deviation.
@@ -260,7 +243,7 @@ class Run:
     def _choose(self, number: int) -> Tensor:
         # A cone program takes milliseconds a point, the other forms microseconds.
         convex = self.settings.form == "convex"
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), manual_seed(self.settings.seed + number):
             # A search that stops early costs quality, not validity.
             warnings.simplefilter("ignore", OptimizationWarning)
             warnings.simplefilter("ignore", RuntimeWarning)

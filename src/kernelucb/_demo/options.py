@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from kernelucb._demo.loop import NORM_FACTOR, Settings
+from kernelucb._demo.loop import NORM_FACTOR
 from kernelucb._demo.problems import PROBLEMS
+from kernelucb._demo.records import Settings
 
 _SUFFIXES = (".png", ".pdf", ".svg")
 

@@ -10,7 +10,7 @@ from kernelucb._demo.loop import NUM_CANDIDATES, Run
 from kernelucb.acquisition import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.plotting import plot_bands, slice_points
-from kernelucb.plotting.style import BLACK, BLUE, GREY, ORANGE, RC, load_pyplot
+from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, RC, load_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,16 +52,17 @@ def _draw(run: Run, plt) -> "Figure":
         _draw_slice(run, bands, best, coordinate, axes)
     _draw_gap(run, gap_axes)
     handles, labels = slices[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=8)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=4 * min(dimension, 2)
+    )
     figure.suptitle(_title(run), fontsize=11)
     return figure
 
 
 def _title(run: Run) -> str:
-    qualifier = "norm bound estimated" if run.norm_estimated else "norm bound given"
     title = (
         f"{run.problem.name}: {len(run.X)} noisy observations, bands of level "
-        f"{1 - run.settings.delta:.6g} ({qualifier})"
+        f"{1 - run.settings.delta:.6g} (norm bound {run.norm_status})"
     )
     if run.problem.dimension > 1:
         title += (
@@ -73,7 +74,11 @@ def _title(run: Run) -> str:
 def comparison(run: Run) -> dict[str, KernelUCB]:
     r"""The exact band and the bands in common use, for the same data and assumptions."""
     settings, model = run.settings, run.acquisition.model
-    common = {"norm_bound": run.acquisition.norm_bound, "delta": settings.delta}
+    common = {
+        "norm_bound": run.acquisition.norm_bound,
+        "noise_std": run.noise_std,
+        "delta": settings.delta,
+    }
     mixture = {**common, "covariance_scale": settings.covariance_scale}
     alpha = run.noise_std**2 / settings.covariance_scale
     return {
@@ -118,6 +123,7 @@ def _draw_slice(
         axes=axes,
         x_label="input $x$" if one else f"input $x_{{{coordinate + 1}}}$",
         y_label="outcome, to be minimised",
+        data_name="initial points",
     )
     if not one:
         axes.set_title(f"line along $x_{{{coordinate + 1}}}$ through recommended point")
@@ -129,19 +135,9 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     initial = len(run.X) - len(run.rounds)
     if run.problem.dimension == 2:
         _draw_contour(run, axes)
-    axes.scatter(
-        run.X[:initial, first], run.X[:initial, second], s=16, color=GREY, zorder=3
-    )
-    axes.scatter(
-        run.X[initial:, first],
-        run.X[initial:, second],
-        marker="D",
-        s=28,
-        color=ORANGE,
-        edgecolors=BLACK,
-        linewidths=0.6,
-        zorder=3,
-    )
+    old, new = run.X[:initial], run.X[initial:]
+    axes.scatter(old[:, first], old[:, second], zorder=3, **DATA)
+    axes.scatter(new[:, first], new[:, second], zorder=3, **CHOSEN)
     axes.scatter(
         best[first], best[second], marker="*", s=220, color="white", ec=BLACK, zorder=4
     )
@@ -175,24 +171,23 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
 
 def _draw_gap(run: Run, axes: "Axes") -> None:
     numbers = [row.number for row in run.rounds]
-    regret = [
-        float(value) - run.problem.minimum
-        for value in run.problem.function(run.recommended_points())
-    ]
     axes.plot(
-        numbers, [row.gap for row in run.rounds], color=BLUE, label="gap from the band"
+        numbers,
+        [row.gap for row in run.rounds],
+        color=BLUE,
+        label="largest possible (gap)",
     )
     axes.plot(
         numbers,
-        regret,
+        [row.regret for row in run.rounds],
         color=BLACK,
         ls=(0, (4, 2)),
-        label="true regret of the recommended point",
+        label="true",
     )
     axes.set_yscale("log")
     axes.set(
         xlabel="round",
         ylabel="outcome units",
-        title=f"largest possible regret on {NUM_CANDIDATES} candidates",
+        title=f"regret of the recommended point on {NUM_CANDIDATES} candidates",
     )
     axes.legend(loc="best")

@@ -11,10 +11,10 @@ class Spectrum(NamedTuple):
     r"""Eigendecomposition ``matrix = vectors @ diag(values) @ vectors.T``.
 
     Attributes:
-        values: ``n`` eigenvalues in ascending order, none below ``resolution``.
+        values: ``n`` eigenvalues in ascending order, none negative.
         vectors: ``n x n`` orthonormal columns.
-        resolution: The backward error of the decomposition, machine epsilon times
-            the largest eigenvalue. Smaller differences in ``values`` mean nothing.
+        resolution: What round-off can make of a zero eigenvalue: ``n`` times machine
+            epsilon times the largest. Smaller values were set to zero.
     """
 
     values: Tensor
@@ -25,9 +25,7 @@ class Spectrum(NamedTuple):
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
     r"""Decompose a symmetric positive semi-definite matrix by one ``eigh``.
 
-    Eigenvalues below the resolution of the decomposition, the negative ones among them,
-    are raised to it: a perturbation no larger than its own backward error. Dropping all
-    below ``n * eps * max`` instead would be one ``n`` times larger.
+    Eigenvalues that cannot be told from zero become zero; no jitter is added.
 
     Args:
         matrix: An ``n x n`` float64 kernel matrix.
@@ -36,13 +34,13 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
         InputDataError: If an eigenvalue is negative beyond any round-off.
     """
     values, vectors = torch.linalg.eigh(matrix)
-    largest = float(values.abs().max())
+    smallest, largest = float(values[0]), float(values.abs().max())
     epsilon = torch.finfo(matrix.dtype).eps
-    if float(values[0]) < -(epsilon**0.5) * largest:
+    if smallest < -(epsilon**0.5) * largest:
         raise InputDataError(
             "The kernel matrix of the training inputs has a negative eigenvalue "
-            f"({float(values[0]):.3g}, largest {largest:.3g}): covar_module is not a "
-            "positive semi-definite kernel."
+            f"({smallest:.3g}, largest {largest:.3g}): covar_module is not a positive "
+            "semi-definite kernel."
         )
-    resolution = max(epsilon * largest, torch.finfo(matrix.dtype).tiny)
-    return Spectrum(values.clamp_min(resolution), vectors, resolution)
+    resolution = max(len(values) * epsilon * largest, torch.finfo(matrix.dtype).tiny)
+    return Spectrum(torch.where(values < resolution, 0.0, values), vectors, resolution)

@@ -86,7 +86,8 @@ class MartingaleMixtureUCB(KernelUCB):
             covariance_scale: Scale ``c`` of the mixture relative to the model's prior.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
-                the exact bound as a cone program.
+                the exact bound as a cone program (``"dual"`` where the set was empty and
+                had to be widened).
             alphas: Ridge parameters in outcome units squared. For ``"dual"`` a grid, or
                 ``"paper"`` for the paper's. For ``"analytic"`` one number, by default
                 ``noise_std^2 / covariance_scale``. With one noise scale per observation
@@ -124,7 +125,8 @@ class MartingaleMixtureUCB(KernelUCB):
             confidence_set = analytic_band(
                 regression, constraints, float(taus), assumptions
             )
-        elif form == "convex":
+        elif form == "convex" and constraints.contradiction is None:
+            # A relaxed set is nearly one function: too thin for an interior-point solver.
             confidence_set = ConvexSet(regression, constraints, assumptions)
         elif taus is None:
             confidence_set = ExactSet(regression, constraints, assumptions)

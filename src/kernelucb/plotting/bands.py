@@ -1,14 +1,14 @@
 r"""Confidence bands of several acquisition functions along a line."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.plotting.style import BLACK, BLUE, GREY, ORANGE, OUTLINES, load_pyplot
+from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, OUTLINES, load_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,6 +31,7 @@ def plot_bands(
     axes: "Axes | None" = None,
     x_label: str = "input x",
     y_label: str = "outcome y",
+    data_name: str = "data",
 ) -> "Axes":
     r"""Draw confidence bands along a line of points, with data and the true function.
 
@@ -55,6 +56,7 @@ def plot_bands(
         axes: Where to draw; new axes when absent.
         x_label: Horizontal label, with units.
         y_label: Vertical label, with units.
+        data_name: Name of ``data`` in the legend.
 
     Returns:
         The axes.
@@ -80,10 +82,11 @@ def plot_bands(
     if true_function is not None:
         truth = true_function(X).reshape(-1)
         axes.plot(abscissa, truth, color=BLACK, lw=1.6, label="true function")
-    for points, name in ((data, "data"), (chosen, "chosen points")):
+    for points, name in ((data, data_name), (chosen, "chosen points")):
         if points is not None:
             weights = slice_weights(first, points[0], X, coordinate) if fade else None
-            _draw_points(axes, points, coordinate, weights, name)
+            style = CHOSEN if points is chosen else DATA
+            _draw_points(axes, points, coordinate, weights, {**style, "label": name})
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.margins(x=0)
     return axes
@@ -115,7 +118,7 @@ def slice_weights(
 ) -> Tensor:
     r"""How much points say about a line: squared correlation with their projections.
 
-    The share of the prior variance at the projection that the value at the point explains.
+    It is the share of the variance at the projection that the point's value explains.
 
     Args:
         acquisition: Whose kernel.
@@ -168,15 +171,11 @@ def _draw_points(
     points: tuple[Tensor, Tensor],
     coordinate: int,
     weights: Tensor | None,
-    name: str,
+    style: dict[str, Any],
 ) -> None:
     X, Y = points[0], points[1].reshape(-1)
+    # The legend gets a mark of its own: the first point may be a faint one.
+    axes.scatter([], [], **style)
     opacity = torch.ones(len(X)) if weights is None else weights.clamp_min(_FAINTEST)
-    if name == "data":
-        style = {"marker": "o", "s": 14, "color": GREY, "linewidths": 0}
-    else:
-        style = {"marker": "D", "s": 30, "color": ORANGE}
-        style |= {"edgecolors": BLACK, "linewidths": 0.6}
-    axes.scatter(X[:, coordinate], Y, alpha=opacity.tolist(), zorder=3, **style)
-    # A mark of its own for the legend: the first point may be a faint one.
-    axes.scatter([], [], label=name, **style)
+    style = {**style, "label": None, "alpha": opacity.tolist()}
+    axes.scatter(X[:, coordinate], Y, zorder=3, **style)

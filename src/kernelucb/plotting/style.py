@@ -18,6 +18,15 @@ OUTLINES: tuple[dict[str, Any], ...] = (
     {"color": GREY, "linestyle": (0, (8, 3, 1, 3, 1, 3)), "linewidth": 1.5},
 )
 
+DATA: dict[str, Any] = {"marker": "o", "s": 14, "color": GREY, "linewidths": 0}
+CHOSEN: dict[str, Any] = {
+    "marker": "D",
+    "s": 30,
+    "color": ORANGE,
+    "edgecolors": BLACK,
+    "linewidths": 0.6,
+}
+
 RC: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,

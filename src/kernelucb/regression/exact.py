@@ -19,22 +19,23 @@ from kernelucb.regression.prior import Prior
 class Projection(NamedTuple):
     r"""Query points as the state sees them; everything else is arithmetic on these.
 
+    ``k(x, .)`` is split along the eigendirections of the kernel matrix: ``features`` are
+    its coordinates in an orthonormal basis of the span of the training sections, the rest
+    is orthogonal to all of them.
+
     Attributes:
         inputs: ``b x d'`` kernel inputs.
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
-        coordinates: ``b x n`` values ``q(x) = U^T D^-1/2 k(X, x)``.
-        explained: ``b x n`` values ``q^2 / lam``: how much of ``k(x, x)`` lies in each
-            eigendirection.
-        unexplained: ``b`` values, the rest of ``k(x, x)``: what no outcome at the inputs
-            can tell.
+        features: ``b x n`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
+        unexplained: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the inputs can
+            tell.
     """
 
     inputs: Tensor
     prior_mean: Tensor
     prior_variance: Tensor
-    coordinates: Tensor
-    explained: Tensor
+    features: Tensor
     unexplained: Tensor
 
     def detach(self) -> "Projection":
@@ -58,7 +59,7 @@ class KernelRegression(Module):
         >>> mean, variance = state.mean(X), state.variance(X)
 
     Attributes:
-        eigenvalues: ``n`` eigenvalues ``lam`` of the whitened kernel matrix.
+        eigenvalues: ``n`` eigenvalues ``lam`` of the whitened kernel matrix, ascending.
         targets: ``n`` values ``z = U^T D^-1/2 (y - m)``.
         noise_std: ``n`` noise standard deviations, outcome units.
         dimension: Number of raw input columns ``d``.
@@ -162,10 +163,12 @@ class KernelRegression(Module):
         self.register_buffer("noise_std", noise)
         self.register_buffer("train_variance", prior.variance(inputs))
         self.register_buffer("eigenvalues", spectrum.values)
-        self.register_buffer("basis", spectrum.vectors / noise.unsqueeze(-1))
-        self.register_buffer(
-            "targets", (targets - prior.mean(inputs)) @ self.get_buffer("basis")
-        )
+        whitened = (targets - prior.mean(inputs)) / noise
+        self.register_buffer("targets", whitened @ spectrum.vectors)
+        self.register_buffer("singular_values", spectrum.values.sqrt())
+        lengths = torch.where(spectrum.values > 0, spectrum.values, torch.inf).sqrt()
+        basis = spectrum.vectors / noise.unsqueeze(-1) / lengths
+        self.register_buffer("feature_basis", basis)
         self.resolution = spectrum.resolution
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
@@ -211,6 +214,13 @@ class KernelRegression(Module):
         return len(self.eigenvalues)
 
     @property
+    def mean_terms(self) -> Tensor:
+        r"""``n`` values ``sqrt(lam) z``: the ridge estimate is their sum over
+        ``v / (lam + tau)``.
+        """
+        return self.singular_values * self.targets
+
+    @property
     def outcome_scale(self) -> float:
         r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
         return self.prior.scale
@@ -220,19 +230,17 @@ class KernelRegression(Module):
         inputs = self.prior.transform(X.to(self.eigenvalues))
         covariance = self.prior.covariance(inputs, self.train_inputs)
         whole = self.prior.variance(inputs)
-        coordinates = covariance @ self.basis
-        parts = coordinates.square() / self.eigenvalues
-        explained = _fill_from_the_top(parts, whole)
-        # Sections at the inputs differ from k(x, .) by no less than the unexplained part;
-        # at an input that difference is exact, the subtraction is round-off.
+        features = covariance @ self.feature_basis
+        features = features * _fill_factors(features, whole)
+        rest = (whole - features.square().sum(-1)).clamp_min(0.0)
+        # The rest is at most the squared distance to the nearest training section, which
+        # is exact at an input, where the difference above is round-off.
         distance = (self.train_variance - 2.0 * covariance).amin(-1) + whole
-        rest = (whole - explained.sum(-1)).clamp_min(0.0)
         return Projection(
             inputs=inputs,
             prior_mean=self.prior.mean(inputs),
             prior_variance=whole,
-            coordinates=coordinates * _shrinkage(explained, parts),
-            explained=explained,
+            features=features,
             unexplained=torch.minimum(rest, distance.clamp_min(0.0)),
         )
 
@@ -272,8 +280,8 @@ class KernelRegression(Module):
             points: Projection of ``b`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
-        weights = self.targets / (self.eigenvalues + regularizer)
-        return (points.coordinates * weights).sum(-1)
+        weights = self.mean_terms / (self.eigenvalues + regularizer)
+        return (points.features * weights).sum(-1)
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Latent variance at projected points, ``b`` values, never negative.
@@ -283,7 +291,7 @@ class KernelRegression(Module):
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
         shrinkage = regularizer / (self.eigenvalues + regularizer)
-        return points.unexplained + (points.explained * shrinkage).sum(-1)
+        return points.unexplained + (points.features.square() * shrinkage).sum(-1)
 
     def covariance_at(
         self, left: Projection, right: Projection, regularizer: Tensor
@@ -295,9 +303,9 @@ class KernelRegression(Module):
             right: Projection of ``p`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
-        explained = left.coordinates / (self.eigenvalues + regularizer)
+        resolved = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)
-        return prior - explained @ right.coordinates.mT
+        return prior - (left.features * resolved) @ right.features.mT
 
     def norm_in_prior_units(self, norm_bound: float) -> float:
         r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
@@ -308,30 +316,27 @@ class KernelRegression(Module):
         return norm_bound / self.outcome_scale
 
     def _like_state(self, value: float | Tensor) -> Tensor:
-        return torch.as_tensor(value).to(self.eigenvalues)
-
-
-def _fill_from_the_top(parts: Tensor, whole: Tensor) -> Tensor:
-    r"""Reduce the last of ``b x n`` positive parts so that their sum is at most the whole.
-
-    Parts are ordered as the eigenvalues, ascending. Those of the smallest, at the
-    resolution of the ``eigh``, carry large relative errors; unreduced, they can exceed
-    what the others leave.
-    """
-    filled = torch.minimum(parts.flip(-1).cumsum(-1), whole.unsqueeze(-1))
-    start = torch.zeros_like(filled[..., :1])
-    return torch.diff(filled, dim=-1, prepend=start).flip(-1)
-
-
-@torch.no_grad()
-def _shrinkage(explained: Tensor, parts: Tensor) -> Tensor:
-    r"""Factor on the coordinates that goes with the reduction of their squares."""
-    return (explained / parts.clamp_min(torch.finfo(parts.dtype).tiny)).sqrt()
+        return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
 
 
 def _column(regularizer: float | Tensor) -> Tensor:
     tau = torch.as_tensor(regularizer, dtype=torch.float64)
     return tau if tau.dim() == 0 else tau.unsqueeze(-1)
+
+
+@torch.no_grad()
+def _fill_factors(features: Tensor, whole: Tensor) -> Tensor:
+    r"""Factors that keep the squared features of each row from exceeding the whole.
+
+    Features are ordered as the eigenvalues, ascending. Those of the smallest, near the
+    resolution of the ``eigh``, carry large relative errors; they are reduced to what the
+    others leave.
+    """
+    squares = features.square()
+    larger = squares.flip(-1).cumsum(-1).flip(-1) - squares
+    rounding = 8.0 * features.shape[-1] * torch.finfo(features.dtype).eps
+    room = ((1.0 + rounding) * whole.unsqueeze(-1) - larger).clamp_min(0.0)
+    return torch.where(squares > room, (room / squares).sqrt(), 1.0)
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor) -> Tensor:

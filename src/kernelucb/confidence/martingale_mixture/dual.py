@@ -47,7 +47,7 @@ class GridSet(ConfidenceSet):
         self.register_buffer("regularizers", regularizers.to(regression.eigenvalues))
         lam, tau = regression.eigenvalues, self.get_buffer("regularizers")
         self.register_buffer(
-            "mean_weights", (regression.targets / (lam + tau.unsqueeze(-1))).mT
+            "mean_weights", (regression.mean_terms / (lam + tau.unsqueeze(-1))).mT
         )
         self.register_buffer(
             "shrinkage", (tau.unsqueeze(-1) / (self.design.eigenvalues + tau.unsqueeze(-1))).mT
@@ -66,8 +66,8 @@ class GridSet(ConfidenceSet):
 
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
-        deviation = points.centre.coordinates @ self.mean_weights
-        resolved = points.spread.explained @ self.shrinkage
+        deviation = points.centre.features @ self.mean_weights
+        resolved = points.spread.features.square() @ self.shrinkage
         variance = points.spread.unexplained.unsqueeze(-1) + resolved
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
@@ -147,12 +147,13 @@ class EllipsoidObjective:
         regression, design = exact.regression, exact.design
         self.regression, self.design = regression, design
         self.constraints = exact.constraints
-        self.mean_terms = sign * points.centre.coordinates * regression.targets
+        self.mean_terms = sign * points.centre.features * regression.mean_terms
         self.fit_terms = regression.targets.square() * regression.eigenvalues
         self.fit_ratios = self.fit_terms / (
             regression.eigenvalues + self.constraints.radius.reference
         )
-        self.explained, self.unexplained = points.spread.explained, points.spread.unexplained
+        self.explained = points.spread.features.square()
+        self.unexplained = points.spread.unexplained
         self.spread_terms = self.explained * design.eigenvalues
 
     def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,7 +220,7 @@ def _bracketing_grid(
 ) -> tuple[Tensor, float]:
     r"""Regularisers from round-off to where only the norm counts, and their log step."""
     scale = constraints.radius.squared(design) / constraints.norm**2
-    lower = max(design.num_observations * design.resolution, _RANGE_BELOW * scale)
+    lower = max(design.resolution, _RANGE_BELOW * scale)
     upper = _RANGE_ABOVE * max(float(design.eigenvalues[-1]), scale, lower)
     grid = torch.logspace(
         math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64

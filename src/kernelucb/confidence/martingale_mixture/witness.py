@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.regression import KernelRegression, Projection
 
@@ -20,8 +19,8 @@ class Witness(NamedTuple):
     Attributes:
         regression: The state it is expressed in.
         point: Projection of the one point.
-        weights: ``n`` coefficients in the eigenbasis.
-        point_weight: Coefficient of ``k(x, .)``.
+        weights: ``n`` coordinates in the eigenbasis of the training sections.
+        rest_weight: Coordinate along the part of ``k(x, .)`` orthogonal to them.
         norm: RKHS norm of ``f - mean`` in outcome units, under the model's kernel.
         misfit: Distance to the data in noise units.
         radius: Largest distance that the confidence set allows, noise units.
@@ -30,16 +29,19 @@ class Witness(NamedTuple):
     regression: KernelRegression
     point: Projection
     weights: Tensor
-    point_weight: Tensor
+    rest_weight: Tensor
     norm: float
     misfit: float
     radius: float
 
+    @torch.no_grad()
     def __call__(self, X: Tensor) -> Tensor:
         r"""Values at ``b x d`` points, ``b`` numbers in outcome units."""
         points = self.regression.project(X)
-        direct = self.regression.prior.covariance(points.inputs, self.point.inputs)
-        deviation = points.coordinates @ self.weights + self.point_weight * direct[:, 0]
+        prior = self.regression.prior.covariance(points.inputs, self.point.inputs)[:, 0]
+        rest = prior - points.features @ self.point.features[0]
+        length = self.point.unexplained.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
+        deviation = points.features @ self.weights + self.rest_weight * rest / length
         return points.prior_mean + deviation
 
 
@@ -59,39 +61,25 @@ def attaining_function(
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
     tau = confidence_set.support(points, sign).regularizer
-    point = points.centre
-    q = point.coordinates[0]
+    point, lam = points.centre, regression.eigenvalues
+    features, rest = point.features[0], point.unexplained.sqrt()[0]
     if bool(torch.isinf(tau)):
-        weights = torch.zeros_like(q)
-        point_weight = sign * constraints.norm / point.prior_variance.sqrt()[0]
+        multiple = sign * constraints.norm / point.prior_variance.sqrt()[0]
+        weights = multiple * features
     else:
         variance = regression.variance_at(point, tau.unsqueeze(-1))[0]
         excess = constraints.excess(regression, tau)[0].clamp_min(0.0)
-        point_weight = sign * (excess / (tau[0] * variance)).sqrt()
-        weights = (regression.targets - point_weight * q) / (regression.eigenvalues + tau)
-    return _describe(regression, constraints, point, weights, point_weight)
-
-
-def _describe(
-    regression: KernelRegression,
-    constraints: Constraints,
-    point: Projection,
-    weights: Tensor,
-    point_weight: Tensor,
-) -> Witness:
-    q, lam = point.coordinates[0], regression.eigenvalues
-    squared_norm = (
-        (lam * weights.square()).sum()
-        + 2.0 * point_weight * (weights * q).sum()
-        + point_weight.square() * point.prior_variance[0]
-    )
-    fitted = lam * weights + point_weight * q
+        multiple = sign * (excess / (tau[0] * variance)).sqrt()
+        weights = (regression.mean_terms + multiple * tau * features) / (lam + tau)
+    rest_weight = multiple * rest
+    squared_norm = weights.square().sum() + rest_weight.square()
+    fitted = regression.singular_values * weights
     return Witness(
         regression=regression,
         point=point,
         weights=weights,
-        point_weight=point_weight,
-        norm=float(squared_norm.clamp_min(0.0).sqrt()) * regression.outcome_scale,
+        rest_weight=rest_weight,
+        norm=float(squared_norm.sqrt()) * regression.outcome_scale,
         misfit=float((fitted - regression.targets).norm()),
         radius=constraints.radius.squared(regression) ** 0.5,
     )

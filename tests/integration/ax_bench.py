@@ -1,0 +1,82 @@
+r"""The Ax experiment that the tests of `kernelucb.ax` run."""
+
+import math
+
+import pytest
+import torch
+from ax.api.client import Client
+from ax.api.configs import RangeParameterConfig
+
+import kernelucb.ax
+from kernelucb import MartingaleMixtureUCB, SrinivasUCB
+from kernelucb.acquisition import BOUNDS
+
+AX_WARNINGS = [
+    # pandas 4 will drop arguments that Ax 1.3 still passes.
+    pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning:ax[.]"),
+    # Ax's client calls a method that Ax has renamed.
+    pytest.mark.filterwarnings("ignore:add_tracking_metric is:DeprecationWarning:ax[.]"),
+    # Ax copies a tensor with torch.tensor when it counts objectives.
+    pytest.mark.filterwarnings("ignore:To copy construct from:UserWarning:ax[.]"),
+]
+
+FAST = {"num_restarts": 2, "raw_samples": 16}
+OPTIONS = {"norm_bound": 300.0, "noise_std": 1.0}
+UNIT = [RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
+PLANE = [
+    RangeParameterConfig(name="u", parameter_type="float", bounds=(-5.0, 10.0)),
+    RangeParameterConfig(name="v", parameter_type="float", bounds=(0.0, 15.0)),
+]
+REQUIRED = {
+    bound: OPTIONS if bound is not SrinivasUCB else {"noise_std": 1.0} for bound in BOUNDS
+}
+
+
+def make_client(
+    parameters=PLANE,
+    objective="y",
+    acqf_class=MartingaleMixtureUCB,
+    options=OPTIONS,
+    constraints=None,
+    **arguments,
+):
+    torch.manual_seed(0)
+    client = Client(random_seed=0)
+    client.configure_experiment(parameters=parameters, name="bench")
+    client.configure_optimization(objective=objective, outcome_constraints=constraints)
+    arguments = {"num_initial": 3, "seed": 1, "optimizer_options": FAST} | arguments
+    client.set_generation_strategy(
+        kernelucb.ax.generation_strategy(acqf_class, options, **arguments)
+    )
+    return client
+
+
+def next_trial(client):
+    ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+    return index, parameters
+
+
+def wave(parameters):
+    u, v = parameters["u"], parameters["v"]
+    return 5000.0 + 80.0 * math.sin(u / 3.0) + 60.0 * math.cos(v / 4.0)
+
+
+def run(client, number, outcome=lambda parameters: {"y": wave(parameters)}):
+    for _ in range(number):
+        index, parameters = next_trial(client)
+        client.complete_trial(trial_index=index, raw_data=outcome(parameters))
+    return client
+
+
+def node(client):
+    return client._generation_strategy.current_node_name
+
+
+def points(*parameterizations, names=("u", "v")):
+    return torch.tensor(
+        [[p[name] for name in names] for p in parameterizations], dtype=torch.float64
+    )
+
+
+def rows(tensor):
+    return sorted(tuple(round(value, 9) for value in row) for row in tensor.tolist())

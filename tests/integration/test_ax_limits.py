@@ -1,0 +1,136 @@
+r"""Search spaces that are not a cube, and what Ax must not ignore silently."""
+
+import math
+import sys
+
+import pytest
+import torch
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax_bench import AX_WARNINGS, OPTIONS, make_client, next_trial, run, wave
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+
+import kernelucb.ax
+from kernelucb import IGPUCB, MartingaleMixtureUCB
+
+pytestmark = AX_WARNINGS
+
+
+class TestMixedSpaces:
+    @pytest.mark.parametrize("largest", [2, 30])
+    def test_integers_choices_and_logarithms(self, largest):
+        # 3 combinations of integers are enumerated by optimize_acqf_mixed; 31 go to
+        # optimize_acqf_mixed_alternating.
+        parameters = [
+            RangeParameterConfig(
+                name="rate", parameter_type="float", bounds=(1e-3, 10.0), scaling="log"
+            ),
+            RangeParameterConfig(
+                name="layers", parameter_type="int", bounds=(0, largest)
+            ),
+            ChoiceParameterConfig(
+                name="kind",
+                parameter_type="str",
+                values=["a", "b", "c"],
+                is_ordered=False,
+            ),
+        ]
+        client = make_client(parameters)
+        run(client, 3, lambda p: {"y": math.log(p["rate"]) + p["layers"] % 5})
+        trials = client.get_next_trials(max_trials=3)
+        for p in trials.values():
+            assert type(p["layers"]) is int
+            assert 0 <= p["layers"] <= largest
+            assert p["kind"] in {"a", "b", "c"}
+            assert 1e-3 <= p["rate"] <= 10.0
+        acqf = kernelucb.ax.last_bound(client)
+        cube = [[-3.0, 0.0, 0.0, 0.0, 0.0], [1.0, largest, 1.0, 1.0, 1.0]]
+        torch.testing.assert_close(
+            acqf.model.input_transform.bounds, torch.tensor(cube, dtype=torch.float64)
+        )
+
+    def test_a_finite_space_is_used_up_without_repetition(self):
+        parameters = [
+            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
+            ChoiceParameterConfig(
+                name="size", parameter_type="int", values=[1, 5, 20], is_ordered=True
+            ),
+        ]
+        client = make_client(parameters, num_initial=2)
+        run(client, 8, lambda p: {"y": float(p["n"] * p["size"])})
+        arms = client._experiment.arms_by_name.values()
+        assert len({tuple(arm.parameters.values()) for arm in arms}) == 8
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("objective", "constraints", "message"),
+        [
+            ("y", ["z >= 1"], "does not take `constraints`"),
+            ("y, z", None, "one outcome|2 outputs"),
+            ("y + 2*z", None, "2 outputs"),
+        ],
+    )
+    def test_what_the_bound_cannot_do_is_not_ignored(
+        self, objective, constraints, message
+    ):
+        client = make_client(objective=objective, constraints=constraints)
+        run(client, 3, lambda p: {"y": wave(p), "z": p["u"]})
+        with pytest.raises(UnsupportedError, match=message):
+            next_trial(client)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({}, "needs the option `norm_bound`"),
+            (None, "needs the option `norm_bound`"),
+            ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
+            ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),
+            ({"norm_bound": 1.0, "delta": 1.5}, "delta must lie strictly between"),
+            ({"norm_bound": 1.0, "form": "exact"}, "form must be"),
+            ({"norm_bound": 1.0, "maximize": False}, "Ax takes the direction"),
+            ({"norm_bound": 1.0, "X_pending": None}, "Leave out the option `X_pending`"),
+            ({"norm_bound": 1.0, "noise_std": torch.ones(3)}, "must be one number"),
+            ({"norm_bound": 1.0, "noise_std": [1.0, 2.0]}, "must be one number"),
+        ],
+    )
+    def test_wrong_options(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"num_initial": 0}, "num_initial must be a whole number of at least 1"),
+            ({"num_initial": 2.5}, "num_initial must be a whole number"),
+            ({"min_observed": 0}, "min_observed must be a whole number of at least 1"),
+            ({"num_initial": 2, "min_observed": 3}, "min_observed is 3, above"),
+        ],
+    )
+    def test_wrong_numbers_of_trials(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, **arguments)
+
+    @pytest.mark.parametrize("acqf_class", [SingleTaskGP, "MartingaleMixtureUCB", None])
+    def test_only_bounds_are_taken(self, acqf_class):
+        with pytest.raises(UnsupportedError, match="must be one of MartingaleMixtureUCB"):
+            kernelucb.ax.generation_strategy(acqf_class, OPTIONS)
+
+    def test_a_limit_of_the_theorem_is_reported_by_its_trial(self):
+        client = make_client(acqf_class=IGPUCB, options=OPTIONS | {"horizon": 3})
+        run(client, 4)
+        with pytest.raises(ValueError, match="horizon is 3, but there are 4"):
+            next_trial(client)
+
+    def test_no_bound_yet(self):
+        client = run(make_client(), 1)
+        with pytest.raises(ValueError, match="the strategy is at its node `Sobol`"):
+            kernelucb.ax.last_bound(client)
+
+    def test_without_ax_the_import_says_what_to_install(self, monkeypatch):
+        for name in [name for name in sys.modules if name.split(".")[0] == "ax"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "ax", None)
+        monkeypatch.delitem(sys.modules, "kernelucb.ax")
+        with pytest.raises(ImportError, match=r"pip install 'kernelucb\[ax\]'"):
+            __import__("kernelucb.ax")

@@ -1,0 +1,132 @@
+r"""Imports go one way; the statements themselves are read.
+
+``_numerics -> regression -> confidence -> {acquisition, certificates} -> ax``; the package
+root collects the public names, ``plotting``, ``__main__`` and its ``_demo`` stand on top.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import kernelucb
+
+ROOT = Path(kernelucb.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# What each layer may import of the package, itself and `exceptions` aside.
+LOWER = {
+    "exceptions": set(),
+    "_numerics": set(),
+    "models": set(),
+    "regression": {"_numerics"},
+    "confidence": {"_numerics", "regression"},
+    "acquisition": {"_numerics", "regression", "confidence"},
+    "certificates": {"_numerics", "regression", "confidence"},
+    "ax": {"_numerics", "regression", "confidence", "acquisition", "certificates"},
+}
+# Applications and the collection of public names; no layer imports them.
+TOP = {"__init__", "__main__", "_demo", "plotting"}
+MODEL_INTERNALS = {
+    "_original_train_inputs",
+    "covar_module",
+    "input_transform",
+    "likelihood",
+    "mean_module",
+    "outcome_transform",
+    "transform_inputs",
+}
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_modules(path: Path) -> set[str]:
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the layer"
+            modules.add(node.module)
+            # `from kernelucb import x` may name a module as well
+            modules.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return modules
+
+
+def imported_layers(path: Path) -> set[str]:
+    public = {"kernelucb"} if layer(path) not in TOP | {"ax"} else set()
+    assert not public & imported_modules(path), f"{path} imports the package root"
+    split = [module.split(".") for module in imported_modules(path)]
+    return {parts[1] for parts in split if parts[0] == "kernelucb" and len(parts) > 1}
+
+
+def identify(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", FILES, ids=identify)
+def test_every_file_belongs_to_a_layer(path):
+    assert layer(path) in LOWER.keys() | TOP
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if layer(p) in LOWER], ids=identify)
+def test_imports_go_one_way(path):
+    allowed = LOWER[layer(path)] | {layer(path), "exceptions"}
+    if layer(path) == "ax":  # may use the public names of the root
+        allowed |= set(kernelucb.__all__)
+    assert imported_layers(path) <= allowed
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if layer(p) not in {"__main__", "_demo"}], ids=identify
+)
+def test_nothing_but_the_demo_imports_plotting_or_ax(path):
+    assert not imported_layers(path) & ({"plotting", "ax"} - {layer(path)})
+
+
+def importers(module: str) -> set[str]:
+    return {
+        identify(path)
+        for path in FILES
+        if any(name.split(".")[0] == module for name in imported_modules(path))
+    }
+
+
+def test_one_file_imports_cvxpylayers():
+    assert importers("cvxpylayers") == {"_numerics/conic.py"}
+
+
+def test_one_file_imports_cvxpy():
+    assert importers("cvxpy") == {"_numerics/conic.py"}
+
+
+def test_extras_stay_behind_their_doors():
+    assert {Path(name).parts[0] for name in importers("ax")} <= {"ax.py"}
+    assert {Path(name).parts[0] for name in importers("matplotlib")} <= {
+        "plotting",
+        "_demo",
+        "__main__.py",
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if layer(p) not in {"regression", "models", "ax"} | TOP],
+    ids=identify,
+)
+def test_only_regression_reads_the_internals_of_models(path):
+    attributes = {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+    assert not attributes & MODEL_INTERNALS
+
+
+def test_model_internals_are_read_where_this_test_says():
+    r"""Guards the test above: the names it looks for are the ones in use."""
+    source = (ROOT / "regression" / "from_model.py").read_text()
+    assert "covar_module" in source
+    assert "_original_train_inputs" in source

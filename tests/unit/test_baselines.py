@@ -1,0 +1,145 @@
+r"""Bounds in common use against the papers' formulas."""
+
+import math
+
+import pytest
+import torch
+from botorch.models.transforms.outcome import Standardize
+from torch.testing import assert_close
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    SrinivasUCB,
+    WangDeFreitasUCB,
+)
+from kernelucb.confidence.assumptions import Status
+from oracles import closed_forms
+from problems import frozen_model, make_problem
+from tolerances import LINEAR_SOLVE, REARRANGED
+
+N, DELTA, NORM = 12, 0.1, 3.0
+CLOSE = {"rtol": LINEAR_SOLVE, "atol": LINEAR_SOLVE}
+
+
+@pytest.fixture(params=["rbf", "matern32"])
+def problem(request):
+    return make_problem(n=N, d=2, kernel=request.param, noise_std=0.2, seed=33)
+
+
+def arrays(problem):
+    K = problem.kernel(problem.X).to_dense()
+    k = problem.kernel(problem.test_X, problem.X).to_dense()
+    return K, k, problem.kernel(problem.test_X, diag=True), problem.Y
+
+
+def assert_band(acqf, problem, mean, half):
+    lower, upper = acqf.bounds(problem.test_X)
+    assert_close(lower, mean - half, **CLOSE)
+    assert_close(upper, mean + half, **CLOSE)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.004, 1.7])
+def test_abbasi_yadkori(problem, alpha):
+    acqf = AbbasiYadkoriUCB(problem.model, norm_bound=NORM, delta=DELTA, alpha=alpha)
+    oracle_alpha = 0.2**2 if alpha is None else alpha
+    band = closed_forms.abbasi_yadkori(*arrays(problem), 0.2, NORM, DELTA, oracle_alpha)
+    assert_band(acqf, problem, *band)
+
+
+@pytest.mark.parametrize("horizon", [N, 1000])
+def test_improved_gp_ucb(problem, horizon):
+    acqf = IGPUCB(problem.model, norm_bound=NORM, delta=DELTA, horizon=horizon)
+    band = closed_forms.improved_gp_ucb(*arrays(problem), 0.2, NORM, DELTA, horizon)
+    assert_band(acqf, problem, *band)
+
+
+def test_wang_de_freitas(problem):
+    acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM, delta=DELTA)
+    band = closed_forms.wang_de_freitas(*arrays(problem), 0.2, NORM, DELTA)
+    assert_band(acqf, problem, *band)
+
+
+def posterior_band(problem, beta):
+    mean, sd = closed_forms.ridge(*arrays(problem), 0.2**2)
+    return mean, math.sqrt(beta) * sd
+
+
+def test_srinivas_on_a_finite_domain(problem):
+    acqf = SrinivasUCB(problem.model, delta=DELTA, domain_size=500)
+    beta = closed_forms.srinivas_finite(N + 1, DELTA, 500)
+    assert_band(acqf, problem, *posterior_band(problem, beta))
+    assert acqf.beta == pytest.approx(beta, rel=REARRANGED)
+
+
+def test_srinivas_on_a_compact_domain(problem):
+    acqf = SrinivasUCB(
+        problem.model,
+        delta=DELTA,
+        theorem=2,
+        domain_length=2.0,
+        lipschitz_a=1.5,
+        lipschitz_b=0.7,
+    )
+    beta = closed_forms.srinivas_compact(N + 1, DELTA, 2, 2.0, 1.5, 0.7)
+    assert_band(acqf, problem, *posterior_band(problem, beta))
+
+
+@pytest.mark.parametrize("gain", [None, 4.5])
+def test_srinivas_in_the_rkhs(problem, gain):
+    acqf = SrinivasUCB(
+        problem.model, delta=DELTA, theorem=3, norm_bound=NORM, information_gain=gain
+    )
+    K = problem.kernel(problem.X).to_dense()
+    used = 0.5 * closed_forms.log_det(K, 0.2**2) if gain is None else gain
+    beta = closed_forms.srinivas_rkhs(N + 1, DELTA, NORM, used)
+    assert_band(acqf, problem, *posterior_band(problem, beta))
+    expected = Status.ESTIMATED if gain is None else Status.GIVEN
+    assert acqf.assumptions["information gain"].status is expected
+
+
+@pytest.mark.parametrize("theorem", [1, 2])
+def test_scale_multiplies_beta(problem, theorem):
+    r"""Their experiments divide beta by five, so the width by sqrt(5)."""
+    full, scaled = (
+        SrinivasUCB(problem.model, theorem=theorem, scale=scale) for scale in (1.0, 0.2)
+    )
+    mean = full.regression.mean(problem.test_X)
+    wide = full.bounds(problem.test_X)[1] - mean
+    narrow = scaled.bounds(problem.test_X)[1] - mean
+    assert_close(wide, math.sqrt(5.0) * narrow, **CLOSE)
+
+
+@pytest.mark.parametrize("acqf_class", [IGPUCB, WangDeFreitasUCB])
+def test_one_noise_scale_is_the_largest_of_several(problem, acqf_class):
+    noise = torch.linspace(0.1, 0.5, N, dtype=torch.float64)
+    state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
+    largest = state.with_noise_std(0.5)
+    one, other = (acqf_class(s, norm_bound=NORM) for s in (state, largest))
+    assert_close(one.bounds(problem.test_X), other.bounds(problem.test_X))
+
+
+@pytest.mark.parametrize("acqf_class", [AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB])
+def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(
+    problem, acqf_class
+):
+    r"""``alpha = 1 + eta`` and the mixed terms of Wang & de Freitas are not free of
+    units: they refer to ``covar_module`` as it stands. Bounds scale back to outcomes.
+    """
+    scale, shift = 7.0, 50.0
+    standardize = frozen_model(
+        problem.X,
+        shift + scale * problem.Y,
+        problem.kernel,
+        0.2,
+        outcome_transform=Standardize(m=1),
+    )
+    constant = KernelRegression.from_model(standardize).outcome_scale
+    centred = (shift + scale * problem.Y - (shift + scale * problem.Y).mean()) / constant
+    plain = frozen_model(problem.X, centred, problem.kernel, 0.2)
+    outcome = acqf_class(standardize, norm_bound=NORM * constant).bounds(problem.test_X)
+    unit = acqf_class(plain, norm_bound=NORM).bounds(problem.test_X)
+    offset = (shift + scale * problem.Y).mean()
+    for one, other in zip(outcome, unit, strict=True):
+        assert_close(one, offset + constant * other, **CLOSE)

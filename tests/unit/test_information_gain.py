@@ -1,0 +1,124 @@
+r"""Information gain against enumeration on tiny domains."""
+
+from itertools import combinations_with_replacement
+
+import pytest
+import torch
+from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.outcome import Standardize
+
+from kernelucb import information_gain
+from oracles import information
+from problems import frozen_kernel, frozen_model, make_problem, uniform
+from tolerances import LINEAR_SOLVE, ORDER, REARRANGED
+
+GREEDY_SHARE = 1.0 - 0.36787944117144233  # 1 - 1/e
+KERNELS = ["rbf", "matern32"]
+
+
+@pytest.mark.parametrize("sigma", [0.05, 1.0])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_exact_gain(kernel, sigma):
+    k, X = frozen_kernel(kernel, outputscale=2.0), uniform(10, 2, seed=1)
+    expected = information.gain(k(X).to_dense(), sigma)
+    assert information_gain(k, X, noise_std=sigma) == pytest.approx(
+        expected, rel=LINEAR_SOLVE
+    )
+
+
+def test_exact_gain_of_a_repeated_point():
+    X = torch.zeros(5, 1, dtype=torch.float64)
+    gain = information_gain(frozen_kernel("rbf"), X, noise_std=0.5)
+    expected = 0.5 * torch.log1p(torch.tensor(5 / 0.25, dtype=torch.float64))
+    assert gain == pytest.approx(float(expected), rel=REARRANGED)
+
+
+def test_model_supplies_points_noise_and_kernel():
+    problem = make_problem(n=7, noise_std=0.2)
+    expected = information_gain(problem.kernel, problem.X, noise_std=0.2)
+    assert expected > 1.0
+    for model in (problem.model, problem.state):
+        assert information_gain(model) == pytest.approx(expected, rel=REARRANGED)
+        halved = information_gain(problem.kernel, problem.X, noise_std=0.4)
+        assert information_gain(model, noise_std=0.4) == pytest.approx(
+            halved, rel=REARRANGED
+        )
+
+
+def test_model_with_transforms():
+    r"""Inputs are transformed, and the gain has no outcome units."""
+    problem = make_problem(n=7)
+    bounds = torch.tensor([[0.0], [10.0]], dtype=torch.float64)
+    model = frozen_model(
+        10.0 * problem.X,
+        50.0 * problem.Y,
+        problem.kernel,
+        0.2,
+        outcome_transform=Standardize(m=1),
+        input_transform=Normalize(d=1, bounds=bounds),
+    )
+    expected = information_gain(problem.kernel, problem.X, noise_std=0.2)
+    assert information_gain(model) == pytest.approx(expected, rel=LINEAR_SOLVE)
+    elsewhere = uniform(4, 1, seed=2)
+    assert information_gain(model, 10.0 * elsewhere) == pytest.approx(
+        information_gain(problem.kernel, elsewhere, noise_std=0.2), rel=LINEAR_SOLVE
+    )
+
+
+def test_several_noise_scales_count_as_the_largest():
+    problem = make_problem(n=4)
+    noise = torch.tensor([0.1, 0.2, 0.5, 0.3], dtype=torch.float64)
+    model = frozen_model(problem.X, problem.Y, problem.kernel, noise)
+    expected = information_gain(problem.kernel, problem.X, noise_std=0.5)
+    assert information_gain(model) == pytest.approx(expected, rel=REARRANGED)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 7])
+@pytest.mark.parametrize("sigma", [0.1, 1.0])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
+    r"""Seven rounds on five points: repeats are needed."""
+    k, X = frozen_kernel(kernel), uniform(5, 1, seed=3)
+    best = information.maximum_gain(k(X).to_dense(), sigma, rounds)
+    for method in ("greedy", "spectral"):
+        bound = information_gain(k, X, noise_std=sigma, num_points=rounds, method=method)
+        assert best - ORDER <= bound
+        assert bound <= 3.0 * best / GREEDY_SHARE  # a bound, not a large number
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 8])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_greedy_bound_is_the_greedy_gain_over_its_share(kernel, rounds):
+    k, X = frozen_kernel(kernel), uniform(5, 1, seed=4)
+    expected = information.greedy_gain(k(X).to_dense(), 0.3, rounds) / GREEDY_SHARE
+    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="greedy")
+    assert bound == pytest.approx(expected, rel=LINEAR_SOLVE)
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6])
+def test_spectral_bound_is_the_best_allocation(rounds):
+    r"""Eq. (8): above every whole allocation, and stationary among real ones."""
+    k, X = frozen_kernel("matern32"), uniform(4, 1, seed=5)
+    lam = torch.linalg.eigvalsh(k(X).to_dense()) / 0.3**2
+    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
+    bound *= GREEDY_SHARE
+
+    def gain(allocation):
+        return 0.5 * float(torch.log1p(allocation * lam).sum())
+
+    whole = 0.0
+    for choice in combinations_with_replacement(range(4), rounds):
+        allocation = torch.bincount(torch.tensor(choice), minlength=4)
+        whole = max(whole, gain(allocation))
+    assert whole - ORDER <= bound
+    weights = torch.rand(20000, 4, dtype=torch.float64).log()
+    simplex = rounds * weights / weights.sum(-1, keepdim=True)
+    real = 0.5 * torch.log1p(simplex * lam).sum(-1).max()
+    assert float(real) - ORDER <= bound <= max(float(real), whole) * 1.02
+
+
+def test_domain_size_rounds_by_default():
+    k, X = frozen_kernel("rbf"), uniform(5, 1, seed=6)
+    for method in ("greedy", "spectral"):
+        explicit = information_gain(k, X, noise_std=0.3, num_points=5, method=method)
+        assert information_gain(k, X, noise_std=0.3, method=method) == explicit

@@ -1,0 +1,111 @@
+r"""BoTorch and Ax build every bound through its input constructor."""
+
+import inspect
+
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import (
+    GenericMCObjective,
+    IdentityMCObjective,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import UnsupportedError
+from botorch.utils.datasets import SupervisedDataset
+from torch.testing import assert_close
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+    WangDeFreitasUCB,
+)
+from problems import make_problem
+
+PROBLEM = make_problem(n=6)
+NORM_CLASSES = [MartingaleMixtureUCB, AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB]
+CLASSES = [*NORM_CLASSES, SrinivasUCB]
+
+
+def options_of(acqf_class):
+    return {} if acqf_class is SrinivasUCB else {"norm_bound": 3.0}
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_built_through_the_constructor(acqf_class):
+    options = {
+        **options_of(acqf_class),
+        "noise_std": 0.2,
+        "delta": 0.01,
+        "maximize": False,
+        "X_pending": PROBLEM.test_X[:1],
+        "posterior_transform": ScalarizedPosteriorTransform(
+            torch.tensor([-2.0], dtype=torch.float64)
+        ),
+    }
+    arguments = get_acqf_input_constructor(acqf_class)(model=PROBLEM.model, **options)
+    X = PROBLEM.test_X.unsqueeze(-2)
+    value = acqf_class(**arguments)(X)
+    assert_close(value, acqf_class(PROBLEM.model, **options)(X))
+    plain = acqf_class(PROBLEM.model, **options_of(acqf_class))(X)
+    assert (value - plain).abs().max() > 1e-2  # the options arrived
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_what_ax_always_passes_is_accepted(acqf_class):
+    arguments = get_acqf_input_constructor(acqf_class)(
+        model=PROBLEM.model,
+        training_data=SupervisedDataset(
+            X=PROBLEM.X,
+            Y=PROBLEM.Y.unsqueeze(-1),
+            feature_names=["x"],
+            outcome_names=["y"],
+        ),
+        X_baseline=PROBLEM.X,
+        X_pending=None,
+        posterior_transform=None,
+        objective=IdentityMCObjective(),
+        constraints=None,
+        objective_thresholds=None,
+        **options_of(acqf_class),
+    )
+    assert set(arguments) <= set(inspect.signature(acqf_class).parameters)
+    acqf_class(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("constraints", [lambda Y: Y[..., 0]]),
+        ("constraints_tuple", (torch.ones(1, 1), torch.zeros(1, 1))),
+        ("objective_thresholds", torch.zeros(2)),
+        ("ref_point", [0.0, 0.0]),
+        ("objective", GenericMCObjective(lambda Y, X=None: Y[..., 0] ** 2)),
+    ],
+)
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_what_would_be_ignored_is_rejected(acqf_class, name, value):
+    construct = get_acqf_input_constructor(acqf_class)
+    with pytest.raises(UnsupportedError, match=f"does not take `{name}`"):
+        construct(model=PROBLEM.model, **options_of(acqf_class), **{name: value})
+
+
+@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
+def test_missing_norm_bound(acqf_class):
+    construct = get_acqf_input_constructor(acqf_class)
+    with pytest.raises(ValueError, match=f"{acqf_class.__name__} needs .*`norm_bound`"):
+        construct(model=PROBLEM.model)
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_misspelt_option(acqf_class):
+    construct = get_acqf_input_constructor(acqf_class)
+    with pytest.raises(TypeError, match="normbound"):
+        construct(model=PROBLEM.model, **options_of(acqf_class), normbound=1.0)
+
+
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_arguments_after_the_model_are_keyword_only(acqf_class):
+    with pytest.raises(TypeError, match="positional argument"):
+        acqf_class(PROBLEM.model, 3.0)

@@ -1,0 +1,153 @@
+r"""The batched minimiser, the eigendecomposition and the conic layer on known answers."""
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from kernelucb import MartingaleMixtureUCB
+from kernelucb._numerics import conic
+from kernelucb._numerics.conic import EllipsoidBallProgram
+from kernelucb._numerics.quasiconvex import minimize_quasiconvex
+from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.exceptions import SolverError
+from problems import make_problem, uniform
+from tolerances import CONVEX_GRADIENT, CONVEX_VALUE, EPS, GRADCHECK
+
+
+def minimize(slopes, count, tolerance=1e-13, start=None):
+    lower = torch.full((count,), -5.0, dtype=torch.float64)
+    start = torch.zeros_like(lower) if start is None else start
+    return minimize_quasiconvex(
+        slopes, lower, -lower, start, torch.full_like(lower, tolerance)
+    )
+
+
+def test_batch_of_convex_functions():
+    minima = torch.linspace(-4.0, 4.0, 9, dtype=torch.float64)
+    result = minimize(lambda t: (torch.sinh(t - minima), torch.cosh(t - minima)), 9)
+    assert bool(result.converged.all())
+    assert_close(result.argument, minima, rtol=0.0, atol=1e-6)
+
+
+def test_quasi_convex_but_not_convex():
+    r"""``-exp(-(t - m)^2)``: the second derivative is negative far from the minimum."""
+    minima = torch.linspace(-3.0, 3.0, 7, dtype=torch.float64)
+
+    def slopes(t):
+        bell = torch.exp(-((t - minima) ** 2))
+        return 2 * (t - minima) * bell, (2 - 4 * (t - minima) ** 2) * bell
+
+    result = minimize(slopes, 7)
+    assert bool(result.converged.all())
+    assert_close(result.argument, minima, rtol=0.0, atol=1e-6)
+
+
+def test_minimum_at_the_end_of_the_bracket():
+    result = minimize(lambda t: (torch.ones_like(t), torch.zeros_like(t)), 2)
+    assert bool(result.converged.all())
+    assert_close(result.argument, torch.full((2,), -5.0).double(), rtol=0.0, atol=1e-9)
+
+
+def test_derivatives_that_are_nan_do_not_pass_as_converged():
+    result = minimize(lambda t: (t * torch.nan, t * torch.nan), 3)
+    assert not bool(result.converged.any())
+
+
+def test_one_problem_does_not_wait_for_nor_move_another():
+    targets = torch.tensor([0.0, 4.0], dtype=torch.float64)
+    both = minimize(lambda t: (torch.sinh(t - targets), torch.cosh(t - targets)), 2)
+    for i in range(2):
+        alone = minimize(
+            lambda t, i=i: (torch.sinh(t - targets[i]), torch.cosh(t - targets[i])), 1
+        )
+        assert_close(both.argument[i], alone.argument[0], rtol=0.0, atol=1e-12)
+
+
+def test_spectrum_reproduces_the_matrix():
+    factors = uniform(8, 8, seed=1)
+    matrix = factors @ factors.mT
+    spectrum = kernel_spectrum(matrix)
+    rebuilt = spectrum.vectors * spectrum.values @ spectrum.vectors.mT
+    assert_close(rebuilt, matrix, rtol=0.0, atol=100 * spectrum.resolution)
+    assert spectrum.resolution == pytest.approx(EPS * float(spectrum.values[-1]))
+
+
+def test_round_off_eigenvalues_are_not_negative():
+    column = uniform(20, 1, seed=2)
+    assert bool((kernel_spectrum(column @ column.mT).values >= 0).all())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_matrices_that_are_not_kernels_are_refused(sign):
+    matrix = torch.diag(torch.tensor([1.0, 2.0, -0.5], dtype=torch.float64))
+    if sign < 0:
+        matrix = -matrix.abs()
+    with pytest.raises(InputDataError, match="not a positive semi-definite kernel"):
+        kernel_spectrum(matrix)
+
+
+@pytest.fixture
+def ball_program():
+    r"""First ball so wide that only ``||u|| <= 1`` matters: the answer is ``c / ||c||``."""
+    scales = torch.full((3,), 1e-3, dtype=torch.float64)
+    return EllipsoidBallProgram(scales, torch.zeros(3, dtype=torch.float64))
+
+
+def test_conic_program_on_a_ball(ball_program):
+    objectives = uniform(4, 4, seed=3) - 0.5
+    solution = ball_program.maximizer(objectives)
+    expected = objectives / objectives.norm(dim=-1, keepdim=True)
+    assert_close(solution, expected, rtol=0.0, atol=CONVEX_VALUE)
+
+
+def test_conic_program_with_the_first_ball_active():
+    r"""``|| 4 u_1 - 2 || <= 1`` caps ``u_1`` at 3/4; the rest goes to ``u_2``."""
+    program = EllipsoidBallProgram(
+        torch.tensor([4.0], dtype=torch.float64), torch.tensor([2.0]).double()
+    )
+    objective = torch.tensor([[1.0, 0.1]], dtype=torch.float64)
+    expected = torch.tensor([[0.75, (1 - 0.75**2) ** 0.5]], dtype=torch.float64)
+    assert_close(program.maximizer(objective), expected, rtol=0.0, atol=CONVEX_VALUE)
+
+
+def test_conic_program_is_differentiable(ball_program):
+    objectives = (uniform(2, 4, seed=4) - 0.5).requires_grad_(True)
+
+    def value(c):
+        return (c * ball_program.maximizer(c)).sum(-1)
+
+    tolerances = {**GRADCHECK, "eps": 1e-4, "atol": CONVEX_GRADIENT}
+    assert gradcheck(value, objectives, **tolerances)
+
+
+def test_a_solver_that_fails_is_a_solver_error(ball_program, monkeypatch):
+    def fail(objective, solver_args):
+        raise ValueError("infeasible")
+
+    monkeypatch.setattr(ball_program, "_layer", fail)
+    with pytest.raises(SolverError, match='use form="dual".*message: infeasible'):
+        ball_program.maximizer(uniform(1, 4, seed=5))
+
+
+def test_solutions_that_are_not_finite_are_a_solver_error(ball_program, monkeypatch):
+    monkeypatch.setattr(
+        ball_program, "_layer", lambda c, solver_args: (torch.full_like(c, torch.nan),)
+    )
+    with pytest.raises(SolverError, match='not finite; use form="dual"'):
+        ball_program.maximizer(uniform(1, 4, seed=5))
+
+
+@pytest.mark.parametrize("factor", [0.99, torch.nan])
+def test_a_conic_solution_away_from_its_dual_is_not_returned(monkeypatch, factor):
+    problem = make_problem()
+    original = conic.EllipsoidBallProgram.maximizer
+    monkeypatch.setattr(
+        conic.EllipsoidBallProgram,
+        "maximizer",
+        lambda self, objective: factor * original(self, objective),
+    )
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, form="convex")
+    with pytest.raises(SolverError, match="differs from its dual"):
+        acqf.bounds(problem.test_X)
