@@ -74,7 +74,7 @@ class Problem:
     X: Tensor
     Y: Tensor
     noise_std: float
-    test_X: Tensor
+    test_X: Tensor  # noqa: N815
 
     @property
     def kernel(self) -> Kernel:
@@ -104,7 +104,7 @@ def make_problem(
     )
     X = uniform(n, d, seed + 2)
     if duplicates:
-        X[n // 2 :] = X[: n - n // 2]
+        X = X[torch.arange(n) % ((n + 1) // 2)]
     Y = function(X) + noise_std * normal(n, seed + 3)
     # Query points: fresh ones, one on a data point, one next to a data point.
     test_X = torch.cat([uniform(6, d, seed + 4), X[:1], X[:1] + 1e-4])

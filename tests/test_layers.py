@@ -1,7 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
-``_numerics -> regression -> confidence -> {acquisition, certificates} -> ax``; the package
-root collects the public names, ``plotting``, ``__main__`` and its ``_demo`` stand on top.
+``_numerics -> regression -> confidence -> {acquisition, certificates} -> ax``; the
+package root collects the public names; ``plotting``, ``__main__`` and its ``_demo`` stand
+on top.
 """
 
 import ast

@@ -12,8 +12,8 @@ is a band that holds for every point and every round at once with probability
 """
 
 from kernelucb.acquisition import (
-    AbbasiYadkoriUCB,
     IGPUCB,
+    AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
     WangDeFreitasUCB,

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     names = Settings.__dataclass_fields__
     settings = Settings(**{name: getattr(arguments, name) for name in names})
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     try:
         run = Run(make_problem(arguments.function), settings)
         _print_opening(run, console)
@@ -65,7 +65,10 @@ def _play(run: Run) -> tuple[int, str]:
         MofNCompleteColumn(),
         TextColumn("rounds, {task.fields[state]}"),
     )
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    terminal = Console(stderr=True)
+    progress = Progress(
+        *columns, console=terminal, transient=True, disable=not terminal.is_terminal
+    )
     with progress:
         task = progress.add_task(
             run.problem.name, total=run.settings.rounds, state="starting"
@@ -88,7 +91,6 @@ def _print_opening(run: Run, console: Console) -> None:
     console.print(
         f"Minimising {problem.name} on {box} with noise of standard deviation "
         f"{run.noise_std:.4g}: {len(run.X)} initial points, {settings.rounds} rounds.",
-        markup=False,
     )
     if run.norm_estimated:
         console.print(
@@ -96,7 +98,6 @@ def _print_opening(run: Run, console: Console) -> None:
             "consistent norm, an ESTIMATE (the data rule out smaller norms than the "
             "least consistent one; nothing proves that the factor is enough). Band and "
             "gap are certified only if the estimate is large enough.",
-            markup=False,
         )
     if problem.norm is not None:
         console.print(f"The true norm of {problem.name} is {problem.norm:g}.")
@@ -126,7 +127,6 @@ def _print_table(run: Run, console: Console) -> None:
         "and the points evaluated: exact on this finite set, no claim between its "
         "points. Truth in: share of the candidates where the band held the true "
         "function (only a simulation can know).",
-        markup=False,
     )
 
 
@@ -140,19 +140,17 @@ def _print_closing(run: Run, console: Console) -> None:
         f"\nRecommended: x = ({where}). Its regret on the candidates is at most "
         f"{gap:.4g} ({promise}). True value {value:.4g}, "
         f"true minimum {run.problem.minimum:.4g}.",
-        markup=False,
     )
     missed = sum(row.covered < 1.0 for row in run.rounds)
     console.print(
         f"The band missed the true function somewhere in {missed} of {len(run.rounds)} "
         f"rounds. Norm bound in the end: {run.acquisition.norm_bound:.4g}; the true "
         f"function's norm is at least {run.norm_of_truth():.4g}.",
-        markup=False,
     )
     for message in run.messages:
-        console.print(f"Warning: {message}", markup=False)
+        console.print(f"Warning: {message}")
     console.print("\nWhat the band rests on:", style="bold")
-    console.print(str(run.assumptions), markup=False)
+    console.print(str(run.assumptions))
 
 
 def _in_threes(values: list[float]) -> str:
@@ -169,7 +167,7 @@ def _write_picture(run: Run, path: Path, console: Console) -> None:
     from kernelucb._demo.picture import write_picture
 
     write_picture(run, path)
-    console.print(f"\nPicture: {path}", markup=False, soft_wrap=True)
+    console.print(f"\nPicture: {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

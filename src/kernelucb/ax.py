@@ -166,9 +166,7 @@ def _initial_node(
     return GenerationNode(
         name=_INITIAL_NODE,
         generator_specs=[
-            GeneratorSpec(
-                generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed}
-            )
+            GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
         ],
         transition_criteria=[
             MinTrials(

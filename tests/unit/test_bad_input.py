@@ -92,7 +92,7 @@ def test_covariance_scale(value):
         ({"alphas": [0.1, math.nan]}, "alphas must be finite numbers above 0"),
         ({"form": "analytic", "alphas": [0.1, 1.0]}, "takes one ridge parameter"),
         ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": -1.0}, "alphas must be a finite number above 0"),
+        ({"form": "analytic", "alphas": -1.0}, "alphas must be finite numbers above 0"),
         ({"form": "convex", "alphas": [0.1]}, "has no ridge parameter; leave out alphas"),
     ],
 )
@@ -130,13 +130,13 @@ def test_query_points(acqf_class):
         acqf(point.expand(5, 3, 2))
     with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 1 x d`"):
         acqf(point[0])
-    with pytest.raises(BotorchTensorDimensionError, match="3 columns; .* trained on 2"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"3 columns; .* trained on 2"):
         acqf(torch.zeros(5, 1, 3, dtype=torch.float64))
     with pytest.raises(InputDataError, match="X contains NaN"):
         acqf(point * torch.nan)
     with pytest.raises(BotorchTensorDimensionError, match="X must be `n x d`"):
         acqf.bounds(point.expand(5, 1, 2))
-    with pytest.raises(BotorchTensorDimensionError, match="1 columns; .* trained on 2"):
+    with pytest.raises(BotorchTensorDimensionError, match=r"1 columns; .* trained on 2"):
         acqf.bounds(torch.zeros(5, 1, dtype=torch.float64))
     with pytest.raises(InputDataError, match="X contains NaN or infinite"):
         acqf.bounds(point + torch.inf)

@@ -75,7 +75,7 @@ def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
 
 @pytest.mark.parametrize("options", FORMS)
 def test_strict_raises(problem, options):
-    with pytest.raises(InconsistentConfidenceSetError, match="norm at most 0.25 "):
+    with pytest.raises(InconsistentConfidenceSetError, match=r"norm at most 0\.25 "):
         MartingaleMixtureUCB(problem.model, norm_bound=0.25, strict=True, **options)
 
 

@@ -129,7 +129,7 @@ def test_model_is_rejected(case):
 
 def test_empty_data_are_rejected():
     model = SingleTaskGP(X[:0], Y[:0], outcome_transform=None)
-    with pytest.raises(InputDataError, match="no training data; .* at least one"):
+    with pytest.raises(InputDataError, match=r"no training data; .* at least one"):
         KernelRegression.from_model(model)
 
 
@@ -137,7 +137,7 @@ def test_empty_data_are_rejected():
 def test_outcomes_that_are_not_finite_are_rejected(bad):
     model = frozen_model(X, Y.clone(), frozen_kernel("rbf"), 0.1)
     model.train_targets[2] = bad
-    with pytest.raises(InputDataError, match="training outcomes contains NaN .* remove"):
+    with pytest.raises(InputDataError, match=r"training outcomes contains NaN .* remove"):
         KernelRegression.from_model(model)
 
 
@@ -147,7 +147,7 @@ def test_inputs_that_are_not_finite_are_rejected():
     with botorch.settings.validate_input_scaling(False):
         model = frozen_model(X, Y, frozen_kernel("rbf"), 0.1)
         model.set_train_data(bad_X, Y[:, 0], strict=False)
-    with pytest.raises(InputDataError, match="training inputs contains NaN .* remove"):
+    with pytest.raises(InputDataError, match=r"training inputs contains NaN .* remove"):
         KernelRegression.from_model(model)
 
 

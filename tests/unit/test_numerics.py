@@ -90,7 +90,7 @@ def test_matrices_that_are_not_kernels_are_refused(sign):
 
 @pytest.fixture
 def ball_program():
-    r"""First ball so wide that only ``||u|| <= 1`` matters: the answer is ``c / ||c||``."""
+    r"""First ball so wide that only ``||u|| <= 1`` matters: ``c / ||c||`` is best."""
     scales = torch.full((3,), 1e-3, dtype=torch.float64)
     return EllipsoidBallProgram(scales, torch.zeros(3, dtype=torch.float64))
 
@@ -127,7 +127,7 @@ def test_a_solver_that_fails_is_a_solver_error(ball_program, monkeypatch):
         raise ValueError("infeasible")
 
     monkeypatch.setattr(ball_program, "_layer", fail)
-    with pytest.raises(SolverError, match='use form="dual".*message: infeasible'):
+    with pytest.raises(SolverError, match=r'use form="dual".*message: infeasible'):
         ball_program.maximizer(uniform(1, 4, seed=5))
 
 

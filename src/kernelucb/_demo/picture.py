@@ -52,9 +52,7 @@ def _draw(run: Run, plt) -> "Figure":
         _draw_slice(run, bands, best, coordinate, axes)
     _draw_gap(run, gap_axes)
     handles, labels = slices[0][0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=4 * min(dimension, 2)
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=4 * min(dimension, 2))
     figure.suptitle(_title(run), fontsize=11)
     return figure
 
@@ -65,9 +63,7 @@ def _title(run: Run) -> str:
         f"{1 - run.settings.delta:.6g} (norm bound {run.norm_status})"
     )
     if run.problem.dimension > 1:
-        title += (
-            "\nmarks on the lines are projected: the fainter, the less they say there"
-        )
+        title += "\nmarks on the lines are projected: the fainter, the less they say there"
     return title
 
 

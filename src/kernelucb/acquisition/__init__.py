@@ -2,7 +2,7 @@ r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.acquisition.named import AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB
+from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
 
 BOUNDS = (

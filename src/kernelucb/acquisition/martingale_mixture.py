@@ -1,7 +1,7 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -11,9 +11,10 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.martingale_mixture import (
+    Constraints,
     ConvexSet,
     ExactSet,
     GridSet,
@@ -28,6 +29,7 @@ from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 Form = Literal["dual", "analytic", "convex"]
+Alphas = Sequence[float] | Tensor | float | str | None
 
 # The paper's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
 _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -67,7 +69,7 @@ class MartingaleMixtureUCB(KernelUCB):
         delta: float = 0.05,
         covariance_scale: float = 1.0,
         form: Form = "dual",
-        alphas: Sequence[float] | Tensor | float | Literal["paper"] | None = None,
+        alphas: Alphas = None,
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -112,29 +114,12 @@ class MartingaleMixtureUCB(KernelUCB):
         constraints = consistent_constraints(
             regression, radius, regression.norm_in_prior_units(norm_bound), least, strict
         )
-        assumptions = rkhs_assumptions(
-            "Flynn & Reeb (2024)", regression, delta, norm_bound
-        )
+        assumptions = rkhs_assumptions("Flynn & Reeb (2024)", regression, delta, norm_bound)
         if constraints.contradiction is not None:
-            assumptions = assumptions.with_item(
-                Assumption("norm", constraints.contradiction, Status.VIOLATED)
-            )
-        taus = _regularizers(regression, form, alphas, covariance_scale)
-        confidence_set: ConfidenceSet
-        if form == "analytic":
-            confidence_set = analytic_band(
-                regression, constraints, float(taus), assumptions
-            )
-        elif form == "convex" and constraints.contradiction is None:
-            # A relaxed set is nearly one function: too thin for an interior-point solver.
-            confidence_set = ConvexSet(regression, constraints, assumptions)
-        elif taus is None:
-            confidence_set = ExactSet(regression, constraints, assumptions)
-        else:
-            confidence_set = GridSet(regression, constraints, taus, assumptions)
-        super().__init__(
-            model, confidence_set, maximize, posterior_transform, X_pending
-        )
+            assumptions = assumptions.with_item(constraints.contradiction)
+        build = _Builder(regression, constraints, assumptions, covariance_scale)
+        confidence_set = build(form, alphas)
+        super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
         self.constraints = constraints
         self.delta = delta
         self.covariance_scale = covariance_scale
@@ -163,36 +148,54 @@ class MartingaleMixtureUCB(KernelUCB):
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
 
-def _regularizers(
-    regression: KernelRegression,
-    form: str,
-    alphas: Sequence[float] | Tensor | float | str | None,
-    covariance_scale: float,
-) -> Tensor | None:
-    r"""Ridge parameters as multiples ``tau`` of the noise variance; None for all."""
-    noise_variance = float(regression.noise_std.max()) ** 2
-    if form == "analytic":
-        if alphas is None:
-            return torch.tensor(1.0 / covariance_scale, dtype=torch.float64)
-        if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
-            raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-        alpha = torch.as_tensor(alphas, dtype=torch.float64)  # not the default dtype
-        return torch.tensor(
-            positive_scalar("alphas", float(alpha)) / noise_variance, dtype=torch.float64
+class _Builder(NamedTuple):
+    r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
+
+    regression: KernelRegression
+    constraints: Constraints
+    assumptions: Assumptions
+    covariance_scale: float
+
+    def __call__(self, form: str, alphas: Alphas) -> ConfidenceSet:
+        if form == "analytic":
+            return self.analytic(alphas)
+        if form == "convex":
+            return self.convex(alphas)
+        if form == "dual":
+            return self.dual(alphas)
+        raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
+
+    def analytic(self, alphas: Alphas) -> ConfidenceSet:
+        regularizer = 1.0 / self.covariance_scale
+        if alphas is not None:
+            if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
+                raise ValueError('form="analytic" takes one ridge parameter as alphas.')
+            regularizer = float(self._in_noise_units(alphas))
+        return analytic_band(
+            self.regression, self.constraints, regularizer, self.assumptions
         )
-    if form == "convex":
+
+    def convex(self, alphas: Alphas) -> ConfidenceSet:
         if alphas is not None:
             raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
-        return None
-    if form != "dual":
-        raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
-    if alphas is None:
-        return None
-    if isinstance(alphas, str):
-        if alphas != "paper":
+        if self.constraints.contradiction is not None:
+            # A relaxed set is nearly one function: too thin for an interior-point solver.
+            return self.dual(None)
+        return ConvexSet(self.regression, self.constraints, self.assumptions)
+
+    def dual(self, alphas: Alphas) -> ConfidenceSet:
+        if alphas is None:
+            return ExactSet(self.regression, self.constraints, self.assumptions)
+        if not isinstance(alphas, str):
+            grid = self._in_noise_units(alphas)
+        elif alphas == "paper":
+            grid = torch.tensor(_PAPER_GRID, dtype=torch.float64) / self.covariance_scale
+        else:
             raise ValueError(f'alphas must be numbers, "paper" or None, got {alphas!r}.')
-        return torch.tensor(_PAPER_GRID, dtype=torch.float64) / covariance_scale
-    grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
-    if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
-        raise ValueError("alphas must be finite numbers above 0, at least one.")
-    return grid / noise_variance
+        return GridSet(self.regression, self.constraints, grid, self.assumptions)
+
+    def _in_noise_units(self, alphas: Sequence[float] | Tensor | float) -> Tensor:
+        grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
+        if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
+            raise ValueError("alphas must be finite numbers above 0, at least one.")
+        return grid / float(self.regression.noise_std.max()) ** 2

@@ -96,9 +96,7 @@ class SrinivasUCB(KernelUCB):
         elif theorem == 3:
             if norm_bound is None:
                 raise ValueError("theorem=3 needs norm_bound.")
-            norm = regression.norm_in_prior_units(
-                positive_scalar("norm_bound", norm_bound)
-            )
+            norm = regression.norm_in_prior_units(positive_scalar("norm_bound", norm_bound))
             regression = regression.with_largest_noise()
             gain = information_gain
             if gain is None:

@@ -67,7 +67,7 @@ def information_gain(
     if num_points is None:
         num_points = len(inputs)
     elif num_points < 1 or int(num_points) != num_points:
-        raise ValueError(f"num_points must be a whole number of at least 1, got {num_points}.")
+        raise ValueError(f"num_points must be a whole number above 0, got {num_points}.")
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
         return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())

@@ -1,6 +1,7 @@
 r"""The least RKHS norm that is consistent with the data."""
 
 import math
+from collections.abc import Callable
 
 from botorch.models.model import Model
 from scipy.optimize import brentq
@@ -9,8 +10,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.martingale_mixture.radius import Radius, mixture_radius
 from kernelucb.regression import KernelRegression
-
-_BRACKET_DECADES = 40
 
 
 def least_consistent_norm(
@@ -58,11 +57,8 @@ def least_norm(regression: KernelRegression, radius: Radius) -> float:
     squared = radius.squared(regression)
     if float(regression.targets.square().sum()) <= squared:
         return 0.0
-    start = math.log(regression.resolution)
-    if surplus_misfit(start) >= 0.0:
-        return math.inf
-    log_tau = brentq(surplus_misfit, start, _upper_end(surplus_misfit, start), xtol=1e-13)
-    return math.sqrt(_squared_norm(regression, math.exp(log_tau)))
+    tau = _increasing_root(surplus_misfit, regression.resolution)
+    return math.inf if tau is None else math.sqrt(_squared_norm(regression, tau))
 
 
 def least_misfit(regression: KernelRegression, norm: float) -> float:
@@ -71,15 +67,12 @@ def least_misfit(regression: KernelRegression, norm: float) -> float:
     def surplus_norm(log_tau: float) -> float:
         return norm**2 - _squared_norm(regression, math.exp(log_tau))
 
-    start = math.log(regression.resolution)
-    if surplus_norm(start) >= 0.0:
-        return _misfit(regression, math.exp(start))
-    log_tau = brentq(surplus_norm, start, _upper_end(surplus_norm, start), xtol=1e-13)
-    return _misfit(regression, math.exp(log_tau))
+    tau = _increasing_root(surplus_norm, regression.resolution)
+    return _misfit(regression, regression.resolution if tau is None else tau)
 
 
 def _misfit(regression: KernelRegression, tau: float) -> float:
-    residual = tau * regression.targets / (regression.eigenvalues + tau)
+    residual = regression.targets * (tau / (regression.eigenvalues + tau))
     return float(residual.square().sum())
 
 
@@ -88,11 +81,15 @@ def _squared_norm(regression: KernelRegression, tau: float) -> float:
     return float((regression.eigenvalues * weights.square()).sum())
 
 
-def _upper_end(increasing, start: float) -> float:
-    r"""A point right of ``start`` where an increasing function is above zero."""
-    end = start
-    for _ in range(_BRACKET_DECADES):
-        end += math.log(10.0)
-        if increasing(end) > 0.0:
-            return end
-    return end
+def _increasing_root(function: Callable[[float], float], start: float) -> float | None:
+    r"""``tau`` at which an increasing function of ``log tau`` is zero.
+
+    None where it is not below zero at ``start`` already.
+    """
+    lower = upper = math.log(start)
+    if function(lower) >= 0.0:
+        return None
+    while function(upper) < 0.0:
+        upper += math.log(10.0)
+    root = brentq(function, lower, upper, xtol=1e-13)
+    return math.exp(root)  # pyright: ignore[reportArgumentType]

@@ -29,6 +29,7 @@ class RidgeBand(ConfidenceSet):
         self.width = width
 
     def support(self, points: QueryPoints, sign: int) -> Support:
+        r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.prior_mean.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.spread, tau))
@@ -39,6 +40,7 @@ class RidgeBand(ConfidenceSet):
         )
 
     def with_design(self, design: KernelRegression) -> "RidgeBand":
+        r"""The band with variances conditioned on another design."""
         return RidgeBand(
             self.regression, self.regularizer, self.width, self.assumptions, design
         )

@@ -68,7 +68,8 @@ def bayesian_assumptions(
     )
     return Assumptions(
         source=source,
-        guarantee=f"holds {domain} and every round at once with probability {1 - delta:.6g}",
+        guarantee=f"holds {domain} and every round at once with probability "
+        f"{1 - delta:.6g}",
         anytime=True,
         items=items,
     )
@@ -141,6 +142,4 @@ def _noise(regression: KernelRegression, condition: str) -> Assumption:
     statement = f"the noise is {condition} with scale {scale}"
     if estimated:
         statement += "; the scale is the model's own estimate"
-    return Assumption(
-        "noise", statement, Status.ESTIMATED if estimated else Status.GIVEN
-    )
+    return Assumption("noise", statement, Status.ESTIMATED if estimated else Status.GIVEN)

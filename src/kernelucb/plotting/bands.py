@@ -69,9 +69,7 @@ def plot_bands(
     if not acquisitions:
         raise ValueError("acquisitions must hold at least one acquisition function.")
     if X.dim() != 2:
-        raise BotorchTensorDimensionError(
-            f"X must be `n x d`, got shape {tuple(X.shape)}."
-        )
+        raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
     axes = load_pyplot().subplots()[1] if axes is None else axes
     first = next(iter(acquisitions.values()))
     _draw_bands(axes, acquisitions, X, coordinate)

@@ -1,7 +1,5 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
-from typing import NamedTuple
-
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
@@ -14,33 +12,7 @@ from kernelucb._numerics.checks import finite, positive_values
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
-
-
-class Projection(NamedTuple):
-    r"""Query points as the state sees them; everything else is arithmetic on these.
-
-    ``k(x, .)`` is split along the eigendirections of the kernel matrix: ``features`` are
-    its coordinates in an orthonormal basis of the span of the training sections, the rest
-    is orthogonal to all of them.
-
-    Attributes:
-        inputs: ``b x d'`` kernel inputs.
-        prior_mean: ``b`` values of the prior mean, outcome units.
-        prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
-        features: ``b x n`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
-        unexplained: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the inputs can
-            tell.
-    """
-
-    inputs: Tensor
-    prior_mean: Tensor
-    prior_variance: Tensor
-    features: Tensor
-    unexplained: Tensor
-
-    def detach(self) -> "Projection":
-        r"""The same points without gradients."""
-        return Projection(*(part.detach() for part in self))
+from kernelucb.regression.projection import Projection, split_variance
 
 
 class KernelRegression(Module):
@@ -65,6 +37,16 @@ class KernelRegression(Module):
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
     """
+
+    train_inputs: Tensor
+    train_targets: Tensor
+    train_variance: Tensor
+    noise_std: Tensor
+    eigenvalues: Tensor
+    singular_values: Tensor
+    targets: Tensor
+    feature_basis: Tensor
+    prior: Prior
 
     def __init__(
         self,
@@ -230,18 +212,16 @@ class KernelRegression(Module):
         inputs = self.prior.transform(X.to(self.eigenvalues))
         covariance = self.prior.covariance(inputs, self.train_inputs)
         whole = self.prior.variance(inputs)
-        features = covariance @ self.feature_basis
-        features = features * _fill_factors(features, whole)
-        rest = (whole - features.square().sum(-1)).clamp_min(0.0)
-        # The rest is at most the squared distance to the nearest training section, which
-        # is exact at an input, where the difference above is round-off.
-        distance = (self.train_variance - 2.0 * covariance).amin(-1) + whole
+        nearest = (self.train_variance - 2.0 * covariance).amin(-1) + whole
+        features, unexplained = split_variance(
+            covariance @ self.feature_basis, whole, nearest
+        )
         return Projection(
             inputs=inputs,
             prior_mean=self.prior.mean(inputs),
             prior_variance=whole,
             features=features,
-            unexplained=torch.minimum(rest, distance.clamp_min(0.0)),
+            unexplained=unexplained,
         )
 
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
@@ -322,21 +302,6 @@ class KernelRegression(Module):
 def _column(regularizer: float | Tensor) -> Tensor:
     tau = torch.as_tensor(regularizer, dtype=torch.float64)
     return tau if tau.dim() == 0 else tau.unsqueeze(-1)
-
-
-@torch.no_grad()
-def _fill_factors(features: Tensor, whole: Tensor) -> Tensor:
-    r"""Factors that keep the squared features of each row from exceeding the whole.
-
-    Features are ordered as the eigenvalues, ascending. Those of the smallest, near the
-    resolution of the ``eigh``, carry large relative errors; they are reduced to what the
-    others leave.
-    """
-    squares = features.square()
-    larger = squares.flip(-1).cumsum(-1).flip(-1) - squares
-    rounding = 8.0 * features.shape[-1] * torch.finfo(features.dtype).eps
-    room = ((1.0 + rounding) * whole.unsqueeze(-1) - larger).clamp_min(0.0)
-    return torch.where(squares > room, (room / squares).sqrt(), 1.0)
 
 
 def _check_data(train_X: Tensor, train_Y: Tensor) -> Tensor:

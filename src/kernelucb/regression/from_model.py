@@ -1,6 +1,6 @@
 r"""The only reader of BoTorch and GPyTorch internals: model to numbers and prior."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
@@ -41,7 +41,7 @@ class ModelData(NamedTuple):
     estimated: frozenset[str]
 
 
-def read_model(model: Model) -> ModelData:
+def read_model(model: Any) -> ModelData:
     r"""Read a single-output exact GP.
 
     Args:
@@ -84,13 +84,11 @@ def read_model(model: Model) -> ModelData:
     )
 
 
-def _check_supported(model: Model) -> None:
+def _check_supported(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, Model):
         raise UnsupportedError(f"Expected a BoTorch model, got {name}.")
-    if getattr(model, "_is_ensemble", False) or getattr(
-        model, "_is_fully_bayesian", False
-    ):
+    if getattr(model, "_is_ensemble", False) or getattr(model, "_is_fully_bayesian", False):
         raise UnsupportedError(
             f"{name} is an ensemble of models; the bound needs one fixed kernel. Use a "
             "SingleTaskGP."
@@ -110,22 +108,20 @@ def _check_supported(model: Model) -> None:
         raise UnsupportedError(
             f"{name} must have attributes `mean_module` and `covar_module`."
         )
-    if not isinstance(
-        model.likelihood, (GaussianLikelihood, FixedNoiseGaussianLikelihood)
-    ):
+    if not isinstance(model.likelihood, (GaussianLikelihood, FixedNoiseGaussianLikelihood)):
         raise UnsupportedError(
             f"The likelihood {type(model.likelihood).__name__} is not Gaussian; use "
             "GaussianLikelihood or pass train_Yvar."
         )
-    if len(model.train_inputs[0].shape) != 2:
+    if len(model.batch_shape) > 0:
         raise UnsupportedError(
-            f"{name} has batch shape {tuple(model.train_inputs[0].shape[:-2])}; build "
-            "one model without batch dimensions."
+            f"{name} has batch shape {tuple(model.batch_shape)}; build one model without "
+            "batch dimensions."
         )
     _check_input_transform(model)
 
 
-def _check_input_transform(model: Model) -> None:
+def _check_input_transform(model: Any) -> None:
     transform = getattr(model, "input_transform", None)
     if getattr(transform, "is_one_to_many", False):
         raise UnsupportedError(
@@ -160,12 +156,12 @@ def _affine_outcome_transform(
     return offset, scale
 
 
-def _raw_inputs(model: Model) -> Tensor:
+def _raw_inputs(model: Any) -> Tensor:
     raw = getattr(model, "_original_train_inputs", None)
     return (model.train_inputs[0] if raw is None else raw).detach()
 
 
-def _estimated_parts(model: ExactGP, standardized: bool) -> frozenset[str]:
+def _estimated_parts(model: Any, standardized: bool) -> frozenset[str]:
     r"""Trainable parameters and standardisation constants come from the same data."""
 
     def trainable(module: torch.nn.Module) -> bool:

@@ -35,9 +35,7 @@ class Prior(Module):
         super().__init__()
         self.covar_module = _frozen(covar_module)
         self.mean_module = None if mean_module is None else _frozen(mean_module)
-        self.input_transform = (
-            None if input_transform is None else _frozen(input_transform)
-        )
+        self.input_transform = None if input_transform is None else _frozen(input_transform)
         self.offset = offset
         self.scale = scale
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
 from kernelucb.confidence.norm import least_misfit
 from kernelucb.exceptions import (
@@ -25,12 +26,13 @@ class Constraints(NamedTuple):
     Attributes:
         radius: Squared radius of the fit, noise units.
         norm: Norm bound, prior units.
-        contradiction: What was relaxed because the set was empty; None where it was not.
+        contradiction: The assumption that was relaxed because the set was empty; None
+            where it was not.
     """
 
     radius: Radius
     norm: float
-    contradiction: str | None
+    contradiction: Assumption | None
 
     def excess(self, regression: KernelRegression, regularizer: Tensor) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
@@ -66,27 +68,42 @@ def consistent_constraints(
     """
     if least <= norm:
         return Constraints(radius, norm, None)
-    scale = regression.outcome_scale
     if math.isfinite(least):
-        message = (
-            f"No function of norm at most {norm * scale:.4g} fits the data at this delta: "
-            f"the least consistent norm is {least * scale:.4g}. The norm bound or the noise "
-            "scale is too small, or the kernel is wrong."
-        )
-        action = " The bound uses the least consistent norm instead."
-        relaxed = Constraints(radius, least * (1.0 + _INTERIOR), message)
+        relaxed = _with_larger_norm(regression, radius, norm, least)
+        action = "The bound uses the least consistent norm instead."
     else:
-        needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
-        factor = math.sqrt(needed / radius.squared(regression))
-        message = (
-            f"No function of any norm (norm bound {norm * scale:.4g}, least consistent "
-            "norm inf) fits the data at this delta: repeated or nearly repeated inputs "
-            "differ by more than the noise scale allows. noise_std is too small."
-        )
-        action = f" The bound uses a fit radius {factor:.3g} times as large instead."
-        surplus = needed - float(regression.quadratic_form(radius.reference))
-        relaxed = Constraints(Radius(radius.reference, surplus), norm, message)
+        relaxed = _with_larger_radius(regression, radius, norm)
+        factor = math.sqrt(relaxed.radius.squared(regression) / radius.squared(regression))
+        action = f"The bound uses a fit radius {factor:.3g} times as large instead."
+    message = relaxed.contradiction.statement if relaxed.contradiction else ""
     if strict:
         raise InconsistentConfidenceSetError(message)
-    warnings.warn(message + action, InconsistentConfidenceSetWarning, stacklevel=2)
+    warnings.warn(f"{message} {action}", InconsistentConfidenceSetWarning, stacklevel=3)
     return relaxed
+
+
+def _with_larger_norm(
+    regression: KernelRegression, radius: Radius, norm: float, least: float
+) -> Constraints:
+    scale = regression.outcome_scale
+    statement = (
+        f"No function of norm at most {norm * scale:.4g} fits the data at this delta: the "
+        f"least consistent norm is {least * scale:.4g}. The norm bound or the noise scale "
+        "is too small, or the kernel is wrong."
+    )
+    contradiction = Assumption("norm", statement, Status.VIOLATED)
+    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+
+
+def _with_larger_radius(
+    regression: KernelRegression, radius: Radius, norm: float
+) -> Constraints:
+    needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
+    surplus = needed - float(regression.quadratic_form(radius.reference))
+    statement = (
+        f"No function of any norm (norm bound {norm * regression.outcome_scale:.4g}, least "
+        "consistent norm inf) fits the data at this delta: repeated or nearly repeated "
+        "inputs differ by more than the noise scale allows. noise_std is too small."
+    )
+    contradiction = Assumption("noise", statement, Status.VIOLATED)
+    return Constraints(Radius(radius.reference, surplus), norm, contradiction)

@@ -49,6 +49,7 @@ class ConvexSet(ConfidenceSet):
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
     def support(self, points: QueryPoints, sign: int) -> Support:
+        r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""
         centre = points.centre
         rest = safe_sqrt(centre.unexplained).unsqueeze(-1)
         objective = torch.cat([centre.features, rest], dim=-1)
@@ -80,7 +81,7 @@ class ConvexSet(ConfidenceSet):
             scale = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         if not bool((gap <= _ACCEPTED_GAP * scale).all()):  # NaN is no agreement
             raise SolverError(
-                f"The conic solution differs from its dual by up to {float(gap.max()):.2g}; "
-                'it is not a bound to rely on. Use form="dual".'
+                f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
+                'and is not a bound to rely on. Use form="dual".'
             )
         return Support(value, dual.regularizer, gap)

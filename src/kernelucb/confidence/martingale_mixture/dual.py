@@ -34,6 +34,11 @@ class GridSet(ConfidenceSet):
         assumptions: What the bound rests on.
     """
 
+    regularizers: Tensor
+    mean_weights: Tensor
+    shrinkage: Tensor
+    squared_widths: Tensor
+
     def __init__(
         self,
         regression: KernelRegression,
@@ -45,21 +50,21 @@ class GridSet(ConfidenceSet):
         super().__init__(regression, assumptions, design)
         self.constraints = constraints
         self.register_buffer("regularizers", regularizers.to(regression.eigenvalues))
-        lam, tau = regression.eigenvalues, self.get_buffer("regularizers")
-        self.register_buffer(
-            "mean_weights", (regression.mean_terms / (lam + tau.unsqueeze(-1))).mT
-        )
-        self.register_buffer(
-            "shrinkage", (tau.unsqueeze(-1) / (self.design.eigenvalues + tau.unsqueeze(-1))).mT
-        )
-        excess = constraints.excess(regression, tau).clamp_min(0.0)
-        self.register_buffer("squared_widths", excess / tau)
+        tau = self.regularizers.unsqueeze(-1)
+        mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
+        shrinkage = tau / (self.design.eigenvalues + tau)
+        self.register_buffer("mean_weights", mean_weights.mT)
+        self.register_buffer("shrinkage", shrinkage.mT)
+        excess = constraints.excess(regression, self.regularizers).clamp_min(0.0)
+        self.register_buffer("squared_widths", excess / self.regularizers)
 
     def support(self, points: QueryPoints, sign: int) -> Support:
+        r"""Least ellipsoid bound over the grid; see ``ConfidenceSet``."""
         value, index = self.ellipsoid_bounds(points, sign).min(dim=-1)
         return Support(value, self.regularizers[index], torch.zeros_like(value))
 
     def with_design(self, design: KernelRegression) -> "GridSet":
+        r"""The set with variances conditioned on another design."""
         return GridSet(
             self.regression, self.constraints, self.regularizers, self.assumptions, design
         )
@@ -101,6 +106,7 @@ class ExactSet(ConfidenceSet):
         self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
 
     def support(self, points: QueryPoints, sign: int) -> Support:
+        r"""Least ellipsoid bound over all regularisers; see ``ConfidenceSet``."""
         with torch.no_grad():
             log_tau, gap, _ = self._search(points.detach(), sign)
             tau = log_tau.exp()
@@ -118,6 +124,7 @@ class ExactSet(ConfidenceSet):
         )
 
     def with_design(self, design: KernelRegression) -> "ExactSet":
+        r"""The set with variances conditioned on another design."""
         return ExactSet(self.regression, self.constraints, self.assumptions, design)
 
     def _search(self, points: QueryPoints, sign: int) -> Minimum:

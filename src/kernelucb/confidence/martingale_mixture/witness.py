@@ -46,9 +46,7 @@ class Witness(NamedTuple):
 
 
 @torch.no_grad()
-def attaining_function(
-    confidence_set: ExactSet, points: QueryPoints, sign: int
-) -> Witness:
+def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int) -> Witness:
     r"""Maximiser of ``sign * f(x)`` over the confidence set.
 
     Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge

@@ -1,0 +1,71 @@
+r"""The methods of the comparison behind one interface."""
+
+from typing import Protocol as Interface
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+
+from benchmarks.papers.flynn_reeb_2024.configuration import Setting, Task
+from kernelucb import KernelBandit
+
+
+class Learner(Interface):
+    r"""Chooses one arm of ``n x d``, then sees its outcome."""
+
+    def select(self, arms: np.ndarray) -> int: ...
+
+    def update(self, arm: np.ndarray, outcome: float) -> None: ...
+
+
+class BanditLearner:
+    r"""A ``KernelBandit`` that takes NumPy arrays."""
+
+    def __init__(self, bandit: KernelBandit) -> None:
+        self.bandit = bandit
+
+    def select(self, arms: np.ndarray) -> int:
+        return int(self.bandit.select(torch.from_numpy(arms)))
+
+    def update(self, arm: np.ndarray, outcome: float) -> None:
+        self.bandit.update(torch.from_numpy(arm), float(outcome))
+
+
+class RandomLearner:
+    r"""Plays every arm with the same probability."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+    def select(self, arms: np.ndarray) -> int:
+        return int(self.generator.integers(len(arms)))
+
+    def update(self, arm: np.ndarray, outcome: float) -> None:
+        pass
+
+
+def covar_module(setting: Setting) -> Kernel:
+    r"""The setting's kernel in GPyTorch, double precision, fixed."""
+    nu = setting.smoothness
+    kernel = RBFKernel() if nu is None else MaternKernel(nu=nu)
+    kernel = kernel.double().requires_grad_(False)
+    kernel.lengthscale = setting.lengthscale
+    return kernel
+
+
+def make_learner(task: Task, generator: np.random.Generator) -> Learner:
+    r"""The learner of a task, with what the setting lets it believe."""
+    if task.method.bound is None:
+        return RandomLearner(generator)
+    protocol, setting = task.protocol, task.setting
+    scale = task.method.covariance_scale or setting.covariance_scale(protocol.rounds)
+    bandit = KernelBandit(
+        covar_module(setting),
+        norm_bound=setting.norm_factor * protocol.norm,
+        noise_std=setting.noise_factor * protocol.noise_std,
+        delta=protocol.delta,
+        covariance_scale=scale,
+        bound=task.method.bound,
+        horizon=protocol.rounds,
+    )
+    return BanditLearner(bandit)

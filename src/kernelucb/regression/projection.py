@@ -1,0 +1,65 @@
+r"""Query points in the eigenbasis of the training sections."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Projection(NamedTuple):
+    r"""Query points as the state sees them; everything else is arithmetic on these.
+
+    ``k(x, .)`` is split along the eigendirections of the kernel matrix: ``features`` are
+    its coordinates in an orthonormal basis of the span of the training sections, the rest
+    is orthogonal to all of them.
+
+    Attributes:
+        inputs: ``b x d'`` kernel inputs.
+        prior_mean: ``b`` values of the prior mean, outcome units.
+        prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
+        features: ``b x n`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
+        unexplained: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the inputs can
+            tell.
+    """
+
+    inputs: Tensor
+    prior_mean: Tensor
+    prior_variance: Tensor
+    features: Tensor
+    unexplained: Tensor
+
+    def detach(self) -> "Projection":
+        r"""The same points without gradients."""
+        return Projection(*(part.detach() for part in self))
+
+
+def split_variance(
+    raw_features: Tensor, whole: Tensor, nearest: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Features and unexplained variance, consistent with each other.
+
+    Args:
+        raw_features: ``b x n`` features as computed.
+        whole: ``b`` values of ``k(x, x)``.
+        nearest: ``b`` squared distances of ``k(x, .)`` to the nearest training section.
+            The rest is at most that; at an input it is exact, where the difference of
+            ``whole`` and the squared features is round-off.
+    """
+    features = raw_features * _room_factors(raw_features, whole)
+    rest = (whole - features.square().sum(-1)).clamp_min(0.0)
+    return features, torch.minimum(rest, nearest.clamp_min(0.0))
+
+
+@torch.no_grad()
+def _room_factors(features: Tensor, whole: Tensor) -> Tensor:
+    r"""Factors that keep the squared features of each row from exceeding the whole.
+
+    Features are ordered as the eigenvalues, ascending. Those of the smallest, near the
+    resolution of the ``eigh``, carry large relative errors; they are reduced to what the
+    others leave.
+    """
+    squares = features.square()
+    larger = squares.flip(-1).cumsum(-1).flip(-1) - squares
+    rounding = 8.0 * features.shape[-1] * torch.finfo(features.dtype).eps
+    room = ((1.0 + rounding) * whole.unsqueeze(-1) - larger).clamp_min(0.0)
+    return torch.where(squares > room, (room / squares).sqrt(), 1.0)
