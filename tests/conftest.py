@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 settings.register_profile(
     "kernelucb", max_examples=40, deadline=None, derandomize=True, database=None
 )
-settings.register_profile("explore", max_examples=1000, deadline=None, database=None)
+settings.register_profile("explore", max_examples=400, deadline=None, database=None)
 settings.load_profile("kernelucb")
 
 

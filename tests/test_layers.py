@@ -1,8 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
-``_numerics -> regression -> confidence -> {acquisition, certificates} -> ax``; the
-package root collects the public names; ``plotting``, ``__main__`` and its ``_demo`` stand
-on top.
+``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, and ``ax``
+on those; the package root collects the public names; ``plotting``, ``__main__`` and its
+``_demo`` stand on top.
 """
 
 import ast
@@ -22,6 +22,7 @@ LOWER = {
     "models": set(),
     "regression": {"_numerics"},
     "confidence": {"_numerics", "regression"},
+    "bandit": {"_numerics", "regression", "confidence"},
     "acquisition": {"_numerics", "regression", "confidence"},
     "certificates": {"_numerics", "regression", "confidence"},
     "ax": {"_numerics", "regression", "confidence", "acquisition", "certificates"},

@@ -66,3 +66,8 @@ GRADCHECK = {"eps": 1e-6, "atol": 1e-6, "rtol": 1e-4}
 # False-alarm rate of the whole coverage suite per test: a correct bound that only just
 # holds with probability 1 - delta fails this often over seeds (and the seed is fixed).
 COVERAGE_FALSE_ALARM = 1e-6
+
+# Against 60 digits. Kernel values are rounded to EPS, so the part of k(x, .) outside the
+# span of the data is known to sqrt(a few EPS) = 3e-8 of its norm, which moves a bound by
+# up to B times that: relative to bounds of about B / 10, 3e-7. The project promises 1e-6.
+HIGH_PRECISION = 1e-6

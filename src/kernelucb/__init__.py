@@ -18,6 +18,7 @@ from kernelucb.acquisition import (
     SrinivasUCB,
     WangDeFreitasUCB,
 )
+from kernelucb.bandit import KernelBandit
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.regression import KernelRegression
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AbbasiYadkoriUCB",
     "IGPUCB",
+    "KernelBandit",
     "KernelRegression",
     "MartingaleMixtureUCB",
     "SrinivasUCB",

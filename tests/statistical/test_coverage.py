@@ -39,7 +39,7 @@ def rademacher(random):
     return 2.0 * torch.randint(2, (), generator=random).double() - 1.0
 
 
-def first_failure(kernel, seed, *, noise=gaussian, maximize=True, **claims):
+def first_failure(kernel, seed, *, norm_bound, noise_std, noise=gaussian, maximize=True):
     r"""Round in which the band first misses the function on the arms; None if never."""
     function = RKHSFunction.random(kernel, NORM, d=1, seed=1000 * seed)
     truth, random = function(ARMS), generator(seed)
@@ -47,10 +47,9 @@ def first_failure(kernel, seed, *, noise=gaussian, maximize=True, **claims):
     outcomes = []
     for round_number in range(1, ROUNDS + 1):
         outcomes.append(truth[chosen[-1]] + NOISE_STD * noise(random))
-        state = KernelRegression(
-            ARMS[chosen], torch.stack(outcomes), kernel, claims["noise_std"]
-        )
-        acqf = MartingaleMixtureUCB(state, delta=DELTA, maximize=maximize, **claims)
+        Y = torch.stack(outcomes)
+        state = KernelRegression(ARMS[chosen], Y, kernel, noise_std)
+        acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=DELTA)
         lower, upper = acqf.bounds(ARMS)
         slack = ORDER * NORM
         if bool(((truth < lower - slack) | (truth > upper + slack)).any()):

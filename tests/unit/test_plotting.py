@@ -48,9 +48,7 @@ def test_first_band_is_filled_and_the_others_are_outlines(axes):
 def test_legend_names_everything(axes):
     bands = acquisitions()
     points = (LINE[:3], LINE[:3].sin())
-    plot_bands(
-        bands, LINE, data=points, chosen=points, true_function=torch.sin, axes=axes
-    )
+    plot_bands(bands, LINE, data=points, chosen=points, true_function=torch.sin, axes=axes)
     names = set(axes.get_legend_handles_labels()[1])
     assert names == {"exact", "AY", "mean", "true function", "data", "chosen points"}
 
@@ -73,6 +71,14 @@ def test_widths_are_means_over_the_points():
     widths = band_widths(bands, LINE)
     assert widths["AY"] == pytest.approx((upper - lower).mean().item())
     assert widths["exact"] < widths["AY"]
+
+
+def test_a_wild_outline_is_cut_off_and_the_picture_says_so(axes):
+    bands = acquisitions()
+    wild = AbbasiYadkoriUCB(bands["exact"].regression, norm_bound=1000.0)
+    plot_bands({"exact": bands["exact"], "wild": wild}, LINE, axes=axes)
+    assert axes.get_ylim()[1] < wild.bounds(LINE)[1].max()
+    assert "cut off" in axes.texts[0].get_text()
 
 
 def test_bad_input(axes):

@@ -87,9 +87,7 @@ def _with_ray(
     try:
         import ray
     except ImportError as error:
-        raise ImportError(
-            "--engine ray needs Ray: pip install kernelucb[ray]"
-        ) from error
+        raise ImportError("--engine ray needs Ray: pip install kernelucb[ray]") from error
     address = os.environ.get("RAY_ADDRESS")
     local = {} if address else {"num_cpus": jobs, "include_dashboard": False}
     # The benchmark's code travels to the workers; kernelucb itself is installed there.

@@ -58,14 +58,18 @@ def make_learner(task: Task, generator: np.random.Generator) -> Learner:
     if task.method.bound is None:
         return RandomLearner(generator)
     protocol, setting = task.protocol, task.setting
-    scale = task.method.covariance_scale or setting.covariance_scale(protocol.rounds)
+    noise_std = setting.noise_factor * protocol.noise_std
+    scale = setting.covariance_scale(protocol.rounds)
+    # Of the others, the covariance scale already says which ridge parameter to take.
+    alphas = noise_std**2 / scale if task.method.bound == "abbasi_yadkori" else None
     bandit = KernelBandit(
         covar_module(setting),
         norm_bound=setting.norm_factor * protocol.norm,
-        noise_std=setting.noise_factor * protocol.noise_std,
+        noise_std=noise_std,
         delta=protocol.delta,
-        covariance_scale=scale,
+        covariance_scale=task.method.covariance_scale or scale,
         bound=task.method.bound,
+        alphas=alphas,
         horizon=protocol.rounds,
     )
     return BanditLearner(bandit)

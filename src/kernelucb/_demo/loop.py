@@ -24,6 +24,7 @@ from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.prior import Prior
 
 NORM_FACTOR = 1.5
 NUM_CANDIDATES = 1024
@@ -129,9 +130,9 @@ class Run:
 
         A lower bound on the norm of the true function that only a simulation can know.
         """
-        deviation = self.truth - self.mean(self.candidates)
         state = KernelRegression.from_model(self.acquisition.model)
         inputs = state.prior.transform(self.candidates)
+        deviation = self.truth - state.prior.mean(inputs)
         gram = state.prior.covariance(inputs, inputs)
         # A ridge lowers the norm, so the statement stays true.
         gram.diagonal().add_(1e-9 * gram.diagonal().mean())
@@ -174,7 +175,7 @@ class Run:
         if self.problem.kernel is not None:
             return ZeroMean(), self.problem.kernel
         base = MaternKernel(nu=2.5)
-        base.lengthscale = _LENGTH * self.problem.dimension**0.5
+        base.initialize(lengthscale=_LENGTH * self.problem.dimension**0.5)
         kernel = ScaleKernel(base).double()
         kernel.outputscale = float(self.truth.var())
         mean = ConstantMean().double()
@@ -235,10 +236,9 @@ class Run:
 
         ``|f(x) - m(x)| <= ||f - m|| sqrt(k(x, x))``, up to the noise.
         """
-        with torch.no_grad():
-            variance = self.kernel(self.X[:1], diag=True).item()
-            deviation = (self.Y.squeeze(-1) - self.mean(self.X)).abs().max().item()
-        return deviation / variance**0.5
+        prior = Prior(self.kernel, self.mean)
+        deviation = float((self.Y.squeeze(-1) - prior.mean(self.X)).abs().max())
+        return deviation / float(prior.variance(self.X[:1])) ** 0.5
 
     def _choose(self, number: int) -> Tensor:
         # A cone program takes milliseconds a point, the other forms microseconds.

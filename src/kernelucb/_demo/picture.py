@@ -1,7 +1,7 @@
 r"""The picture of the demo."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -70,7 +70,7 @@ def _title(run: Run) -> str:
 def comparison(run: Run) -> dict[str, KernelUCB]:
     r"""The exact band and the bands in common use, for the same data and assumptions."""
     settings, model = run.settings, run.acquisition.model
-    common = {
+    common: dict[str, Any] = {
         "norm_bound": run.acquisition.norm_bound,
         "noise_std": run.noise_std,
         "delta": settings.delta,
@@ -151,9 +151,12 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
 
 
 def _draw_contour(run: Run, axes: "Axes") -> None:
-    sides = [torch.linspace(*side, 120) for side in run.problem.bounds.T.tolist()]
+    sides = [
+        torch.linspace(low, high, 120, dtype=torch.float64)
+        for low, high in run.problem.bounds.T.tolist()
+    ]
     first, second = torch.meshgrid(*sides, indexing="xy")
-    points = torch.stack([first.flatten(), second.flatten()], dim=-1).double()
+    points = torch.stack([first.flatten(), second.flatten()], dim=-1)
     values = run.problem.function(points)
     # Levels at quantiles show the valleys of functions with a huge range.
     levels = values.quantile(torch.linspace(0.0, 1.0, 13, dtype=values.dtype))

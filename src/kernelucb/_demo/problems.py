@@ -53,7 +53,7 @@ def _synthetic(make: Callable[[], SyntheticTestFunction]) -> Callable[[str], Pro
         return Problem(
             name=name,
             function=lambda X: function.evaluate_true(X).detach(),
-            bounds=function.bounds.double(),
+            bounds=torch.as_tensor(function.bounds).double(),
             minimum=float(function.optimal_value),
         )
 
@@ -73,7 +73,7 @@ def _forrester(name: str) -> Problem:
 def _known_norm(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
     r"""A kernel expansion whose kernel and norm are known, as Flynn & Reeb (2024) use."""
     kernel = MaternKernel(nu=1.5).double().requires_grad_(False)
-    kernel.lengthscale = 0.2
+    kernel.initialize(lengthscale=0.2)
     generator = torch.Generator().manual_seed(4)
     centres = torch.rand(num_centres, 1, generator=generator, dtype=torch.float64)
     centres = 2.0 * centres - 1.0

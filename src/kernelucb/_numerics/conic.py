@@ -2,7 +2,8 @@ r"""The one file that imports cvxpylayers: linear objectives over two fixed ball
 
 import cvxpy as cp
 import torch
-from cvxpylayers.torch import CvxpyLayer
+from cvxpy.error import SolverError as CvxpySolverError
+from cvxpylayers.torch.cvxpylayer import CvxpyLayer
 from torch import Tensor
 
 from kernelucb.exceptions import SolverError
@@ -32,8 +33,10 @@ class EllipsoidBallProgram:
         residual = (
             cp.multiply(scales.cpu().numpy(), variable[:count]) - centre.cpu().numpy()
         )
-        constraints = [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1]
-        problem = cp.Problem(cp.Maximize(objective @ variable), constraints)
+        problem = cp.Problem(
+            cp.Maximize(objective @ variable),
+            [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
+        )
         self._layer = CvxpyLayer(problem, parameters=[objective], variables=[variable])
 
     def maximizer(self, objective: Tensor) -> Tensor:
@@ -46,7 +49,7 @@ class EllipsoidBallProgram:
             (solution,) = self._layer(
                 objective.cpu().double(), solver_args=_SOLVER_ARGUMENTS
             )
-        except (cp.error.SolverError, ValueError, RuntimeError) as error:
+        except (CvxpySolverError, ValueError, RuntimeError) as error:
             raise SolverError(
                 'The conic solver failed; use form="dual", which gives the same bound '
                 f"without a solver. Its message: {error}"

@@ -154,12 +154,13 @@ def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:
             f"The posterior transform {type(transform).__name__} is not an affine map of "
             "the outcome; use ScalarizedPosteriorTransform with one weight."
         )
-    if transform.weights.numel() != 1:
+    weights = transform.get_buffer("weights")
+    if weights.numel() != 1:
         raise UnsupportedError(
-            f"The posterior transform has {transform.weights.numel()} weights; the bound "
-            "is for one output. Build one bound for each outcome."
+            f"The posterior transform has {weights.numel()} weights; the bound is for one "
+            "output. Build one bound for each outcome."
         )
-    weight = float(transform.weights)
+    weight = float(weights)
     if weight == 0.0:
         raise UnsupportedError("The posterior transform has weight 0; use another.")
     return weight, float(transform.offset)

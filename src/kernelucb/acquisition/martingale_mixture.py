@@ -16,12 +16,14 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.martingale_mixture import (
     Constraints,
     ConvexSet,
+    CovarianceScale,
     ExactSet,
     GridSet,
     Witness,
     analytic_band,
     attaining_function,
     consistent_constraints,
+    grid_regularizers,
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm
@@ -30,9 +32,6 @@ from kernelucb.regression import KernelRegression
 
 Form = Literal["dual", "analytic", "convex"]
 Alphas = Sequence[float] | Tensor | float | str | None
-
-# The paper's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
-_PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class MartingaleMixtureUCB(KernelUCB):
@@ -67,7 +66,7 @@ class MartingaleMixtureUCB(KernelUCB):
         norm_bound: float,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
-        covariance_scale: float = 1.0,
+        covariance_scale: CovarianceScale = 1.0,
         form: Form = "dual",
         alphas: Alphas = None,
         strict: bool = False,
@@ -86,13 +85,18 @@ class MartingaleMixtureUCB(KernelUCB):
                 observation; from the likelihood (or ``train_Yvar``) when absent.
             delta: Failure probability.
             covariance_scale: Scale ``c`` of the mixture relative to the model's prior.
+                Several numbers, or ``"mixture"`` for 17 powers of two from 1/256 to 256,
+                mix over ``J`` scales with equal weights: anytime as well, no ``c`` to
+                tune, and the squared radius (in noise units) is at most ``2 ln J`` above
+                that of the best scale in hindsight.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` where the set was empty and
                 had to be widened).
             alphas: Ridge parameters in outcome units squared. For ``"dual"`` a grid, or
                 ``"paper"`` for the paper's. For ``"analytic"`` one number, by default
-                ``noise_std^2 / covariance_scale``. With one noise scale per observation
+                ``noise_std^2 / covariance_scale`` (of the scale that explains the data
+                best, where there are several). With one noise scale per observation
                 they are read against the largest.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
@@ -107,7 +111,6 @@ class MartingaleMixtureUCB(KernelUCB):
         """
         positive_scalar("norm_bound", norm_bound)
         probability("delta", delta)
-        positive_scalar("covariance_scale", covariance_scale)
         regression = KernelRegression.of(model, noise_std)
         radius = mixture_radius(regression, delta, covariance_scale)
         least = least_norm(regression, radius)
@@ -117,7 +120,7 @@ class MartingaleMixtureUCB(KernelUCB):
         assumptions = rkhs_assumptions("Flynn & Reeb (2024)", regression, delta, norm_bound)
         if constraints.contradiction is not None:
             assumptions = assumptions.with_item(constraints.contradiction)
-        build = _Builder(regression, constraints, assumptions, covariance_scale)
+        build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
         super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
         self.constraints = constraints
@@ -154,7 +157,6 @@ class _Builder(NamedTuple):
     regression: KernelRegression
     constraints: Constraints
     assumptions: Assumptions
-    covariance_scale: float
 
     def __call__(self, form: str, alphas: Alphas) -> ConfidenceSet:
         if form == "analytic":
@@ -166,11 +168,11 @@ class _Builder(NamedTuple):
         raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
 
     def analytic(self, alphas: Alphas) -> ConfidenceSet:
-        regularizer = 1.0 / self.covariance_scale
+        regularizer = self.constraints.radius.reference
         if alphas is not None:
             if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
                 raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-            regularizer = float(self._in_noise_units(alphas))
+            regularizer = float(self._regularizers(alphas))
         return analytic_band(
             self.regression, self.constraints, regularizer, self.assumptions
         )
@@ -186,16 +188,13 @@ class _Builder(NamedTuple):
     def dual(self, alphas: Alphas) -> ConfidenceSet:
         if alphas is None:
             return ExactSet(self.regression, self.constraints, self.assumptions)
-        if not isinstance(alphas, str):
-            grid = self._in_noise_units(alphas)
-        elif alphas == "paper":
-            grid = torch.tensor(_PAPER_GRID, dtype=torch.float64) / self.covariance_scale
-        else:
-            raise ValueError(f'alphas must be numbers, "paper" or None, got {alphas!r}.')
-        return GridSet(self.regression, self.constraints, grid, self.assumptions)
+        return GridSet(
+            self.regression,
+            self.constraints,
+            self._regularizers(alphas),
+            self.assumptions,
+        )
 
-    def _in_noise_units(self, alphas: Sequence[float] | Tensor | float) -> Tensor:
-        grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
-        if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
-            raise ValueError("alphas must be finite numbers above 0, at least one.")
-        return grid / float(self.regression.noise_std.max()) ** 2
+    def _regularizers(self, alphas: Sequence[float] | Tensor | float | str) -> Tensor:
+        noise_variance = float(self.regression.noise_std.max()) ** 2
+        return grid_regularizers(alphas, self.constraints.radius.reference, noise_variance)

@@ -27,5 +27,12 @@ def abbasi_yadkori_band(
         assumptions: What the bound rests on.
     """
     log_det = float(regression.log_det(regularizer))
-    noise_part = math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)
-    return RidgeBand(regression, regularizer, norm + noise_part, assumptions)
+    width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
+    return RidgeBand(regression, regularizer, width, assumptions)
+
+
+def abbasi_yadkori_width(
+    log_det: float, norm: float, delta: float, regularizer: float
+) -> float:
+    r"""The width of ``abbasi_yadkori_band`` from the log-determinant at ``tau``."""
+    return norm + math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)

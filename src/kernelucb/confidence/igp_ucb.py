@@ -29,7 +29,16 @@ def igp_ucb_band(
         assumptions: What the bound rests on.
     """
     noise_std = float(regression.noise_std[0]) / regression.outcome_scale
-    regularizer = (1.0 + 2.0 / horizon) / noise_std**2
-    log_det = float(regression.log_det(regularizer))
-    width = norm + noise_std * math.sqrt(log_det + 2.0 + 2.0 * math.log(1.0 / delta))
+    regularizer = igp_ucb_regularizer(noise_std, horizon)
+    width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
     return RidgeBand(regression, regularizer, width, assumptions)
+
+
+def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:
+    r"""``tau`` of the ridge parameter ``1 + 2 / horizon``."""
+    return (1.0 + 2.0 / horizon) / noise_std**2
+
+
+def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -> float:
+    r"""The width of ``igp_ucb_band`` from the log-determinant at its regulariser."""
+    return norm + noise_std * math.sqrt(log_det + 2.0 + 2.0 * math.log(1.0 / delta))

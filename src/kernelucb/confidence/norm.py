@@ -7,8 +7,12 @@ from botorch.models.model import Model
 from scipy.optimize import brentq
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.confidence.martingale_mixture.radius import Radius, mixture_radius
+from kernelucb._numerics.checks import probability
+from kernelucb.confidence.martingale_mixture.radius import (
+    CovarianceScale,
+    Radius,
+    mixture_radius,
+)
 from kernelucb.regression import KernelRegression
 
 
@@ -16,7 +20,7 @@ def least_consistent_norm(
     model: Model,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
-    covariance_scale: float = 1.0,
+    covariance_scale: CovarianceScale = 1.0,
 ) -> float:
     r"""Certified lower bound on the RKHS norm of ``f - mean``, anytime.
 
@@ -31,14 +35,13 @@ def least_consistent_norm(
         model: A single-output exact GP, or a ``KernelRegression``.
         noise_std: Noise scale in outcome units, from the likelihood when absent.
         delta: Failure probability.
-        covariance_scale: Scale ``c`` of the mixture.
+        covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
 
     Returns:
         The norm in outcome units, for ``model.covar_module`` as it stands. Zero when the
         data say nothing; infinity when no norm is enough (``noise_std`` is too small).
     """
     probability("delta", delta)
-    positive_scalar("covariance_scale", covariance_scale)
     regression = KernelRegression.of(model, noise_std)
     radius = mixture_radius(regression, delta, covariance_scale)
     return least_norm(regression, radius) * regression.outcome_scale

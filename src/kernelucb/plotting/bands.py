@@ -8,10 +8,13 @@ from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, OUTLINES, load_pyplot
+from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, GREY, OUTLINES, load_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# How far the picture reaches beyond the first band, in heights of that band.
+_HEADROOM = 2.0
 
 # Marks far from the slice stay visible.
 _FAINTEST = 0.08
@@ -36,7 +39,8 @@ def plot_bands(
     r"""Draw confidence bands along a line of points, with data and the true function.
 
     The band of the first acquisition function is filled, the others are outlines. The
-    mean is the GP posterior mean of the first.
+    mean is the GP posterior mean of the first. Outlines far beyond the first band are
+    cut off, and the picture says so.
 
     Example:
         >>> X = torch.linspace(-1, 1, 400, dtype=torch.float64).unsqueeze(-1)
@@ -70,7 +74,7 @@ def plot_bands(
         raise ValueError("acquisitions must hold at least one acquisition function.")
     if X.dim() != 2:
         raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
-    axes = load_pyplot().subplots()[1] if axes is None else axes
+    axes = _new_axes() if axes is None else axes
     first = next(iter(acquisitions.values()))
     _draw_bands(axes, acquisitions, X, coordinate)
     abscissa = X[:, coordinate]
@@ -87,6 +91,7 @@ def plot_bands(
             _draw_points(axes, points, coordinate, weights, {**style, "label": name})
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.margins(x=0)
+    _limit_height(axes, first, X)
     return axes
 
 
@@ -144,6 +149,30 @@ def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, f
         lower, upper = acquisition.bounds(X)
         widths[name] = float((upper - lower).mean())
     return widths
+
+
+def _new_axes() -> "Axes":
+    return load_pyplot().subplots()[1]
+
+
+def _limit_height(axes: "Axes", first: KernelUCB, X: Tensor) -> None:
+    r"""Keep one wild outline from squeezing everything else into a line."""
+    lower, upper = first.bounds(X)
+    low, high = float(lower.min()), float(upper.max())
+    reach = _HEADROOM * (high - low)
+    bottom, top = axes.get_ylim()
+    if bottom >= low - reach and top <= high + reach:
+        return
+    axes.set_ylim(max(bottom, low - reach), min(top, high + reach))
+    axes.annotate(
+        "what lies beyond is cut off",
+        (0.99, 0.98),
+        xycoords="axes fraction",
+        ha="right",
+        va="top",
+        fontsize="small",
+        color=GREY,
+    )
 
 
 def _draw_bands(

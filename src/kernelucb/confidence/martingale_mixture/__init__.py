@@ -7,18 +7,29 @@ from kernelucb.confidence.martingale_mixture.constraints import (
 )
 from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.radius import Radius, mixture_radius
+from kernelucb.confidence.martingale_mixture.radius import (
+    CovarianceScale,
+    Radius,
+    combined_radius,
+    covariance_scales,
+    mixture_radius,
+)
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 
 __all__ = [
     "Constraints",
     "ConvexSet",
+    "CovarianceScale",
     "ExactSet",
     "GridSet",
     "Radius",
     "Witness",
     "analytic_band",
     "attaining_function",
+    "combined_radius",
     "consistent_constraints",
+    "covariance_scales",
+    "grid_regularizers",
     "mixture_radius",
 ]

@@ -1,0 +1,157 @@
+r"""Command line: ``python -m benchmarks.papers.flynn_reeb_2024 table1``."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.papers.flynn_reeb_2024.configuration import (
+    HERE,
+    Configuration,
+    load_configuration,
+)
+from benchmarks.papers.flynn_reeb_2024.engines import ROOT, run_tasks
+from benchmarks.papers.flynn_reeb_2024.store import RunStore
+from benchmarks.papers.flynn_reeb_2024.summaries import Selection
+from benchmarks.papers.flynn_reeb_2024.tables import (
+    result_file,
+    write_curves,
+    write_figure7,
+    write_table1,
+)
+
+EXPERIMENTS = ("table1", "figure1", "figure2", "figure4", "figure5", "figure6", "figure7")
+
+
+@dataclass(frozen=True)
+class Folders:
+    r"""Where runs, summaries and pictures go."""
+
+    runs: Path
+    results: Path
+    pictures: Path
+
+    @classmethod
+    def under(cls, output: Path | None) -> "Folders":
+        if output is None:
+            return cls(
+                HERE / "runs", HERE / "results", ROOT / "docs" / "results" / "images"
+            )
+        return cls(output / "runs", output / "results", output / "images")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    r"""Run what is missing of one experiment, then write its tables and pictures."""
+    options = _parser().parse_args(arguments)
+    configuration = load_configuration()
+    folders = Folders.under(options.output)
+    for path in _run(options, configuration, folders):
+        print(path)
+        if path.suffix == ".md":
+            print(path.read_text(encoding="utf-8"))
+
+
+def _run(
+    options: argparse.Namespace, configuration: Configuration, folders: Folders
+) -> list[Path]:
+    protocol = configuration.protocol
+    rounds = options.rounds or protocol.rounds
+    if options.experiment == "figure1":
+        from benchmarks.papers.flynn_reeb_2024.bands import run_figure1
+
+        functions = options.repetitions or configuration.figure1["functions"]
+        picture = folders.pictures / "flynn_reeb_2024_figure1.png"
+        return run_figure1(configuration, functions, folders.results, picture)
+    if options.experiment == "figure4":
+        return _figure4(options, configuration, folders, rounds)
+    settings = configuration.settings[options.experiment]
+    selection = Selection(
+        configuration,
+        _chosen(settings, options.settings, "--settings"),
+        _chosen(list(configuration.methods.values()), options.methods, "--methods"),
+        options.repetitions or protocol.repetitions,
+        rounds,
+    )
+    store = RunStore(folders.runs)
+    run_tasks(selection.tasks(), store, options.engine, options.jobs)
+    return _summarise(options.experiment)(store, selection, folders, options.experiment)
+
+
+def _figure4(options, configuration: Configuration, folders: Folders, rounds: int):
+    from benchmarks.papers.flynn_reeb_2024.figures import draw_times
+    from benchmarks.papers.flynn_reeb_2024.timing import run_figure4
+
+    repetitions = options.repetitions or configuration.figure4["repetitions"]
+    files, curves = run_figure4(configuration, repetitions, rounds, folders.results)
+    picture = folders.pictures / f"flynn_reeb_2024_{files[0].stem}.png"
+    return files + draw_times(curves, list(configuration.methods.values()), picture)
+
+
+def _summarise(experiment: str) -> Callable[..., list[Path]]:
+    return {"table1": _table1, "figure7": _figure7}.get(experiment, _curves)
+
+
+def _table1(store: RunStore, selection: Selection, folders: Folders, _: str) -> list[Path]:
+    return write_table1(store, selection, folders.results)
+
+
+def _figure7(
+    store: RunStore, selection: Selection, folders: Folders, name: str
+) -> list[Path]:
+    from benchmarks.papers.flynn_reeb_2024.figures import draw_figure7
+
+    picture = _picture(selection, folders, name)
+    files = write_figure7(store, selection, folders.results)
+    return files + draw_figure7(store, selection, picture)
+
+
+def _curves(
+    store: RunStore, selection: Selection, folders: Folders, name: str
+) -> list[Path]:
+    from benchmarks.papers.flynn_reeb_2024.figures import draw_regret
+
+    picture = _picture(selection, folders, name)
+    title = (
+        f"{selection.settings[0].dimension}-dimensional arms; mean ± standard deviation "
+        f"of {selection.repetitions} repetitions"
+    )
+    files = write_curves(store, selection, folders.results, name)
+    return files + draw_regret(store, selection, picture, title)
+
+
+def _picture(selection: Selection, folders: Folders, name: str) -> Path:
+    r"""The picture is named as the table is, before that table is written."""
+    stem = result_file(folders.results, name, selection, "").name
+    return folders.pictures / f"flynn_reeb_2024_{stem}.png"
+
+
+def _chosen(all_items: Sequence, names: list[str] | None, option: str) -> list:
+    r"""The items with these names, in their order; all of them without names."""
+    known = [item.name for item in all_items]
+    unknown = set(names or ()) - set(known)
+    if unknown:
+        raise SystemExit(f"{option}: unknown {sorted(unknown)}; known are {known}.")
+    return [item for item in all_items if not names or item.name in names]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.papers.flynn_reeb_2024",
+        description="Experiments of Flynn & Reeb (2024). Finished runs are kept: an "
+        "interrupted command continues where it stopped.",
+    )
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--repetitions", type=int, help="instead of those in config.toml")
+    parser.add_argument("--rounds", type=int, help="play fewer rounds of the same problems")
+    parser.add_argument("--methods", nargs="+", help="only these")
+    parser.add_argument("--settings", nargs="+", help="only these")
+    parser.add_argument("--engine", choices=("joblib", "ray"), default="joblib")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="processes, or local Ray workers"
+    )
+    parser.add_argument("--output", type=Path, help="folder for runs, results and images")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+r"""Figure 1: bands around one function, and their widths over many."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.papers.flynn_reeb_2024.configuration import Configuration, Setting
+from benchmarks.papers.flynn_reeb_2024.learners import covar_module
+from benchmarks.papers.flynn_reeb_2024.problems import (
+    KernelExpansion,
+    kernel_function,
+    stream,
+)
+from benchmarks.papers.flynn_reeb_2024.store import write_atomically
+from benchmarks.papers.flynn_reeb_2024.summaries import write_rows
+from kernelucb import IGPUCB, AbbasiYadkoriUCB, KernelRegression, MartingaleMixtureUCB
+from kernelucb.plotting.style import RC, load_pyplot
+
+QUERIES = np.linspace(-1.0, 1.0, 1001)[:, None]
+
+
+def _data(configuration: Configuration, setting: Setting, repetition: int):
+    r"""A function on [-1, 1] and 25 points on each side of a gap."""
+    protocol, per_side = configuration.protocol, configuration.figure1["points_per_side"]
+    generator = stream(protocol.seed, "figure1", repetition)
+    kernel = kernel_function(setting.kernel, setting.lengthscale)
+    centres = generator.uniform(-1.0, 1.0, (protocol.num_centres, 1))
+    function = KernelExpansion.draw(kernel, centres, protocol.norm, generator)
+    inputs = np.concatenate(
+        [generator.uniform(-0.8, -0.2, per_side), generator.uniform(0.2, 0.8, per_side)]
+    )[:, None]
+    noise = protocol.noise_std * generator.standard_normal(len(inputs))
+    return function, inputs, function(inputs) + noise
+
+
+def _bands(configuration: Configuration, setting: Setting, inputs, outcomes) -> dict:
+    r"""Lower and upper bounds of each method at the queries."""
+    protocol = configuration.protocol
+    horizon = len(inputs)
+    scale = setting.covariance_scale(horizon)
+    regression = KernelRegression(
+        torch.from_numpy(inputs),
+        torch.from_numpy(outcomes),
+        covar_module(setting),
+        protocol.noise_std,
+    )
+    common = {"norm_bound": protocol.norm, "delta": protocol.delta}
+    ours = {**common, "covariance_scale": scale}
+    acquisitions = {
+        "exact": MartingaleMixtureUCB(regression, **ours),
+        "dmm": MartingaleMixtureUCB(regression, alphas="paper", **ours),
+        "amm": MartingaleMixtureUCB(regression, form="analytic", **ours),
+        "ay": AbbasiYadkoriUCB(regression, alpha=protocol.noise_std**2 / scale, **common),
+        "igp": IGPUCB(regression, horizon=horizon, **common),
+    }
+    queries = torch.from_numpy(QUERIES)
+    return {
+        name: tuple(bound.numpy() for bound in acquisition.bounds(queries))
+        for name, acquisition in acquisitions.items()
+    }
+
+
+def run_figure1(
+    configuration: Configuration, functions: int, results: Path, picture: Path
+) -> list[Path]:
+    r"""Draw the bands of the first function; widths and coverage of all."""
+    settings = configuration.figure1
+    setting = Setting(settings["kernel"], settings["lengthscale"], 1)
+    widths: dict[str, list[float]] = {}
+    covered: dict[str, int] = {}
+    for repetition in range(functions):
+        function, inputs, outcomes = _data(configuration, setting, repetition)
+        bands = _bands(configuration, setting, inputs, outcomes)
+        truth = function(QUERIES)
+        for name, (lower, upper) in bands.items():
+            widths.setdefault(name, []).append(float((upper - lower).mean()))
+            inside = bool(((lower <= truth) & (truth <= upper)).all())
+            covered[name] = covered.get(name, 0) + inside
+        if repetition == 0:
+            _draw(configuration, bands, truth, inputs, outcomes, picture)
+    rows = [
+        {
+            "method": name,
+            "mean_width": round(float(np.mean(values)), 4),
+            "median_ratio_to_exact": round(
+                float(np.median(np.divide(values, widths["exact"]))), 4
+            ),
+            "functions_inside": covered[name],
+            "functions": functions,
+        }
+        for name, values in widths.items()
+    ]
+    write_rows(results / "figure1.csv", rows)
+    write_atomically(results / "figure1.md", _table(configuration, rows))
+    return [results / "figure1.csv", results / "figure1.md", picture]
+
+
+def _table(configuration: Configuration, rows: list[dict]) -> str:
+    lines = [
+        "| band | mean width | median ratio to exact | functions inside everywhere |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {configuration.methods[row['method']].label} | {row['mean_width']:.3f} | "
+        f"{row['median_ratio_to_exact']:.2f} | "
+        f"{row['functions_inside']} of {row['functions']} |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _draw(configuration, bands: dict, truth, inputs, outcomes, path: Path) -> None:
+    plt = load_pyplot()
+    shown = ("exact", "amm", "ay", "igp")
+    with plt.rc_context(RC):
+        figure, grid = plt.subplots(
+            1, len(shown), figsize=(11.0, 3.2), sharey=True, layout="constrained"
+        )
+        for axes, name in zip(grid, shown, strict=True):
+            lower, upper = bands[name]
+            axes.fill_between(
+                QUERIES[:, 0], lower, upper, color="#0072B2", alpha=0.25, lw=0
+            )
+            axes.plot(QUERIES[:, 0], truth, color="#222222", ls="--", label="true function")
+            axes.scatter(inputs[:, 0], outcomes, s=8, color="#D55E00", label="data", lw=0)
+            width = float((upper - lower).mean())
+            label = configuration.methods[name].label
+            axes.set_title(f"{label}: mean width {width:.2f}")
+            axes.set_xlabel("$x$")
+        grid[0].set_ylabel("$f(x)$")
+        figure.legend(
+            *grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        plt.close(figure)

@@ -1,0 +1,132 @@
+r"""Pictures of the regret curves, the times and the bands."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.papers.flynn_reeb_2024.configuration import Method, Setting
+from benchmarks.papers.flynn_reeb_2024.store import RunStore
+from benchmarks.papers.flynn_reeb_2024.summaries import Selection, cumulative_regret
+from kernelucb.plotting.style import RC, load_pyplot
+
+# Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.
+STYLES = {
+    "exact": {"color": "#0072B2", "linestyle": "-", "linewidth": 2.0},
+    "mixture": {"color": "#56B4E9", "linestyle": (0, (3, 1.5))},
+    "dmm": {"color": "#E69F00", "linestyle": (0, (6, 2))},
+    "amm": {"color": "#009E73", "linestyle": (0, (6, 2, 1.2, 2))},
+    "ay": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
+    "igp": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
+    "random": {"color": "#6E6E6E", "linestyle": (0, (1, 4))},
+    "numpy_dmm": {"color": "#222222", "linestyle": (0, (6, 2))},
+    "numpy_amm": {"color": "#222222", "linestyle": (0, (1.2, 1.6))},
+}
+KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2"}
+
+
+def panel_title(setting: Setting) -> str:
+    r"""What a panel shows, in words."""
+    return f"{KERNELS[setting.kernel]}, length {setting.lengthscale:g}"
+
+
+def draw_regret(
+    store: RunStore, selection: Selection, path: Path, title: str
+) -> list[Path]:
+    r"""One panel per setting: mean ± standard deviation of the cumulative regret."""
+    plt = load_pyplot()
+    lengths = sorted({s.lengthscale for s in selection.settings}, reverse=True)
+    kernels = list(dict.fromkeys(s.kernel for s in selection.settings))
+    with plt.rc_context(RC):
+        size = (3.1 * len(kernels) + 0.6, 2.6 * len(lengths) + 0.8)
+        figure, grid = plt.subplots(
+            len(lengths), len(kernels), figsize=size, squeeze=False, layout="constrained"
+        )
+        for setting in selection.settings:
+            axes = grid[lengths.index(setting.lengthscale)][kernels.index(setting.kernel)]
+            _draw_panel(axes, store, selection, setting, panel_title(setting))
+        _finish(figure, grid, title, path)
+        plt.close(figure)
+    return [path]
+
+
+def draw_figure7(store: RunStore, selection: Selection, path: Path) -> list[Path]:
+    r"""One panel for each pair of beliefs about noise and norm."""
+    plt = load_pyplot()
+    protocol = selection.configuration.protocol
+    with plt.rc_context(RC):
+        figure, grid = plt.subplots(
+            1,
+            len(selection.settings),
+            figsize=(2.7 * len(selection.settings) + 0.4, 3.6),
+            squeeze=False,
+            sharey=True,
+            layout="constrained",
+        )
+        for axes, setting in zip(grid[0], selection.settings, strict=True):
+            noise = setting.noise_factor * protocol.noise_std
+            norm = setting.norm_factor * protocol.norm
+            title = f"believed $\\sigma$ = {noise:g}, $B$ = {norm:g}"
+            _draw_panel(axes, store, selection, setting, title)
+        title = (
+            f"True $\\sigma$ = {protocol.noise_std:g}, $B$ = {protocol.norm:g}; mean ± "
+            f"standard deviation of {selection.repetitions} repetitions"
+        )
+        _finish(figure, grid, title, path)
+        plt.close(figure)
+    return [path]
+
+
+def _draw_panel(
+    axes, store: RunStore, selection: Selection, setting: Setting, title: str
+) -> None:
+    rounds = np.arange(1, selection.rounds + 1)
+    top = 0.0
+    for method in selection.methods:
+        curves = cumulative_regret(store, selection, setting, method)
+        mean, std = curves.mean(axis=0), curves.std(axis=0)
+        axes.plot(rounds, mean, label=method.label, **STYLES[method.name])
+        color = STYLES[method.name]["color"]
+        axes.fill_between(rounds, mean - std, mean + std, color=color, alpha=0.15, lw=0)
+        if method.bound is not None:
+            top = max(top, float((mean + std)[-1]))
+    axes.set_title(title)
+    # Random leaves every panel early; the learners are what the picture compares.
+    axes.set(xlim=(0, selection.rounds), ylim=(0, 1.05 * top if top else None))
+
+
+def _finish(figure, grid: np.ndarray, title: str, path: Path) -> None:
+    for axes in grid[-1]:
+        axes.set_xlabel("round")
+    for row in grid:
+        row[0].set_ylabel("cumulative regret")
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    figure.suptitle(title, fontsize=11)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+
+
+def draw_times(
+    curves: dict[str, np.ndarray], methods: Sequence[Method], path: Path
+) -> list[Path]:
+    r"""Time per round, running median of 21 rounds, logarithmic."""
+    plt = load_pyplot()
+    labels = {method.name: method.label for method in methods}
+    labels |= {"numpy_dmm": "NumPy DMM (plain)", "numpy_amm": "NumPy AMM (plain)"}
+    with plt.rc_context(RC):
+        figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+        for name, curve in curves.items():
+            if name == "random":
+                continue
+            window = min(21, len(curve))
+            parts = np.lib.stride_tricks.sliding_window_view(curve, window)
+            rounds = np.arange(len(parts)) + window // 2 + 1
+            medians = 1e3 * np.median(parts, axis=1)
+            axes.plot(rounds, medians, label=labels[name], **STYLES[name])
+        axes.set(yscale="log", xlabel="round", ylabel="milliseconds a round")
+        figure.legend(loc="outside lower center", ncols=4)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
+    return [path]

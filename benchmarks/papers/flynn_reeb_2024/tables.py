@@ -1,0 +1,213 @@
+r"""Table 1 side by side with the published one, and Figure 7 in numbers."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.papers.flynn_reeb_2024.store import RunStore, write_atomically
+from benchmarks.papers.flynn_reeb_2024.summaries import (
+    AGREEMENT,
+    Moments,
+    Selection,
+    cumulative_regret,
+    published,
+    read_rows,
+    total_regret,
+    write_rows,
+)
+
+
+def result_file(folder: Path, stem: str, selection: Selection, suffix: str) -> Path:
+    r"""Where a summary goes: beside, never over, one that rests on more.
+
+    Fewer rounds than the protocol's, or fewer repetitions than the summary that lies
+    there, get a name of their own.
+    """
+    if selection.rounds != selection.configuration.protocol.rounds:
+        stem += f"_{selection.rounds}_rounds"
+    existing = folder / f"{stem}.csv"
+    whole = {row["setting"] for row in read_rows(existing)} if existing.exists() else set()
+    smaller = whole and (
+        min(int(row["n"]) for row in read_rows(existing)) > selection.repetitions
+        or whole > {setting.name for setting in selection.settings}
+        or {row["method"] for row in read_rows(existing)}
+        > {method.name for method in selection.methods}
+    )
+    if smaller:
+        stem += f"_part_of_{selection.repetitions}_repetitions"
+    return folder / f"{stem}{suffix}"
+
+
+def write_table1(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
+    r"""``table1.csv`` and the side-by-side table ``table1.md``."""
+    totals = {
+        (method.name, setting.name): total_regret(store, selection, setting, method)
+        for method in selection.methods
+        for setting in selection.settings
+    }
+    paper = published() if _as_published(selection) else {}
+    files = [result_file(folder, "table1", selection, s) for s in (".csv", ".md")]
+    rows = [
+        {
+            "method": method,
+            "setting": setting,
+            "mean": round(ours.mean, 3),
+            "std": round(ours.std, 3),
+            "n": ours.n,
+            "published_mean": paper[method, setting].mean if _in(paper, method) else "",
+            "published_std": paper[method, setting].std if _in(paper, method) else "",
+        }
+        for (method, setting), ours in totals.items()
+    ]
+    write_rows(files[0], rows)
+    parts = [_side_by_side(totals, paper, selection)]
+    if {"exact", "dmm"} <= {method.name for method in selection.methods}:
+        parts.append(_exact_against_grid(store, selection))
+    write_atomically(files[1], "\n\n".join(parts) + "\n")
+    return files
+
+
+def _as_published(selection: Selection) -> bool:
+    return selection.rounds == selection.configuration.protocol.rounds
+
+
+def _in(paper: dict, method: str) -> bool:
+    return any(name == method for name, _ in paper)
+
+
+def _side_by_side(
+    totals: dict[tuple[str, str], Moments],
+    paper: dict[tuple[str, str], Moments],
+    selection: Selection,
+) -> str:
+    r"""One row for each method and setting, and how many agree."""
+    lines = [
+        f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
+        f"deviation over {selection.repetitions} repetitions.",
+        "",
+        "| setting | method | published | ours | difference / standard error | agree |",
+        "|---|---|---|---|---|---|",
+    ]
+    agreements = []
+    for setting in selection.settings:
+        for method in selection.methods:
+            ours = totals[method.name, setting.name]
+            theirs = paper.get((method.name, setting.name))
+            cells = ["-", _text(ours), "-", "-"]
+            if theirs is not None:
+                distance = ours.distance(theirs)
+                agreements.append(abs(distance) <= AGREEMENT)
+                verdict = "yes" if agreements[-1] else "**no**"
+                cells = [_text(theirs), _text(ours), f"{distance:+.2f}", verdict]
+            lines.append(f"| {setting.name} | {method.label} | " + " | ".join(cells) + " |")
+    if agreements:
+        lines += [
+            "",
+            f"{sum(agreements)} of {len(agreements)} means differ from the published one "
+            f"by at most {AGREEMENT:g} standard errors of the difference.",
+        ]
+    return "\n".join(lines)
+
+
+def _exact_against_grid(store: RunStore, selection: Selection) -> str:
+    r"""The exact bound against the grid, paired by repetition."""
+    methods = selection.configuration.methods
+    lines = [
+        "Exact bound minus DMM, paired by repetition (same reward function and arms).",
+        "",
+        "| setting | exact | DMM | ratio of means | paired difference ± standard error |",
+        "|---|---|---|---|---|",
+    ]
+    ratios = []
+    for setting in selection.settings:
+        exact, grid = (
+            cumulative_regret(store, selection, setting, methods[name])[:, -1]
+            for name in ("exact", "dmm")
+        )
+        ratios.append(exact.mean() / grid.mean())
+        difference = exact - grid
+        error = difference.std() / math.sqrt(max(len(difference) - 1, 1))
+        lines.append(
+            f"| {setting.name} | {exact.mean():.1f} | {grid.mean():.1f} | "
+            f"{ratios[-1]:.3f} | {difference.mean():+.1f} ± {error:.1f} |"
+        )
+    mean = float(np.exp(np.log(ratios).mean()))
+    lines += ["", f"Geometric mean of the ratios: {mean:.3f}."]
+    return "\n".join(lines)
+
+
+def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
+    r"""``figure7.csv`` and ``figure7.md``: what loose beliefs cost each method."""
+    files = [result_file(folder, "figure7", selection, s) for s in (".csv", ".md")]
+    totals = {
+        (method.name, setting.name): total_regret(store, selection, setting, method)
+        for method in selection.methods
+        for setting in selection.settings
+    }
+    write_rows(
+        files[0],
+        [
+            {
+                "method": method,
+                "setting": setting,
+                "mean": round(moments.mean, 3),
+                "std": round(moments.std, 3),
+                "n": moments.n,
+            }
+            for (method, setting), moments in totals.items()
+        ],
+    )
+    protocol, first = selection.configuration.protocol, selection.settings[0]
+    beliefs = [
+        f"sigma {s.noise_factor * protocol.noise_std:g}, "
+        f"B {s.norm_factor * protocol.norm:g}"
+        for s in selection.settings
+    ]
+    lines = [
+        f"Cumulative regret after {selection.rounds} rounds, n = {selection.repetitions}; "
+        "in brackets the multiple of the first column.",
+        "",
+        "| method | " + " | ".join(beliefs) + " |",
+        "|---" * (len(beliefs) + 1) + "|",
+    ]
+    for method in selection.methods:
+        reference = totals[method.name, first.name].mean
+        cells = [
+            f"{_text(totals[method.name, s.name])} "
+            f"({totals[method.name, s.name].mean / reference:.2f})"
+            for s in selection.settings
+        ]
+        lines.append(f"| {method.label} | " + " | ".join(cells) + " |")
+    write_atomically(files[1], "\n".join(lines) + "\n")
+    return files
+
+
+def write_curves(
+    store: RunStore, selection: Selection, folder: Path, name: str
+) -> list[Path]:
+    r"""Mean and spread of the regret curves at 20 rounds."""
+    rounds = np.unique(np.linspace(1, selection.rounds, 21).round().astype(int))
+    rows = []
+    for setting in selection.settings:
+        for method in selection.methods:
+            curves = cumulative_regret(store, selection, setting, method)
+            for number in rounds:
+                moments = Moments.of(curves[:, number - 1])
+                rows.append(
+                    {
+                        "method": method.name,
+                        "setting": setting.name,
+                        "round": number,
+                        "mean": round(moments.mean, 3),
+                        "std": round(moments.std, 3),
+                        "n": moments.n,
+                    }
+                )
+    path = result_file(folder, name, selection, ".csv")
+    write_rows(path, rows)
+    return [path]
+
+
+def _text(moments: Moments) -> str:
+    return f"{moments.mean:.1f} ± {moments.std:.1f}"

@@ -1,0 +1,98 @@
+r"""Analytic functions on an interval from their values at Chebyshev nodes."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+class ChebyshevInterval:
+    r"""Interpolation on ``[lower, upper]``; all that depends on the nodes, once.
+
+    The error falls as ``rho^-count``, where ``rho`` belongs to the largest ellipse with
+    foci at the ends in which the functions are analytic.
+
+    Args:
+        lower: Left end.
+        upper: Right end.
+        count: Number of nodes.
+        refinement: Points of the evaluation grid for each node.
+        like: Gives dtype and device.
+
+    Attributes:
+        nodes: ``count`` arguments, ascending.
+        grid: Equidistant arguments from end to end.
+    """
+
+    def __init__(
+        self, lower: float, upper: float, count: int, refinement: int, like: Tensor
+    ) -> None:
+        options = {"dtype": like.dtype, "device": like.device}
+        self.lower, self.upper = lower, upper
+        self.centre, self.half_width = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        self.degrees = torch.arange(count, **options)
+        angles = math.pi * (torch.arange(count, **options).flip(0) + 0.5) / count
+        self.nodes = self.centre + self.half_width * angles.cos()
+        self._transform = torch.outer(angles, self.degrees).cos() * (2.0 / count)
+        self._transform[:, 0] *= 0.5
+        self._derivative = _derivative_matrix(self.degrees) / self.half_width
+        self.grid = torch.linspace(lower, upper, refinement * count, **options)
+        self._grid_polynomials = self._polynomials(self.grid).mT
+
+    def coefficients(self, values: Tensor) -> Tensor:
+        r"""Coefficients of functions and of their first two derivatives.
+
+        Args:
+            values: ``b x count`` values at the nodes.
+
+        Returns:
+            ``b x 3 x count`` coefficients of Chebyshev polynomials.
+        """
+        zeroth = values @ self._transform
+        first = zeroth @ self._derivative
+        return torch.stack([zeroth, first, first @ self._derivative], dim=-2)
+
+    def on_grid(self, coefficients: Tensor) -> Tensor:
+        r"""Values on the grid for ``b x count`` coefficients."""
+        return coefficients @ self._grid_polynomials
+
+    def evaluate(self, coefficients: Tensor, arguments: Tensor) -> Tensor:
+        r"""Functions and two derivatives, each at its own argument.
+
+        Args:
+            coefficients: ``b x 3 x count`` or ``1 x 3 x count`` coefficients.
+            arguments: ``b`` arguments inside the interval.
+
+        Returns:
+            ``b x 3`` values.
+        """
+        polynomials = self._polynomials(arguments)
+        return torch.linalg.vecdot(coefficients, polynomials.unsqueeze(-2))
+
+    def _polynomials(self, arguments: Tensor) -> Tensor:
+        position = ((arguments - self.centre) / self.half_width).clamp(-1.0, 1.0)
+        return (position.arccos().unsqueeze(-1) * self.degrees).cos()
+
+
+def node_count(half_width: float, singularity: float, tolerance: float) -> int:
+    r"""Nodes that bring the error to ``tolerance``.
+
+    Args:
+        half_width: Of the interval.
+        singularity: Distance of the nearest singularities, off the real axis.
+        tolerance: Error relative to the functions' size on the ellipse.
+    """
+    ratio = singularity / half_width
+    rho = ratio + math.sqrt(ratio**2 + 1.0)
+    return math.ceil(-math.log(tolerance) / math.log(rho)) + 1
+
+
+def _derivative_matrix(degrees: Tensor) -> Tensor:
+    r"""Maps coefficients (rows) to those of the derivative on ``[-1, 1]``.
+
+    ``T_n' = 2 n (T_{n-1} + T_{n-3} + ...)``, with half the weight for ``T_0``.
+    """
+    of, into = degrees.unsqueeze(-1), degrees.unsqueeze(0)
+    matrix = torch.where((into < of) & ((of - into) % 2 == 1), 2.0 * of, 0.0)
+    matrix[:, 0] *= 0.5
+    return matrix

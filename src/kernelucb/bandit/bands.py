@@ -1,0 +1,147 @@
+r"""From the history of a bandit to its bounds."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from kernelucb.bandit.cholesky import CholeskyHistory
+from kernelucb.bandit.consistency import Consistency, CurrentSet
+from kernelucb.bandit.observations import Observations, Query
+from kernelucb.bandit.rule import Rule
+from kernelucb.bandit.search import ExactSearch
+from kernelucb.bandit.spectral import SpectralHistory
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
+from kernelucb.confidence.assumptions import Assumption
+from kernelucb.confidence.igp_ucb import igp_ucb_width
+from kernelucb.confidence.ridge_band import safe_sqrt
+
+# Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
+_MOST_FACTORS = 2
+
+
+class Bands:
+    r"""The bound that a rule names, for the observations so far.
+
+    Args:
+        rule: The bound and its parameters.
+        observations: The data; ``update`` adds to them.
+    """
+
+    def __init__(self, rule: Rule, observations: Observations) -> None:
+        self.rule, self.observations = rule, observations
+        like = observations.inputs
+        self.history: SpectralHistory | CholeskyHistory
+        if rule.num_regularizers > _MOST_FACTORS:
+            self.history = SpectralHistory(rule.noise_std, like)
+            self.search = ExactSearch(self.history)
+        else:
+            self.history = CholeskyHistory(rule.noise_std, like)
+        self.consistency = Consistency(rule, observations)
+        self._current: CurrentSet | None = None
+
+    def update(self, query: Query, outcome: float) -> None:
+        r"""Add one observation.
+
+        Args:
+            query: Its input, seen by the observations before it.
+            outcome: Outcome units.
+        """
+        target = (outcome - float(query.prior_mean)) / self.rule.noise_std
+        self.history.append(query, target)
+        self.observations.append(query.inputs, outcome)
+        if isinstance(self.history, SpectralHistory) and self.history.is_full:
+            self.history.renew(self.observations.regression())
+        self._current = None
+
+    def supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
+        r"""Largest values of ``sign * (f - mean)`` at arms.
+
+        Args:
+            query: ``a`` arms.
+            signs: Sides of the band, 1 or -1.
+
+        Returns:
+            ``a`` values for each sign, outcome units.
+        """
+        if not self.rule.uses_mixture:
+            return self._ridge_supports(query, signs)
+        current = self._current_set()
+        if current.relaxed is not None:
+            points = current.relaxed.project(query.inputs)
+            return [current.relaxed.support(points, sign).value for sign in signs]
+        constraints, squared, _ = current
+        half_width = constraints.norm * safe_sqrt(query.prior_variance)
+        taus = self.rule.regularizers(constraints.radius.reference)
+        if taus is None and self.observations.count == 0:
+            return [half_width for _ in signs]
+        points = self.history.project(query)
+        if taus is None:
+            return self.search.support(points, half_width, constraints, squared, signs)
+        systems = self.history.systems("bound", taus.to(query.inputs))
+        deviation, variance = systems.moments(points)
+        fit = systems.fit()
+        tau = fit.regularizers
+        excess = squared + tau * constraints.norm**2 - fit.quadratic_form
+        width = safe_sqrt(excess.clamp_min(0.0) / tau * variance)
+        return [(sign * deviation + width).amin(-1) for sign in signs]
+
+    def contradiction(self) -> Assumption | None:
+        r"""What the data contradict."""
+        if not self.rule.uses_mixture:
+            return None
+        return self._current_set().constraints.contradiction
+
+    def _current_set(self) -> CurrentSet:
+        if self._current is None:
+            self._current = self.consistency.current(self.history)
+        return self._current
+
+    def _ridge_supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
+        rule = self.rule
+        tau = rule.regularizers(1.0).to(query.inputs)
+        systems = self.history.systems("bound", tau)
+        log_det = float(systems.fit().log_det)
+        if rule.bound == "igp":
+            width = igp_ucb_width(log_det, rule.norm_bound, rule.delta, rule.noise_std)
+        else:
+            width = abbasi_yadkori_width(log_det, rule.norm_bound, rule.delta, float(tau))
+        moments = systems.moments(self.history.project(query))
+        deviation = moments.deviation[:, 0]
+        radius = width * safe_sqrt(moments.variance[:, 0])
+        return [sign * deviation + radius for sign in signs]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        r"""What is not in the observations: where the numerics stand, as tensors."""
+        witness, renewed, interval = self.consistency.witness, 0, None
+        if isinstance(self.history, SpectralHistory):
+            renewed, interval = self.history.basis.count, self.search.interval
+        return {
+            "renewed": torch.tensor(renewed),
+            "witness": _tensor([witness] if witness is not None else []),
+            "interval": _tensor(interval or []),
+            "seen": _tensor(self.search.seen if interval else []),
+            "warned": torch.tensor(self.consistency.warned),
+        }
+
+    def replay(self, inputs: Tensor, outcomes: Tensor, state: dict[str, Tensor]) -> None:
+        r"""Take ``n x d`` inputs and ``n`` outcomes as they were taken before."""
+        start = 0
+        if isinstance(self.history, SpectralHistory):
+            start = min(int(state.get("renewed", 0)), len(inputs))
+            for x, y in zip(inputs[:start], outcomes[:start], strict=True):
+                self.observations.append(x.unsqueeze(0), float(y))
+            if start:
+                self.history.renew(self.observations.regression())
+            interval, seen = state.get("interval", []), state.get("seen", [])
+            if len(interval) == 2 and len(seen) == 2:
+                self.search.resume(interval.tolist(), seen.tolist())
+        for x, y in zip(inputs[start:], outcomes[start:], strict=True):
+            self.update(self.observations.query(x.unsqueeze(0)), float(y))
+        witness = state.get("witness", [])
+        self.consistency.witness = float(witness[0]) if len(witness) else None
+        self.consistency.warned = bool(state.get("warned", False))
+
+
+def _tensor(values) -> Tensor:
+    return torch.tensor(list(values), dtype=torch.float64)

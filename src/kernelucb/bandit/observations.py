@@ -1,0 +1,111 @@
+r"""The observations of a bandit, and arms as they see them."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.prior import Prior
+
+_FIRST_CAPACITY = 64
+
+
+class Query(NamedTuple):
+    r"""Arms, with their prior and their covariance with the observed inputs.
+
+    Attributes:
+        inputs: ``a x d`` arms.
+        prior_mean: ``a`` values, outcome units.
+        prior_variance: ``a`` values, outcome units squared.
+        covariance: ``n x a`` prior covariances with the ``n`` observed inputs.
+    """
+
+    inputs: Tensor
+    prior_mean: Tensor
+    prior_variance: Tensor
+    covariance: Tensor
+
+    def at(self, index: int) -> "Query":
+        r"""One of the arms."""
+        one = slice(index, index + 1)
+        return Query(
+            self.inputs[one],
+            self.prior_mean[one],
+            self.prior_variance[one],
+            self.covariance[:, one],
+        )
+
+
+class Observations:
+    r"""Inputs and outcomes in storage that grows geometrically.
+
+    Args:
+        prior: Prior of the outcomes.
+        noise_std: Noise scale, outcome units.
+    """
+
+    def __init__(self, prior: Prior, noise_std: float) -> None:
+        self.prior = prior
+        self.noise_std = noise_std
+        self.count = 0
+        reference = next(prior.parameters(), torch.zeros(1))
+        self.device = reference.device
+        self._inputs = torch.empty(0, 0, dtype=torch.float64, device=self.device)
+        self._outcomes = self._inputs.new_empty(0)
+
+    @property
+    def dimension(self) -> int | None:
+        r"""Number of input columns; None before the first observation."""
+        return self._inputs.shape[1] if self.count else None
+
+    @property
+    def inputs(self) -> Tensor:
+        r"""``n x d`` inputs."""
+        return self._inputs[: self.count]
+
+    @property
+    def outcomes(self) -> Tensor:
+        r"""``n`` outcomes."""
+        return self._outcomes[: self.count]
+
+    def append(self, x: Tensor, y: float) -> None:
+        r"""Add one observation.
+
+        Args:
+            x: ``1 x d`` input.
+            y: Outcome.
+        """
+        if self.count == len(self._outcomes):
+            capacity = max(_FIRST_CAPACITY, 2 * self.count)
+            inputs = self._inputs.new_empty(capacity, x.shape[1])
+            outcomes = self._outcomes.new_empty(capacity)
+            inputs[: self.count] = self.inputs if self.count else 0.0
+            outcomes[: self.count] = self.outcomes
+            self._inputs, self._outcomes = inputs, outcomes
+        self._inputs[self.count] = x[0]
+        self._outcomes[self.count] = y
+        self.count += 1
+
+    def query(self, arms: Tensor) -> Query:
+        r"""Prior of ``a x d`` arms and their covariance with the inputs."""
+        covariance = arms.new_empty(0, len(arms))
+        if self.count:
+            covariance = self.prior.covariance(self.inputs, arms)
+        return Query(
+            inputs=arms,
+            prior_mean=self.prior.mean(arms),
+            prior_variance=self.prior.variance(arms),
+            covariance=covariance,
+        )
+
+    def regression(self) -> KernelRegression:
+        r"""The stateless regression of the same data, in ``O(n^3)``."""
+        return KernelRegression._from_parts(
+            self.prior,
+            self.inputs.clone(),
+            self.outcomes.clone(),
+            self.noise_std,
+            self._inputs.shape[1],
+            frozenset(),
+        )

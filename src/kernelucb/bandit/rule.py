@@ -1,0 +1,189 @@
+r"""Which bound a bandit plays, and that bound from a stateless regression."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.igp_ucb import igp_ucb_band, igp_ucb_regularizer
+from kernelucb.confidence.martingale_mixture import (
+    Constraints,
+    CovarianceScale,
+    ExactSet,
+    GridSet,
+    analytic_band,
+    consistent_constraints,
+    covariance_scales,
+    grid_regularizers,
+    mixture_radius,
+)
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.regression import KernelRegression
+
+Bound = Literal["exact", "grid", "analytic", "abbasi_yadkori", "igp"]
+Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
+
+_SOURCES = {
+    "exact": "Flynn & Reeb (2024)",
+    "grid": "Flynn & Reeb (2024)",
+    "analytic": "Flynn & Reeb (2024)",
+    "abbasi_yadkori": "Abbasi-Yadkori (2012), Theorem 3.11",
+    "igp": "Chowdhury & Gopalan (2017), Theorem 2",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    r"""The bound that a bandit plays and its parameters.
+
+    Attributes:
+        bound: Name of the bound.
+        norm_bound: Norm bound, outcome units.
+        noise_std: Sub-Gaussian noise scale, outcome units.
+        delta: Failure probability.
+        scales: Scales of the mixture; one or more.
+        ridge: Ridge parameters as multiples of the noise variance; None for the default.
+        horizon: Number of rounds of IGP-UCB.
+    """
+
+    bound: Bound
+    norm_bound: float
+    noise_std: float
+    delta: float
+    scales: tuple[float, ...]
+    ridge: Tensor | None
+    horizon: int
+
+    @classmethod
+    def of(
+        cls,
+        bound: Bound,
+        norm_bound: float,
+        noise_std: float,
+        delta: float,
+        covariance_scale: CovarianceScale,
+        alphas: Alphas,
+        horizon: int,
+    ) -> "Rule":
+        r"""Check the arguments of ``KernelBandit``; see there."""
+        if bound not in _SOURCES:
+            names = ", ".join(f'"{name}"' for name in _SOURCES)
+            raise ValueError(f"bound must be one of {names}, got {bound!r}.")
+        positive_scalar("horizon", horizon)
+        noise_std = positive_scalar("noise_std", noise_std)
+        return cls(
+            bound=bound,
+            norm_bound=positive_scalar("norm_bound", norm_bound),
+            noise_std=noise_std,
+            delta=probability("delta", delta),
+            scales=covariance_scales(covariance_scale),
+            ridge=_ridge(bound, alphas, noise_std),
+            horizon=int(horizon),
+        )
+
+    @property
+    def uses_mixture(self) -> bool:
+        r"""Whether the bound is a martingale-mixture bound."""
+        return self.bound in ("exact", "grid", "analytic")
+
+    @property
+    def references(self) -> Tensor:
+        r"""``tau = 1 / c`` of the mixture's scales."""
+        return 1.0 / torch.tensor(self.scales, dtype=torch.float64)
+
+    @property
+    def num_regularizers(self) -> float:
+        r"""How many regularisers must be kept up to date."""
+        if not self.uses_mixture:
+            return 1
+        bounds = [self.regularizers(1.0 / scale) for scale in self.scales]
+        if bounds[0] is None:
+            return math.inf
+        return len(torch.cat([self.references, *bounds]).unique())
+
+    def regularizers(self, reference: float) -> Tensor | None:
+        r"""The regularisers of the bound; None for all of them.
+
+        Args:
+            reference: ``tau`` that the defaults refer to: that of the radius.
+        """
+        if self.bound == "igp":
+            tau = igp_ucb_regularizer(self.noise_std, self.horizon)
+            return torch.tensor([tau], dtype=torch.float64)
+        if self.ridge is not None or self.bound == "exact":
+            return self.ridge
+        if self.bound == "abbasi_yadkori":
+            return torch.ones(1, dtype=torch.float64)
+        if self.bound == "grid":
+            return grid_regularizers("paper", reference, self.noise_std**2)
+        return torch.tensor([reference], dtype=torch.float64)
+
+    def confidence_set(self, regression: KernelRegression) -> ConfidenceSet:
+        r"""The confidence set of the same name from all data at once, in ``O(n^3)``."""
+        norm = regression.norm_in_prior_units(self.norm_bound)
+        assumptions = self.assumptions(regression)
+        if self.bound == "igp":
+            return igp_ucb_band(regression, norm, self.delta, self.horizon, assumptions)
+        if self.bound == "abbasi_yadkori":
+            tau = self.regularizers(1.0)
+            return abbasi_yadkori_band(
+                regression, norm, self.delta, float(tau), assumptions
+            )
+        radius = mixture_radius(regression, self.delta, self.scales)
+        constraints = consistent_constraints(
+            regression, radius, norm, least_norm(regression, radius), strict=False
+        )
+        return self.constrained(regression, constraints)
+
+    def constrained(
+        self, regression: KernelRegression, constraints: Constraints
+    ) -> ConfidenceSet:
+        r"""The set of the martingale mixture with given constraints."""
+        assumptions = self.assumptions(regression)
+        if constraints.contradiction is not None:
+            assumptions = assumptions.with_item(constraints.contradiction)
+        taus = self.regularizers(constraints.radius.reference)
+        if taus is None:
+            return ExactSet(regression, constraints, assumptions)
+        if self.bound == "grid":
+            return GridSet(regression, constraints, taus, assumptions)
+        return analytic_band(regression, constraints, float(taus), assumptions)
+
+    def assumptions(self, regression: KernelRegression) -> Assumptions:
+        r"""What the bound rests on."""
+        guarantee = None
+        if self.bound == "igp":
+            guarantee = (
+                f"holds for every point and every round up to {self.horizon} at once "
+                f"with probability {1 - self.delta:.6g}"
+            )
+        return rkhs_assumptions(
+            _SOURCES[self.bound],
+            regression,
+            self.delta,
+            self.norm_bound,
+            guarantee=guarantee,
+        )
+
+
+def _ridge(bound: Bound, alphas: Alphas, noise_std: float) -> Tensor | None:
+    if alphas is None:
+        return None
+    if bound in ("exact", "igp"):
+        raise ValueError(f'bound="{bound}" has no ridge parameter; leave out alphas.')
+    if isinstance(alphas, str):
+        if bound == "grid" and alphas == "paper":
+            return None
+        raise ValueError(f"alphas must be numbers or None, got {alphas!r}.")
+    taus = grid_regularizers(alphas, 1.0, noise_std**2)
+    if bound != "grid" and len(taus) != 1:
+        raise ValueError(f'bound="{bound}" takes one ridge parameter as alphas.')
+    return taus

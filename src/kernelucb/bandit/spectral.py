@@ -1,0 +1,256 @@
+r"""An eigenbasis of the older observations and Schur complements of the newest."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb.bandit.history import Fit, Moments
+from kernelucb.bandit.observations import Query
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.projection import split_variance
+
+
+class Eigenbasis(NamedTuple):
+    r"""The resolved part of the spectrum of the older observations.
+
+    Attributes:
+        count: Number of observations behind it.
+        eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
+        basis: ``count x r`` matrix that maps covariances to features.
+        variances: ``count`` prior variances.
+        targets: ``r`` values ``z``.
+        unresolved: Squared norm of the outcomes outside these directions.
+        resolution: What round-off can make of a zero eigenvalue.
+    """
+
+    count: int
+    eigenvalues: Tensor
+    basis: Tensor
+    variances: Tensor
+    targets: Tensor
+    unresolved: float
+    resolution: float
+
+    @classmethod
+    def empty(cls, like: Tensor) -> "Eigenbasis":
+        r"""The basis before any observation."""
+        none = like.new_empty(0)
+        tiny = torch.finfo(like.dtype).tiny
+        return cls(0, none, like.new_empty(0, 0), none, none, 0.0, tiny)
+
+    @classmethod
+    def of(cls, regression: KernelRegression) -> "Eigenbasis":
+        r"""The basis of a regression, without directions below its resolution."""
+        zeros = int((regression.eigenvalues == 0).sum())
+        return cls(
+            count=regression.num_observations,
+            eigenvalues=regression.eigenvalues[zeros:].clone(),
+            basis=regression.feature_basis[:, zeros:].contiguous(),
+            variances=regression.train_variance,
+            targets=regression.targets[zeros:].clone(),
+            unresolved=float(regression.targets[:zeros].square().sum()),
+            resolution=regression.resolution,
+        )
+
+    @property
+    def mean_terms(self) -> Tensor:
+        r"""``r`` values ``sqrt(lam) z``."""
+        return self.eigenvalues.sqrt() * self.targets
+
+
+class SpectralPoints(NamedTuple):
+    r"""Arms in the eigenbasis of the older observations.
+
+    Attributes:
+        features: ``a x r`` coordinates.
+        unexplained: ``a`` variances outside the basis.
+        residual: ``p x a`` prior covariances with the newest inputs, less their part
+            inside the basis.
+    """
+
+    features: Tensor
+    unexplained: Tensor
+    residual: Tensor
+
+
+class Newest(NamedTuple):
+    r"""One of the newest observations, as those before it see it.
+
+    Attributes:
+        points: Its input, projected.
+        target: Outcome minus prior mean, noise units.
+    """
+
+    points: SpectralPoints
+    target: float
+
+
+class SchurSystems:
+    r"""The systems at ``m`` regularisers.
+
+    Conditioned on the older observations, the newest ``p`` have the covariance
+    ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
+    grows by a row with each of them.
+
+    Args:
+        basis: Of the older observations.
+        regularizers: ``m`` values ``tau``.
+        noise_std: Noise scale, outcome units.
+        capacity: Largest ``p``.
+    """
+
+    def __init__(
+        self, basis: Eigenbasis, regularizers: Tensor, noise_std: float, capacity: int
+    ) -> None:
+        self.basis, self.regularizers, self.noise_std = basis, regularizers, noise_std
+        self.count = 0
+        shape, lam = len(regularizers), basis.eigenvalues
+        shifted = lam + regularizers.unsqueeze(-1)
+        self.inverse = shifted.reciprocal()  # m x r
+        self.shrinkage = regularizers.unsqueeze(-1) / shifted
+        self.mean_weights = basis.mean_terms * self.inverse
+        self._shrunk = lam.new_empty(capacity, shape, len(lam))
+        self._features = lam.new_empty(capacity, len(lam))
+        self._factors = lam.new_zeros(shape, capacity, capacity)
+        self._innovations = lam.new_empty(shape, capacity)
+        self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
+        self._form = self.inverse @ basis.targets.square()
+
+    @property
+    def factors(self) -> Tensor:
+        r"""``m x p x p`` inverse Cholesky factors of the Schur complements."""
+        return self._factors[:, : self.count, : self.count]
+
+    @property
+    def innovations(self) -> Tensor:
+        r"""``m x p`` outcomes of the newest, predicted from the others and scaled."""
+        return self._innovations[:, : self.count]
+
+    def append(self, newest: Newest) -> None:
+        r"""Add one observation."""
+        points, scale = newest.points, self.noise_std
+        index = self.count
+        covariance = self._conditioned(points)[..., 0] / scale**2  # m x p
+        row = torch.einsum("mpq,mq->mp", self.factors, covariance)
+        own = self._older_variance(points)[0] / scale**2 + self.regularizers
+        pivot = (own - row.square().sum(-1)).sqrt()
+        predicted = (self.mean_weights @ points.features[0]) / scale
+        predicted = predicted + (row * self.innovations).sum(-1)
+        inside = torch.einsum("mp,mpq->mq", row, self.factors)
+        self._factors[:, index, :index] = -inside / pivot.unsqueeze(-1)
+        self._factors[:, index, index] = 1.0 / pivot
+        self._innovations[:, index] = (newest.target - predicted) / pivot
+        self._shrunk[index] = points.features * self.shrinkage
+        self._features[index] = points.features[0]
+        self._log_det += 2.0 * pivot.log() - self.regularizers.log()
+        self.count += 1
+
+    def fit(self) -> Fit:
+        r"""How the ridge estimates fit the data; see ``Systems``."""
+        tau = self.regularizers
+        form = self._form + self.innovations.square().sum(-1)
+        return Fit(tau, self._log_det, tau * form + self.basis.unresolved)
+
+    def squared_weights(self) -> Tensor:
+        r"""Squared lengths of the ridge estimates' weights; see ``Systems``."""
+        basis = self.basis
+        newest = torch.einsum("mpq,mp->mq", self.factors, self.innovations)
+        shift = (newest @ self._features[: self.count]) / self.noise_std
+        older = (basis.targets - basis.eigenvalues.sqrt() * shift) * self.inverse
+        squares = older.square().sum(-1) + newest.square().sum(-1)
+        return squares + basis.unresolved / self.regularizers.square()
+
+    def moments(self, points: SpectralPoints) -> Moments:
+        r"""Ridge estimates at arms; see ``Systems``."""
+        deviation = points.features @ self.mean_weights.mT
+        variance = self._older_variance(points)
+        if self.count:
+            explained = self.factors @ (self._conditioned(points) / self.noise_std)
+            deviation = deviation + torch.einsum("mpa,mp->am", explained, self.innovations)
+            variance = variance - explained.square().sum(1).mT
+        return Moments(deviation, variance.clamp_min(0.0))
+
+    def _older_variance(self, points: SpectralPoints) -> Tensor:
+        r"""Variance given the older observations, ``a x m``."""
+        explained = points.features.square() @ self.shrinkage.mT
+        return points.unexplained.unsqueeze(-1) + explained
+
+    def _conditioned(self, points: SpectralPoints) -> Tensor:
+        r"""Covariance with the newest given the older observations, ``m x p x a``."""
+        shrunk = self._shrunk[: self.count].flatten(0, 1)
+        inside = (shrunk @ points.features.mT).unflatten(0, (self.count, -1))
+        return (inside + points.residual.unsqueeze(1)).transpose(0, 1)
+
+
+class SpectralHistory:
+    r"""All observations: an eigenbasis, renewed now and then, and those since.
+
+    Args:
+        noise_std: Noise scale, outcome units.
+        like: Gives dtype and device.
+
+    Attributes:
+        basis: Eigenbasis of the older observations.
+        newest: The observations since.
+        capacity: How many of them there may be before the basis is due.
+    """
+
+    def __init__(self, noise_std: float, like: Tensor) -> None:
+        self.noise_std = noise_std
+        self.basis = Eigenbasis.empty(like)
+        self.newest: list[Newest] = []
+        self.capacity = _capacity(0)
+        self._features = like.new_empty(self.capacity, 0)
+        self._slots: dict[str, SchurSystems] = {}
+
+    @property
+    def is_full(self) -> bool:
+        r"""Whether the eigenbasis is due."""
+        return len(self.newest) >= self.capacity
+
+    def renew(self, regression: KernelRegression) -> None:
+        r"""Take the eigenbasis of all observations."""
+        self.basis = Eigenbasis.of(regression)
+        self.newest = []
+        self.capacity = _capacity(self.basis.count)
+        rank = len(self.basis.eigenvalues)
+        self._features = self.basis.basis.new_empty(self.capacity, rank)
+        self._slots = {}
+
+    def append(self, query: Query, target: float) -> None:
+        r"""Add one observation; see ``History``."""
+        newest = Newest(self.project(query), target)
+        self._features[len(self.newest)] = newest.points.features[0]
+        self.newest.append(newest)
+        for systems in self._slots.values():
+            systems.append(newest)
+
+    def project(self, query: Query) -> SpectralPoints:
+        r"""Arms in the eigenbasis."""
+        basis, whole = self.basis, query.prior_variance
+        older = query.covariance[: basis.count]
+        if basis.count == 0:
+            features, unexplained = whole.new_empty(len(whole), 0), whole
+        else:
+            nearest = (basis.variances.unsqueeze(-1) - 2.0 * older).amin(0) + whole
+            features, unexplained = split_variance(older.mT @ basis.basis, whole, nearest)
+        inside = self._features[: len(self.newest)] @ features.mT
+        return SpectralPoints(
+            features, unexplained, query.covariance[basis.count :] - inside
+        )
+
+    def systems(self, slot: str, regularizers: Tensor) -> SchurSystems:
+        r"""The systems at given regularisers; see ``History``."""
+        known = self._slots.get(slot)
+        if known is None or not torch.equal(known.regularizers, regularizers):
+            known = SchurSystems(self.basis, regularizers, self.noise_std, self.capacity)
+            for newest in self.newest:
+                known.append(newest)
+            self._slots[slot] = known
+        return known
+
+
+def _capacity(count: int) -> int:
+    r"""Newest observations at which an ``eigh`` costs as much as carrying them."""
+    return max(8, count // 16)

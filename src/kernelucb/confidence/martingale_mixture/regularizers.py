@@ -1,0 +1,34 @@
+r"""Grids of ridge parameters for the dual bound."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+# Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
+_PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+def grid_regularizers(
+    alphas: Sequence[float] | Tensor | float | str,
+    reference: float,
+    noise_variance: float,
+) -> Tensor:
+    r"""A grid of regularisers ``tau``, multiples of the noise variance.
+
+    Args:
+        alphas: Ridge parameters in outcome units squared, or ``"paper"``.
+        reference: ``tau`` that the paper's grid is centred on, ``1 / covariance_scale``.
+        noise_variance: Outcome units squared.
+
+    Raises:
+        ValueError: If a ridge parameter is not a finite number above zero.
+    """
+    if isinstance(alphas, str):
+        if alphas != "paper":
+            raise ValueError(f'alphas must be numbers, "paper" or None, got {alphas!r}.')
+        return reference * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+    grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
+    if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
+        raise ValueError("alphas must be finite numbers above 0, at least one.")
+    return grid / noise_variance

@@ -1,0 +1,48 @@
+r"""The README's example runs, its names exist and CI runs its test command."""
+
+import re
+from pathlib import Path
+
+import kernelucb
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def command_after(marker: str) -> str:
+    return re.search(rf"<!-- {marker} -->\n```bash\n(.+)\n```", README).group(1)
+
+
+def test_example_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in example.splitlines() if line.strip()]) <= 16
+    names: dict = {}
+    exec(example, names)
+    assert bool((names["lower"] <= names["upper"]).all())
+    assert "Flynn & Reeb" in capsys.readouterr().out
+
+
+def test_classes_in_the_table_exist():
+    table = README[README.index("| class |") : README.index("For the same data")]
+    names = set(re.findall(r"^\| `(\w+)", table, flags=re.MULTILINE))
+    assert len(names) >= 5
+    assert names <= set(kernelucb.__all__)
+
+
+def test_links_point_to_files():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_two_commands_install_with_the_pins():
+    for marker in ("demo", "tests"):
+        command = command_after(marker)
+        assert "-c constraints.txt" in command
+        assert "\n" not in command
+    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def test_ci_runs_the_test_command():
+    script = (ROOT / ".ci/run").read_text()
+    assert "<!-- tests -->" in script
+    assert "pytest" in command_after("tests")

@@ -1,0 +1,98 @@
+r"""The exact band against 60-digit arithmetic, where double precision is strained."""
+
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel, RBFKernel
+from oracles.high_precision import exact_band
+from tolerances import HIGH_PRECISION
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+
+TRUE_NORM, DELTA = 3.0, 0.05
+
+
+def make_kernel(name: str, lengthscale: float):
+    kernel = {"rbf": RBFKernel, "matern52": MaternKernel}[name]().double()
+    kernel.lengthscale = lengthscale
+    return kernel
+
+
+def make_inputs(name: str, generator: torch.Generator) -> torch.Tensor:
+    points = torch.rand(4, 2, generator=generator, dtype=torch.float64)
+    jitter = torch.randn(4, 2, generator=generator, dtype=torch.float64)
+    line = torch.linspace(0.0, 0.2, 12, dtype=torch.float64)
+    return {
+        "single observation": points[:1],
+        "duplicates": torch.cat([points, points[:3], points[:1]]),
+        "near-duplicates, 1e-9": torch.cat([points, points + 1e-9 * jitter]),
+        "near-duplicates, 1e-6": torch.cat([points, points + 1e-6 * jitter]),
+        "a dense line": torch.stack([line, torch.zeros_like(line)], dim=-1),
+    }[name]
+
+
+def relative_error(design, kernel_name, lengthscale, noise_std, outcome_scale, inflation):
+    r"""Largest error of a bound, relative to the larger of the two, over query points.
+
+    The queries are a point far from the data, one at an input and one beside it.
+    """
+    generator = torch.Generator().manual_seed(7)
+    kernel = make_kernel(kernel_name, lengthscale)
+    X = make_inputs(design, generator)
+    centres = torch.rand(4, 2, generator=generator, dtype=torch.float64)
+    weights = torch.randn(4, generator=generator, dtype=torch.float64)
+    gram = kernel(centres).to_dense().detach()
+    weights = weights * TRUE_NORM / (weights @ gram @ weights).sqrt()
+    values = kernel(X, centres).to_dense().detach() @ weights
+    noise = torch.randn(len(X), generator=generator, dtype=torch.float64)
+    Y = outcome_scale * (values + noise_std * noise)
+    arguments = {
+        "norm_bound": inflation * TRUE_NORM * outcome_scale,
+        "delta": DELTA,
+        "covariance_scale": outcome_scale**2,
+    }
+    scale = noise_std * outcome_scale
+    acqf = MartingaleMixtureUCB(KernelRegression(X, Y, kernel, scale), **arguments)
+    queries = torch.stack([X.new_tensor([0.9, 0.9]), X[0], X[0] + 1e-5])
+    errors = []
+    length = float(kernel.lengthscale.detach())
+    for query, lower, upper in zip(queries, *acqf.bounds(queries), strict=True):
+        low, high = exact_band(kernel_name, length, X, Y, query, scale, **arguments)
+        error = max(abs(float(lower) - low), abs(float(upper) - high))
+        errors.append(error / max(abs(low), abs(high)))
+    return max(errors)
+
+
+@pytest.mark.parametrize("noise_std", [1e-4, 1e-2, 5.0])
+@pytest.mark.parametrize("lengthscale", [0.3, 2.0])
+@pytest.mark.parametrize("kernel_name", ["rbf", "matern52"])
+@pytest.mark.parametrize(
+    "design",
+    [
+        "single observation",
+        "duplicates",
+        "near-duplicates, 1e-9",
+        "near-duplicates, 1e-6",
+        "a dense line",
+    ],
+)
+def test_bad_designs(design, kernel_name, lengthscale, noise_std):
+    error = relative_error(design, kernel_name, lengthscale, noise_std, 1.0, 1.3)
+    assert error <= HIGH_PRECISION
+
+
+@pytest.mark.parametrize("outcome_scale", [1e-6, 1e7])
+@pytest.mark.parametrize("noise_std", [1e-4, 5.0])
+def test_outcome_scales(noise_std, outcome_scale):
+    error = relative_error("duplicates", "rbf", 0.3, noise_std, outcome_scale, 1.3)
+    assert error <= HIGH_PRECISION
+
+
+@pytest.mark.parametrize("design", ["duplicates", "near-duplicates, 1e-6", "a dense line"])
+def test_a_loose_norm_bound(design):
+    assert relative_error(design, "rbf", 2.0, 1e-2, 1.0, 10.0) <= HIGH_PRECISION
+
+
+def test_the_designs_are_ill_conditioned():
+    X = make_inputs("a dense line", torch.Generator().manual_seed(7))
+    eigenvalues = torch.linalg.eigvalsh(make_kernel("rbf", 2.0)(X).to_dense().detach())
+    assert float(eigenvalues[-1] / eigenvalues[0].abs()) > 1e16
