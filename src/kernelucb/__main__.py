@@ -6,10 +6,12 @@ exact band against the bounds in common use.
 
 import math
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import torch
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -37,23 +39,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     names = Settings.__dataclass_fields__
     settings = Settings(**{name: getattr(arguments, name) for name in names})
-    console = Console(highlight=False, markup=False)
+    threads = torch.get_num_threads()
+    # The matrices are tiny: on a busy machine threads only wait for each other.
+    torch.set_num_threads(1)
     try:
-        run = Run(make_problem(arguments.function), settings)
-        _print_opening(run, console)
-        status, ending = _play(run)
-        if ending:
-            print(f"kernelucb: {ending}", file=sys.stderr)
-        _print_table(run, console)
-        _print_closing(run, console)
-        if run.rounds and not arguments.no_picture:
-            _write_picture(run, arguments.output, console)
+        return _run(settings, arguments)
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except DemoError as error:
         print(f"kernelucb: {error}", file=sys.stderr)
         return _STOPPED
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(settings: Settings, arguments: Namespace) -> int:
+    console = Console(highlight=False, markup=False)
+    run = Run(make_problem(arguments.function), settings)
+    _print_opening(run, console)
+    status, ending = _play(run)
+    if ending:
+        print(f"kernelucb: {ending}", file=sys.stderr)
+    _print_table(run, console)
+    _print_closing(run, console)
+    if run.rounds and not arguments.no_picture:
+        _write_picture(run, arguments.output, console)
     return status
 
 

@@ -81,9 +81,7 @@ def _minimum(function) -> mp.mpf:
 
 
 def _distance(left, right, length) -> mp.mpf:
-    return (
-        mp.sqrt(mp.fsum((a - b) ** 2 for a, b in zip(left, right, strict=True))) / length
-    )
+    return mp.sqrt(mp.fsum((a - b) ** 2 for a, b in zip(left, right, strict=True))) / length
 
 
 def _rbf(left, right, length) -> mp.mpf:

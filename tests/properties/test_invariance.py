@@ -3,7 +3,7 @@ r"""Symmetries: units of the outcomes, order of the data, sign, shift, repeats."
 import pytest
 from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import ScaleKernel
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -58,6 +58,7 @@ def test_units_of_a_standardized_model(form, problem, scale):
 
 @forms
 @given(problems, units)
+@example(make_problem(n=4, d=2, norm=1.0, noise_std=1.0, seed=387), 1e-6)  # at an input
 def test_units_of_a_plain_kernel(form, problem, scale):
     r"""``(y, B, sigma)`` times ``s`` under the same kernel: the mixture's covariance
     ``c K`` must stay the same multiple of the noise, so ``c`` goes with ``s^2``.

@@ -51,9 +51,7 @@ def assert_inside(inner, outer, half_width):
 
 
 @given(problems, deltas, scales, factors)
-def test_exact_within_grid_within_analytic_within_abbasi_yadkori(
-    problem, delta, c, factor
-):
+def test_exact_within_grid_within_analytic_within_abbasi_yadkori(problem, delta, c, factor):
     r"""Flynn & Reeb (2024), Theorem 6.3; the grid contains the analytic alpha."""
     norm = consistent_norm(problem, factor, delta, c)
     options = {"norm_bound": norm, "delta": delta, "covariance_scale": c}

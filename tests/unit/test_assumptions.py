@@ -109,7 +109,7 @@ def test_horizon_is_part_of_the_guarantee():
 
 def test_scaled_srinivas_has_no_guarantee():
     assumptions = SrinivasUCB(PROBLEM.model, scale=0.2).assumptions
-    assert assumptions.guarantee == "heuristic, no guarantee"
+    assert assumptions.guarantee.startswith("heuristic, no guarantee")
     assert assumptions["theorem"].status is Status.VIOLATED
     assert not assumptions.certified
     assert SrinivasUCB(PROBLEM.model, scale=2.0).assumptions.certified

@@ -54,9 +54,7 @@ def test_noise_std(acqf_class, value):
 
 @pytest.mark.parametrize("acqf_class", CLASSES)
 def test_noise_std_of_each_observation(acqf_class):
-    with pytest.raises(
-        BotorchTensorDimensionError, match=r"one value per observation \(6"
-    ):
+    with pytest.raises(BotorchTensorDimensionError, match=r"one value per observation \(6"):
         build(acqf_class, noise_std=torch.ones(5))
     noise = torch.ones(6)
     noise[3] = -1.0

@@ -121,9 +121,7 @@ def test_one_noise_scale_is_the_largest_of_several(problem, acqf_class):
 
 
 @pytest.mark.parametrize("acqf_class", [AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB])
-def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(
-    problem, acqf_class
-):
+def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(problem, acqf_class):
     r"""``alpha = 1 + eta`` and the mixed terms of Wang & de Freitas are not free of
     units: they refer to ``covar_module`` as it stands. Bounds scale back to outcomes.
     """

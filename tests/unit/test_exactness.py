@@ -126,9 +126,7 @@ def test_convex_form_has_the_dual_value_and_gradient(case, maximize):
     value, gradient = results["dual"]
     assert gradient.abs().max() > 0.1
     assert_close(results["convex"][0], value, rtol=0.0, atol=CONVEX_VALUE)
-    assert_close(
-        results["convex"][1], gradient, rtol=CONVEX_GRADIENT, atol=CONVEX_GRADIENT
-    )
+    assert_close(results["convex"][1], gradient, rtol=CONVEX_GRADIENT, atol=CONVEX_GRADIENT)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -145,9 +143,7 @@ def test_gradient_of_the_exact_bound(kernel, maximize):
 def test_analytic_is_the_grid_at_one_alpha(alpha):
     problem = make_problem(n=12, kernel="matern52")
     options = {"norm_bound": 3.0, "covariance_scale": 0.7}
-    analytic = MartingaleMixtureUCB(
-        problem.model, form="analytic", alphas=alpha, **options
-    )
+    analytic = MartingaleMixtureUCB(problem.model, form="analytic", alphas=alpha, **options)
     grid = MartingaleMixtureUCB(problem.model, alphas=[alpha], **options)
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.dual_ellipsoid(
@@ -171,9 +167,7 @@ def test_analytic_bound_in_closed_form(c):
         problem.model, norm_bound=3.0, delta=DELTA, covariance_scale=c, form="analytic"
     )
     K, k, v, y = arrays(problem)
-    mean, half = closed_forms.analytic_mixture(
-        K, k, v, y, problem.noise_std, 3.0, DELTA, c
-    )
+    mean, half = closed_forms.analytic_mixture(K, k, v, y, problem.noise_std, 3.0, DELTA, c)
     lower, upper = acqf.bounds(problem.test_X)
     assert_close(lower, mean - half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
     assert_close(upper, mean + half, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)

@@ -37,7 +37,7 @@ class ChebyshevInterval:
         self._transform[:, 0] *= 0.5
         self._derivative = _derivative_matrix(self.degrees) / self.half_width
         self.grid = torch.linspace(lower, upper, refinement * count, **options)
-        self._grid_polynomials = self._polynomials(self.grid).mT
+        self._grid_polynomials = self.polynomials(self.grid).mT
 
     def coefficients(self, values: Tensor) -> Tensor:
         r"""Coefficients of functions and of their first two derivatives.
@@ -56,20 +56,11 @@ class ChebyshevInterval:
         r"""Values on the grid for ``b x count`` coefficients."""
         return coefficients @ self._grid_polynomials
 
-    def evaluate(self, coefficients: Tensor, arguments: Tensor) -> Tensor:
-        r"""Functions and two derivatives, each at its own argument.
+    def polynomials(self, arguments: Tensor) -> Tensor:
+        r"""Chebyshev polynomials at ``b`` arguments inside the interval, ``b x count``.
 
-        Args:
-            coefficients: ``b x 3 x count`` or ``1 x 3 x count`` coefficients.
-            arguments: ``b`` arguments inside the interval.
-
-        Returns:
-            ``b x 3`` values.
+        Their scalar products with coefficients are the functions' values.
         """
-        polynomials = self._polynomials(arguments)
-        return torch.linalg.vecdot(coefficients, polynomials.unsqueeze(-2))
-
-    def _polynomials(self, arguments: Tensor) -> Tensor:
         position = ((arguments - self.centre) / self.half_width).clamp(-1.0, 1.0)
         return (position.arccos().unsqueeze(-1) * self.degrees).cos()
 

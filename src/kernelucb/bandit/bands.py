@@ -1,7 +1,5 @@
 r"""From the history of a bandit to its bounds."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -34,7 +32,7 @@ class Bands:
         self.history: SpectralHistory | CholeskyHistory
         if rule.num_regularizers > _MOST_FACTORS:
             self.history = SpectralHistory(rule.noise_std, like)
-            self.search = ExactSearch(self.history)
+            self.search = ExactSearch(self.history, self._renew)
         else:
             self.history = CholeskyHistory(rule.noise_std, like)
         self.consistency = Consistency(rule, observations)
@@ -51,7 +49,7 @@ class Bands:
         self.history.append(query, target)
         self.observations.append(query.inputs, outcome)
         if isinstance(self.history, SpectralHistory) and self.history.is_full:
-            self.history.renew(self.observations.regression())
+            self._renew()
         self._current = None
 
     def supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
@@ -71,15 +69,14 @@ class Bands:
             points = current.relaxed.project(query.inputs)
             return [current.relaxed.support(points, sign).value for sign in signs]
         constraints, squared, _ = current
-        half_width = constraints.norm * safe_sqrt(query.prior_variance)
         taus = self.rule.regularizers(constraints.radius.reference)
         if taus is None and self.observations.count == 0:
-            return [half_width for _ in signs]
-        points = self.history.project(query)
+            ball = constraints.norm * safe_sqrt(query.prior_variance)
+            return [ball for _ in signs]
         if taus is None:
-            return self.search.support(points, half_width, constraints, squared, signs)
+            return self.search.support(query, constraints, squared, signs)
         systems = self.history.systems("bound", taus.to(query.inputs))
-        deviation, variance = systems.moments(points)
+        deviation, variance = systems.moments(self.history.project(query))
         fit = systems.fit()
         tau = fit.regularizers
         excess = squared + tau * constraints.norm**2 - fit.quadratic_form
@@ -91,6 +88,9 @@ class Bands:
         if not self.rule.uses_mixture:
             return None
         return self._current_set().constraints.contradiction
+
+    def _renew(self) -> None:
+        self.history.renew(self.observations.regression())
 
     def _current_set(self) -> CurrentSet:
         if self._current is None:
@@ -132,7 +132,7 @@ class Bands:
             for x, y in zip(inputs[:start], outcomes[:start], strict=True):
                 self.observations.append(x.unsqueeze(0), float(y))
             if start:
-                self.history.renew(self.observations.regression())
+                self._renew()
             interval, seen = state.get("interval", []), state.get("seen", [])
             if len(interval) == 2 and len(seen) == 2:
                 self.search.resume(interval.tolist(), seen.tolist())

@@ -91,7 +91,8 @@ class Observations:
         r"""Prior of ``a x d`` arms and their covariance with the inputs."""
         covariance = arms.new_empty(0, len(arms))
         if self.count:
-            covariance = self.prior.covariance(self.inputs, arms)
+            # Rounded as in KernelRegression, which asks in this order.
+            covariance = self.prior.covariance(arms, self.inputs).mT
         return Query(
             inputs=arms,
             prior_mean=self.prior.mean(arms),

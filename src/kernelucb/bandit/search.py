@@ -1,14 +1,16 @@
 r"""The exact bound of many arms: every regulariser between two ends at once."""
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.linalg import vecdot
 
 from kernelucb._numerics.chebyshev import ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb.bandit.history import Moments
+from kernelucb.bandit.observations import Query
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture import Constraints
 from kernelucb.confidence.ridge_band import safe_sqrt
@@ -19,6 +21,7 @@ _INTERPOLATION_ERROR = 1e-12
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
 _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
+_SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -31,14 +34,15 @@ class ExactSearch:
 
     Args:
         history: The observations.
+        renew: Brings the eigenbasis up to date with all of them.
 
     Attributes:
         interval: Ends of the interval in ``ln(tau)``; None before the first search.
         seen: Smallest and largest minimiser since the last eigenbasis.
     """
 
-    def __init__(self, history: SpectralHistory) -> None:
-        self.history = history
+    def __init__(self, history: SpectralHistory, renew: Callable[[], None]) -> None:
+        self.history, self.renew = history, renew
         self.interval: tuple[float, float] | None = None
         self.seen = (math.inf, -math.inf)
         self._basis_count = history.basis.count
@@ -51,8 +55,7 @@ class ExactSearch:
 
     def support(
         self,
-        points: Any,
-        half_width: Tensor,
+        query: Query,
         constraints: Constraints,
         squared: float,
         signs: tuple[int, ...],
@@ -60,31 +63,51 @@ class ExactSearch:
         r"""Largest value of ``sign * (f(x) - m(x))`` at each arm.
 
         Args:
-            points: ``a`` arms as projected by the history.
-            half_width: ``a`` values ``norm * sqrt(k(x, x))``.
+            query: ``a`` arms.
             constraints: Fit and norm constraint.
             squared: Squared radius of the fit.
             signs: Sides of the band, 1 or -1.
         """
-        lowest, highest = self._limits(constraints, squared)
-        self._place(squared / constraints.norm**2, lowest, highest)
+        ball = constraints.norm * safe_sqrt(query.prior_variance)
+        limits = self._limits(constraints, squared)
+        self._place(math.log(squared / constraints.norm**2), limits)
         while True:
-            chebyshev = self._nodes()
-            tau = chebyshev.nodes.exp()
-            systems = self.history.systems("bound", tau)
-            excess = squared + tau * constraints.norm**2 - systems.fit().quadratic_form
-            profile = _Profile(
-                chebyshev, systems.moments(points), excess.clamp_min(0.0) / tau
-            )
-            found = [profile.minimize(sign, half_width) for sign in signs]
+            if self.history.newest and self.interval[0] < self._fragile(
+                query, constraints, squared
+            ):
+                self.renew()
+            profile = self._profile(query, constraints, squared)
+            found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
-            if not self._widened(positions, lowest, highest):
+            if not self._widened(positions, limits):
                 break
-        self.seen = (
-            min(self.seen[0], float(positions.min())),
-            max(self.seen[1], float(positions.max())),
-        )
-        return [torch.minimum(value, half_width) for _, value in found]
+        lowest, highest = self.seen
+        lowest = min(lowest, float(positions.min()))
+        self.seen = (lowest, max(highest, float(positions.max())))
+        return [torch.minimum(value, ball) for _, value in found]
+
+    def _profile(
+        self, query: Query, constraints: Constraints, squared: float
+    ) -> "_Profile":
+        chebyshev = self._nodes()
+        tau = chebyshev.nodes.exp()
+        systems = self.history.systems("bound", tau)
+        excess = squared + tau * constraints.norm**2 - systems.fit().quadratic_form
+        moments = systems.moments(self.history.project(query))
+        shift = squared / constraints.norm**2
+        return _Profile(chebyshev, moments, excess.clamp_min(0.0) / (tau + shift), shift)
+
+    def _fragile(self, query: Query, constraints: Constraints, squared: float) -> float:
+        r"""``ln(tau)`` below which the Schur complements lose the promised accuracy.
+
+        Their round-off is that of the prior variances, ``eps k``, next to variances of
+        ``noise^2 tau``; it enters the width, ``sqrt(variance * excess / tau)``, and is
+        compared with ``norm``.
+        """
+        variance = float(query.prior_variance.max())
+        scale = constraints.norm * self.history.noise_std
+        relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
+        return math.log(relative * variance * math.sqrt(squared) / scale)
 
     def _limits(self, constraints: Constraints, squared: float) -> tuple[float, float]:
         r"""``ln(tau)`` beyond which one of the constraints alone matters."""
@@ -94,11 +117,10 @@ class ExactSearch:
         upper = _RANGE_ABOVE * max(largest, scale, lower)
         return math.log(lower), math.log(upper)
 
-    def _place(self, scale: float, lowest: float, highest: float) -> None:
+    def _place(self, centre: float, limits: tuple[float, float]) -> None:
         r"""Follow the minimisers of the rounds since the last eigenbasis."""
         count = self.history.basis.count
         if self.interval is None:
-            centre = math.log(scale)
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH
         elif count != self._basis_count and self.seen[0] < self.seen[1]:
             lower, upper = self.seen[0] - _MARGIN, self.seen[1] + _MARGIN
@@ -106,7 +128,7 @@ class ExactSearch:
         else:
             return
         self._basis_count = count
-        self.interval = (max(lower, lowest), min(upper, highest))
+        self.interval = (max(lower, limits[0]), min(upper, limits[1]))
 
     def _nodes(self) -> ChebyshevInterval:
         lower, upper = self.interval
@@ -119,9 +141,9 @@ class ExactSearch:
             self._chebyshev = known
         return known
 
-    def _widened(self, positions: Tensor, lowest: float, highest: float) -> bool:
+    def _widened(self, positions: Tensor, limits: tuple[float, float]) -> bool:
         r"""Whether minimisers lie beyond an end that can move; moves it."""
-        lower, upper = self.interval
+        (lower, upper), (lowest, highest) = self.interval, limits
         step = max(0.5 * (upper - lower), 1.0)
         edge = 1e-9 * (upper - lower)
         new_lower, new_upper = lower, upper
@@ -134,47 +156,53 @@ class ExactSearch:
 
 
 class _Profile:
-    r"""Ellipsoid bounds of ``a`` arms as functions of ``ln(tau)``."""
+    r"""Ellipsoid bounds of ``a`` arms as functions of ``u = ln(tau)``.
+
+    Interpolated are the deviation, ``ln(variance)`` and ``excess / (tau + shift)``: all of
+    them analytic near the real axis and, over many decades of ``tau``, of one order.
+    """
 
     def __init__(
-        self, chebyshev: ChebyshevInterval, moments: Moments, ratio: Tensor
+        self, chebyshev: ChebyshevInterval, moments: Moments, excess: Tensor, shift: float
     ) -> None:
-        self.chebyshev = chebyshev
-        self.deviation = chebyshev.coefficients(moments.deviation)
-        self.variance = chebyshev.coefficients(moments.variance)
-        self.ratio = chebyshev.coefficients(ratio.unsqueeze(0))
-        grid = [
-            chebyshev.on_grid(part[:, 0])
-            for part in (self.deviation, self.variance, self.ratio)
-        ]
-        self._grid_deviation = grid[0]
-        self._grid_width = (grid[1].clamp_min(0.0) * grid[2].clamp_min(0.0)).sqrt()
+        self.chebyshev, self.shift = chebyshev, shift
+        self.deviation = chebyshev.coefficients(moments.deviation.contiguous())
+        self.log_variance = chebyshev.coefficients(moments.variance.clamp_min(_TINY).log())
+        self.excess = chebyshev.coefficients(excess.unsqueeze(0))
+        self._grid_deviation = chebyshev.on_grid(self.deviation[:, 0])
+        excess = chebyshev.on_grid(self.excess[:, 0]).clamp_min(0.0)
+        factor = excess * (1.0 + shift * (-chebyshev.grid).exp())
+        variance = chebyshev.on_grid(self.log_variance[:, 0]).exp_()
+        self._grid_width = (variance * factor).sqrt_()
 
-    def minimize(self, sign: int, half_width: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Minimising ``ln(tau)`` and the minimum, for each arm."""
+    def minimize(self, sign: int, ball: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Minimising ``u`` and the minimum, for each arm."""
         grid = self.chebyshev.grid
-        best = (sign * self._grid_deviation + self._grid_width).argmin(dim=-1)
+        best = (self._grid_width + sign * self._grid_deviation).argmin(dim=-1)
         minimum = minimize_quasiconvex(
             lambda arguments: self._parts(arguments, sign)[1:],
             lower=grid[(best - 1).clamp_min(0)],
             upper=grid[(best + 1).clamp_max(len(grid) - 1)],
             start=grid[best],
-            tolerance=_RELATIVE_TOLERANCE * half_width,
+            tolerance=_RELATIVE_TOLERANCE * ball,
         )
         return minimum.argument, self._parts(minimum.argument, sign)[0]
 
     def _parts(self, arguments: Tensor, sign: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""Value, slope and curvature at one argument for each arm."""
-        mean = sign * self.chebyshev.evaluate(self.deviation, arguments)
-        variance = self.chebyshev.evaluate(self.variance, arguments)
-        ratio = self.chebyshev.evaluate(self.ratio, arguments)
-        width = safe_sqrt((variance[:, 0] * ratio[:, 0]).clamp_min(0.0))
-        variance = variance / variance[:, :1].clamp_min(_TINY)
-        ratio = ratio / ratio[:, :1].clamp_min(_TINY)
-        slope = 0.5 * (variance[:, 1] + ratio[:, 1])  # of ln(width)
-        bend = variance[:, 2] - variance[:, 1].square() + ratio[:, 2] - ratio[:, 1].square()
+        polynomials = self.chebyshev.polynomials(arguments).unsqueeze(-2)
+        mean, mean1, mean2 = (vecdot(self.deviation, polynomials) * sign).unbind(-1)
+        log, log1, log2 = vecdot(self.log_variance, polynomials).unbind(-1)
+        excess, excess1, excess2 = vecdot(self.excess, polynomials).unbind(-1)
+        excess = excess.clamp_min(_TINY)
+        excess1, excess2 = excess1 / excess, excess2 / excess
+        odds = self.shift * (-arguments).exp()  # shift / tau
+        share = odds / (1.0 + odds)
+        width = (excess * (1.0 + odds) * log.exp()).sqrt()
+        slope = 0.5 * (log1 + excess1 - share)  # of ln(width)
+        bend = 0.5 * (log2 + excess2 - excess1.square() + share * (1.0 - share))
         return (
-            mean[:, 0] + width,
-            mean[:, 1] + width * slope,
-            mean[:, 2] + width * (slope.square() + 0.5 * bend),
+            mean + width,
+            mean1 + width * slope,
+            mean2 + width * (slope.square() + bend),
         )

@@ -179,7 +179,9 @@ class SchurSystems:
     def _conditioned(self, points: SpectralPoints) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count].flatten(0, 1)
-        inside = (shrunk @ points.features.mT).unflatten(0, (self.count, -1))
+        inside = (shrunk @ points.features.mT).unflatten(
+            0, (self.count, len(self.regularizers))
+        )
         return (inside + points.residual.unsqueeze(1)).transpose(0, 1)
 
 

@@ -12,6 +12,9 @@ class Status(StrEnum):
     VIOLATED = "violated"
 
 
+_NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
+
+
 @dataclass(frozen=True)
 class Assumption:
     r"""One thing that must hold.
@@ -55,9 +58,15 @@ class Assumptions:
         raise KeyError(name)
 
     def with_item(self, item: Assumption) -> "Assumptions":
-        r"""A copy in which ``item`` replaces the assumption of the same name."""
+        r"""A copy in which ``item`` replaces the assumption of the same name.
+
+        A violated one takes the guarantee away.
+        """
         items = tuple(item if old.name == item.name else old for old in self.items)
-        return replace(self, items=items)
+        changed = replace(self, items=items)
+        if item.status is Status.VIOLATED:
+            return replace(changed, guarantee=_NO_GUARANTEE)
+        return changed
 
     def with_extra(self, item: Assumption) -> "Assumptions":
         r"""A copy with one more assumption."""
@@ -66,12 +75,13 @@ class Assumptions:
     def without_guarantee(self, reason: str) -> "Assumptions":
         r"""A copy that says why the guarantee does not hold."""
         violated = Assumption("theorem", reason, Status.VIOLATED)
-        return replace(self, guarantee="heuristic, no guarantee").with_extra(violated)
+        return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
 
     def __str__(self) -> str:
         lines = [f"{self.source}: {self.guarantee}"]
         lines += [f"  [{item.status}] {item.statement}" for item in self.items]
-        if not self.certified:
+        statuses = {item.status for item in self.items}
+        if Status.ESTIMATED in statuses and Status.VIOLATED not in statuses:
             lines.append(
                 "  The probability is exact only if the parts not marked 'given' hold."
             )
