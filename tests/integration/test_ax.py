@@ -47,9 +47,7 @@ class TestOptimization:
         assert node(client) == "MartingaleMixtureUCB"
 
     @pytest.mark.parametrize("objective", ["y", "-y"])
-    def test_the_value_is_the_side_of_the_band_that_the_objective_asks_for(
-        self, objective
-    ):
+    def test_the_value_is_the_side_of_the_band_that_the_objective_asks_for(self, objective):
         acqf = kernelucb.ax.last_bound(run(make_client(objective=objective), 4))
         X = torch.tensor([[0.0, 5.0], [9.0, 2.0]], dtype=torch.float64)
         lower, upper = acqf.bounds(X)
@@ -84,9 +82,7 @@ class TestUnits:
             client.complete_trial(trial_index=index, raw_data={"y": outcome})
             reported.append((parameters, outcome))
         assert max(y for _, y in reported[:4]) > 6500.0  # Ax would winsorise it
-        assert (
-            len(scales) == 3
-        )  # the model standardised anew each time, the bound did not
+        assert len(scales) == 3  # the model standardised anew each time, the bound did not
 
     def _check_against_botorch(self, acqf, reported, options):
         X = points(*(parameters for parameters, _ in reported))

@@ -25,9 +25,7 @@ class TestMixedSpaces:
             RangeParameterConfig(
                 name="rate", parameter_type="float", bounds=(1e-3, 10.0), scaling="log"
             ),
-            RangeParameterConfig(
-                name="layers", parameter_type="int", bounds=(0, largest)
-            ),
+            RangeParameterConfig(name="layers", parameter_type="int", bounds=(0, largest)),
             ChoiceParameterConfig(
                 name="kind",
                 parameter_type="str",
@@ -71,9 +69,7 @@ class TestErrors:
             ("y + 2*z", None, "2 outputs"),
         ],
     )
-    def test_what_the_bound_cannot_do_is_not_ignored(
-        self, objective, constraints, message
-    ):
+    def test_what_the_bound_cannot_do_is_not_ignored(self, objective, constraints, message):
         client = make_client(objective=objective, constraints=constraints)
         run(client, 3, lambda p: {"y": wave(p), "z": p["u"]})
         with pytest.raises(UnsupportedError, match=message):

@@ -4,7 +4,6 @@ import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
-from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
 
 from kernelucb import (
     IGPUCB,
@@ -13,6 +12,7 @@ from kernelucb import (
     SrinivasUCB,
     WangDeFreitasUCB,
 )
+from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
 
 KERNEL = frozen_kernel("matern52", lengthscale=0.4)
 FUNCTION = RKHSFunction.random(KERNEL, norm=2.0, d=2, seed=8)

@@ -12,13 +12,13 @@ import warnings
 
 import pytest
 import torch
-from problems import KERNELS, RKHSFunction, frozen_kernel, generator
 from scipy.stats import binom
-from tolerances import COVERAGE_FALSE_ALARM, ORDER
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.confidence.martingale_mixture import mixture_radius
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import KERNELS, RKHSFunction, frozen_kernel, generator
+from tolerances import COVERAGE_FALSE_ALARM, ORDER
 
 DELTA, SEQUENCES, ROUNDS = 0.2, 60, 25
 NORM, NOISE_STD = 2.0, 0.3
@@ -65,21 +65,21 @@ def count_failures(kernel, **options):
     return sum(run is not None for run in runs)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_exact_band_holds_at_every_round(name):
+@pytest.mark.parametrize(
+    ("name", "noise", "maximize"),
+    [
+        ("rbf", gaussian, True),
+        ("matern32", rademacher, False),
+        ("matern52", gaussian, True),
+    ],
+)
+def test_exact_band_holds_at_every_round(name, noise, maximize):
     failures = count_failures(
-        frozen_kernel(name, 0.2), norm_bound=NORM, noise_std=NOISE_STD
-    )
-    assert failures <= allowed_failures()
-
-
-def test_minimizing_with_bounded_noise():
-    failures = count_failures(
-        frozen_kernel("matern52", 0.2),
+        frozen_kernel(name, 0.2),
         norm_bound=NORM,
         noise_std=NOISE_STD,
-        noise=rademacher,
-        maximize=False,
+        noise=noise,
+        maximize=maximize,
     )
     assert failures <= allowed_failures()
 

@@ -3,10 +3,10 @@ r"""The exact band against 60-digit arithmetic, where double precision is strain
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
-from oracles.high_precision import exact_band
-from tolerances import HIGH_PRECISION
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from oracles.high_precision import exact_band
+from tolerances import HIGH_PRECISION
 
 TRUE_NORM, DELTA = 3.0, 0.05
 

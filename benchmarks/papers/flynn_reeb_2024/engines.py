@@ -59,7 +59,7 @@ def run_tasks(
         TimeRemainingColumn(),
     )
     results = {"joblib": _with_joblib, "ray": _with_ray}[engine]
-    with Progress(*columns) as progress:
+    with Progress(*columns, refresh_per_second=1) as progress:
         bar = progress.add_task("runs", total=len(tasks), completed=done)
         if pending:
             for task, run in results(pending, jobs, player):

@@ -71,6 +71,34 @@ def finite(name: str, value: Tensor) -> Tensor:
     return value
 
 
+def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
+    r"""Return the outcomes as ``n`` float64 values if inputs and outcomes fit together.
+
+    Args:
+        train_X: ``n x d`` inputs.
+        train_Y: ``n x 1`` or ``n`` outcomes.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes do not fit together.
+        InputDataError: If there are no data, or they are not finite.
+    """
+    if train_X.dim() != 2:
+        raise BotorchTensorDimensionError(
+            f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
+        )
+    if train_Y.shape not in ((len(train_X),), (len(train_X), 1)):
+        raise BotorchTensorDimensionError(
+            f"train_Y must be `n x 1` or `n` with n = {len(train_X)}, got shape "
+            f"{tuple(train_Y.shape)}."
+        )
+    if len(train_X) == 0:
+        raise InputDataError(
+            "There are no observations; a confidence bound needs at least one."
+        )
+    finite("train_X", train_X)
+    return finite("train_Y", train_Y).detach().double().reshape(-1)
+
+
 def _as_float(name: str, value: object) -> float:
     if isinstance(value, Tensor) and value.numel() == 1:
         return float(value.detach())

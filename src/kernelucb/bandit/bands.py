@@ -47,6 +47,7 @@ class Bands:
         """
         target = (outcome - float(query.prior_mean)) / self.rule.noise_std
         self.history.append(query, target)
+        self.consistency.observe(query, target)
         self.observations.append(query.inputs, outcome)
         if isinstance(self.history, SpectralHistory) and self.history.is_full:
             self._renew()
@@ -118,7 +119,7 @@ class Bands:
             renewed, interval = self.history.basis.count, self.search.interval
         return {
             "renewed": torch.tensor(renewed),
-            "witness": _tensor([witness] if witness is not None else []),
+            "witness": _tensor([witness.regularizer] if witness is not None else []),
             "interval": _tensor(interval or []),
             "seen": _tensor(self.search.seen if interval else []),
             "warned": torch.tensor(self.consistency.warned),
@@ -139,7 +140,8 @@ class Bands:
         for x, y in zip(inputs[start:], outcomes[start:], strict=True):
             self.update(self.observations.query(x.unsqueeze(0)), float(y))
         witness = state.get("witness", [])
-        self.consistency.witness = float(witness[0]) if len(witness) else None
+        if len(witness):
+            self.consistency.propose(float(witness[0]))
         self.consistency.warned = bool(state.get("warned", False))
 
 

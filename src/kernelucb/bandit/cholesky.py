@@ -1,6 +1,7 @@
 r"""Growing Cholesky factors, for bounds that need one or two regularisers."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ class GrowingCholesky:
     Attributes:
         regularizer: ``tau``.
         log_det: ``ln det(I + K_w / tau)``.
+        squared_targets: ``|L^-1 y_w|^2``.
     """
 
     def __init__(self, regularizer: float, like: Tensor) -> None:
@@ -29,96 +31,101 @@ class GrowingCholesky:
         self._like = like
         self._rows: list[Tensor] = []
         self._inverses: list[Tensor] = []
-        self._solved_targets: list[Tensor] = []
+        self.squared_targets = 0.0
+        self._solved_targets = like.new_empty(0)
 
     @property
     def solved_targets(self) -> Tensor:
         r"""``n`` values ``L^-1 y_w``."""
-        if not self._solved_targets:
-            return self._like.new_empty(0)
-        return torch.cat(self._solved_targets)[: self.count]
+        return self._solved_targets[: self.count]
 
-    def append(self, covariance: Tensor, variance: float, target: float) -> None:
+    def append(self, solved: Tensor, variance: float, target: float) -> None:
         r"""Add one row.
 
         Args:
-            covariance: ``n`` whitened covariances with the earlier inputs.
+            solved: ``n`` values ``L^-1 k``, ``k`` the whitened covariances with the
+                earlier inputs.
             variance: Whitened prior variance.
             target: Outcome minus prior mean, noise units.
         """
-        row = self.solve(covariance.unsqueeze(-1))[:, 0]
-        pivot = math.sqrt(variance + self.regularizer - float(row @ row))
+        pivot = math.sqrt(variance + self.regularizer - float(solved @ solved))
         start = self.count % _BLOCK
         if start == 0:
             self._rows.append(self._like.new_zeros(_BLOCK, self.count + _BLOCK))
             self._inverses.append(self._like.new_zeros(_BLOCK, _BLOCK))
-            self._solved_targets.append(self._like.new_zeros(_BLOCK))
-        residual = target - float(row @ self.solved_targets)
-        self._rows[-1][start, : self.count] = row
+            self._extend_targets()
+        residual = target - float(solved @ self.solved_targets)
+        self._rows[-1][start, : self.count] = solved
         self._rows[-1][start, self.count] = pivot
-        inside = row[self.count - start :] @ self._inverses[-1][:start, :start]
-        self._inverses[-1][start, :start] = -inside / pivot
+        inside = solved[self.count - start :] @ self._inverses[-1][:start, :start]
+        self._inverses[-1][start, :start] = inside / -pivot
         self._inverses[-1][start, start] = 1.0 / pivot
-        self._solved_targets[-1][start] = residual / pivot
+        self._solved_targets[self.count] = residual / pivot
+        self.squared_targets += (residual / pivot) ** 2
         self.log_det += 2.0 * math.log(pivot) - math.log(self.regularizer)
         self.count += 1
 
     def solve(self, right: Tensor) -> Tensor:
-        r"""``L^-1 right`` for ``n x a`` right sides."""
-        solution = torch.empty_like(right)
+        r"""``L^-1`` times each of the ``a x n`` rows of right sides."""
+        solution = torch.empty_like(right, memory_format=torch.contiguous_format)
         for index, (row, inverse) in enumerate(
             zip(self._rows, self._inverses, strict=True)
         ):
             low, high = index * _BLOCK, min((index + 1) * _BLOCK, self.count)
-            rest = right[low:high]
+            size, rest = high - low, right[:, low:high]
             if low:
-                rest = torch.addmm(
-                    rest, row[: high - low, :low], solution[:low], alpha=-1.0
-                )
-            torch.mm(inverse[: high - low, : high - low], rest, out=solution[low:high])
+                before, known = row[:size, :low], solution[:, :low]
+                rest = torch.addmm(rest, known, before.mT, alpha=-1.0)
+            torch.mm(rest, inverse[:size, :size].mT, out=solution[:, low:high])
         return solution
 
-    def solve_transposed(self, right: Tensor) -> Tensor:
-        r"""``L^-T right`` for ``n`` values."""
-        solution = right.clone()
-        for index in reversed(range(len(self._rows))):
-            low, high = index * _BLOCK, min((index + 1) * _BLOCK, self.count)
-            size = high - low
-            solution[low:high] = solution[low:high] @ self._inverses[index][:size, :size]
-            solution[:low] -= solution[low:high] @ self._rows[index][:size, :low]
-        return solution
+    def _extend_targets(self) -> None:
+        if self.count == len(self._solved_targets):
+            longer = self._like.new_empty(2 * self.count + _BLOCK)
+            longer[: self.count] = self._solved_targets
+            self._solved_targets = longer
+
+
+class CholeskyPoints(NamedTuple):
+    r"""Arms, and what has been solved for them so far.
+
+    Attributes:
+        query: The arms.
+        solved: ``a x n`` rows ``L^-1 k(x)`` for the regularisers in use.
+    """
+
+    query: Query
+    solved: dict[float, Tensor]
 
 
 class CholeskySystems:
     r"""The systems at a few regularisers, one factor each."""
 
-    def __init__(self, factors: list[GrowingCholesky], regularizers: Tensor) -> None:
-        self.factors = factors
-        self.regularizers = regularizers
+    def __init__(
+        self, factors: list[GrowingCholesky], regularizers: Tensor, noise_std: float
+    ) -> None:
+        self.factors, self.regularizers = factors, regularizers
+        self.noise_std = noise_std
 
     def fit(self) -> Fit:
         r"""How the ridge estimates fit the data."""
-        solved = [factor.solved_targets for factor in self.factors]
-        squares = torch.stack([values @ values for values in solved])
+        like = self.regularizers
         return Fit(
-            regularizers=self.regularizers,
-            log_det=squares.new_tensor([factor.log_det for factor in self.factors]),
-            quadratic_form=self.regularizers * squares,
+            regularizers=like,
+            log_det=like.new_tensor([f.log_det for f in self.factors]),
+            quadratic_form=like
+            * like.new_tensor([f.squared_targets for f in self.factors]),
         )
 
-    def squared_weights(self) -> Tensor:
-        r"""Squared lengths of the ridge estimates' weights; see ``Systems``."""
-        weights = [f.solve_transposed(f.solved_targets) for f in self.factors]
-        return torch.stack([values @ values for values in weights])
-
-    def moments(self, points: Query) -> Moments:
-        r"""Ridge estimates at arms whose covariances are in noise units."""
+    def moments(self, points: CholeskyPoints) -> Moments:
+        r"""Ridge estimates at arms; see ``Systems``."""
         deviations, variances = [], []
         for factor in self.factors:
-            solved = factor.solve(points.covariance)
-            deviations.append(factor.solved_targets @ solved)
-            explained = solved.square_().sum(0)
-            variances.append((points.prior_variance - explained).clamp_min(0.0))
+            solved = factor.solve(points.query.covariance.mT)
+            points.solved[factor.regularizer] = solved
+            deviations.append(solved @ factor.solved_targets / self.noise_std)
+            explained = solved.square().sum(-1) / self.noise_std**2
+            variances.append((points.query.prior_variance - explained).clamp_min(0.0))
         return Moments(torch.stack(deviations, -1), torch.stack(variances, -1))
 
 
@@ -135,18 +142,34 @@ class CholeskyHistory:
         self._like = like
         self._slots: dict[str, CholeskySystems] = {}
         self._past: list[tuple[Tensor, float, float]] = []
+        self._last: CholeskyPoints | None = None
 
     def append(self, query: Query, target: float) -> None:
         r"""Add one observation; see ``History``."""
-        whitened = query.covariance[:, 0] / self.noise_std**2
+        covariance = query.covariance.mT / self.noise_std**2
         variance = float(query.prior_variance) / self.noise_std**2
-        self._past.append((whitened, variance, target))
+        self._past.append((covariance, variance, target))
         for factor in self._factors().values():
-            factor.append(whitened, variance, target)
+            solved = self._recalled(query, factor.regularizer)
+            if solved is None:
+                solved = factor.solve(covariance)[0]
+            factor.append(solved, variance, target)
+        self._last = None
 
-    def project(self, query: Query) -> Query:
-        r"""Arms with covariances in noise units."""
-        return query._replace(covariance=query.covariance / self.noise_std)
+    def project(self, query: Query) -> CholeskyPoints:
+        r"""Arms in the form that the systems take; remembered for ``append``."""
+        self._last = CholeskyPoints(query, {})
+        return self._last
+
+    def _recalled(self, query: Query, regularizer: float) -> Tensor | None:
+        r"""The new row, where it was solved when its arm was scored."""
+        if self._last is None or query.source is None:
+            return None
+        whole, index = query.source
+        if whole is not self._last.query:
+            return None
+        solved = self._last.solved.get(regularizer)
+        return None if solved is None else solved[index] / self.noise_std**2
 
     def systems(self, slot: str, regularizers: Tensor) -> CholeskySystems:
         r"""The systems at given regularisers; a new one costs ``O(n^3)`` once."""
@@ -156,9 +179,11 @@ class CholeskyHistory:
             taus = [float(tau) for tau in regularizers]
             for tau in set(taus) - factors.keys():
                 factors[tau] = GrowingCholesky(tau, self._like)
-                for row in self._past:
-                    factors[tau].append(*row)
-            known = CholeskySystems([factors[tau] for tau in taus], regularizers)
+                for covariance, variance, target in self._past:
+                    solved = factors[tau].solve(covariance)[0]
+                    factors[tau].append(solved, variance, target)
+            ordered = [factors[tau] for tau in taus]
+            known = CholeskySystems(ordered, regularizers, self.noise_std)
             self._slots[slot] = known
         return known
 

@@ -42,10 +42,6 @@ class Systems(Protocol):
         r"""How the ridge estimates fit the data."""
         ...
 
-    def squared_weights(self) -> Tensor:
-        r"""``m`` values ``|(K_w + tau)^-1 y_w|^2``."""
-        ...
-
     def moments(self, points: Any) -> Moments:
         r"""Ridge estimates at arms, as projected by the history."""
         ...

@@ -3,6 +3,7 @@ r"""The observations of a bandit, and arms as they see them."""
 from typing import NamedTuple
 
 import torch
+from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
 from kernelucb.regression import KernelRegression
@@ -19,12 +20,14 @@ class Query(NamedTuple):
         prior_mean: ``a`` values, outcome units.
         prior_variance: ``a`` values, outcome units squared.
         covariance: ``n x a`` prior covariances with the ``n`` observed inputs.
+        source: Where a single arm was picked from, and its index there.
     """
 
     inputs: Tensor
     prior_mean: Tensor
     prior_variance: Tensor
     covariance: Tensor
+    source: "tuple[Query, int] | None" = None
 
     def at(self, index: int) -> "Query":
         r"""One of the arms."""
@@ -34,6 +37,7 @@ class Query(NamedTuple):
             self.prior_mean[one],
             self.prior_variance[one],
             self.covariance[:, one],
+            (self, index),
         )
 
 
@@ -90,15 +94,12 @@ class Observations:
     def query(self, arms: Tensor) -> Query:
         r"""Prior of ``a x d`` arms and their covariance with the inputs."""
         covariance = arms.new_empty(0, len(arms))
-        if self.count:
-            # Rounded as in KernelRegression, which asks in this order.
-            covariance = self.prior.covariance(arms, self.inputs).mT
-        return Query(
-            inputs=arms,
-            prior_mean=self.prior.mean(arms),
-            prior_variance=self.prior.variance(arms),
-            covariance=covariance,
-        )
+        with lazily_evaluate_kernels(False):  # half the time for small matrices
+            if self.count:
+                # Rounded as in KernelRegression, which asks in this order.
+                covariance = self.prior.covariance(arms, self.inputs).mT
+            variance = self.prior.variance(arms)
+        return Query(arms, self.prior.mean(arms), variance, covariance)
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""

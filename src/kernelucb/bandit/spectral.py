@@ -111,7 +111,6 @@ class SchurSystems:
         self.shrinkage = regularizers.unsqueeze(-1) / shifted
         self.mean_weights = basis.mean_terms * self.inverse
         self._shrunk = lam.new_empty(capacity, shape, len(lam))
-        self._features = lam.new_empty(capacity, len(lam))
         self._factors = lam.new_zeros(shape, capacity, capacity)
         self._innovations = lam.new_empty(shape, capacity)
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
@@ -142,7 +141,6 @@ class SchurSystems:
         self._factors[:, index, index] = 1.0 / pivot
         self._innovations[:, index] = (newest.target - predicted) / pivot
         self._shrunk[index] = points.features * self.shrinkage
-        self._features[index] = points.features[0]
         self._log_det += 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
@@ -151,15 +149,6 @@ class SchurSystems:
         tau = self.regularizers
         form = self._form + self.innovations.square().sum(-1)
         return Fit(tau, self._log_det, tau * form + self.basis.unresolved)
-
-    def squared_weights(self) -> Tensor:
-        r"""Squared lengths of the ridge estimates' weights; see ``Systems``."""
-        basis = self.basis
-        newest = torch.einsum("mpq,mp->mq", self.factors, self.innovations)
-        shift = (newest @ self._features[: self.count]) / self.noise_std
-        older = (basis.targets - basis.eigenvalues.sqrt() * shift) * self.inverse
-        squares = older.square().sum(-1) + newest.square().sum(-1)
-        return squares + basis.unresolved / self.regularizers.square()
 
     def moments(self, points: SpectralPoints) -> Moments:
         r"""Ridge estimates at arms; see ``Systems``."""

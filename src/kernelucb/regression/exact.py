@@ -1,14 +1,13 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.checks import finite, positive_values
+from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
@@ -71,7 +70,7 @@ class KernelRegression(Module):
             ValueError: If the noise is not above zero.
         """
         super().__init__()
-        targets = _check_data(train_X, train_Y)
+        targets = training_targets(train_X, train_Y)
         self.dimension = train_X.shape[-1]
         self.estimated: frozenset[str] = frozenset()
         prior = Prior(covar_module, mean_module).to(train_X.device)
@@ -302,22 +301,3 @@ class KernelRegression(Module):
 def _column(regularizer: float | Tensor) -> Tensor:
     tau = torch.as_tensor(regularizer, dtype=torch.float64)
     return tau if tau.dim() == 0 else tau.unsqueeze(-1)
-
-
-def _check_data(train_X: Tensor, train_Y: Tensor) -> Tensor:
-    r"""The outcomes as ``n`` float64 values."""
-    if train_X.dim() != 2:
-        raise BotorchTensorDimensionError(
-            f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
-        )
-    if train_Y.shape not in ((len(train_X),), (len(train_X), 1)):
-        raise BotorchTensorDimensionError(
-            f"train_Y must be `n x 1` or `n` with n = {len(train_X)}, got shape "
-            f"{tuple(train_Y.shape)}."
-        )
-    if len(train_X) == 0:
-        raise InputDataError(
-            "There are no observations; a confidence bound needs at least one."
-        )
-    finite("train_X", train_X)
-    return finite("train_Y", train_Y).detach().double().reshape(-1)
