@@ -71,3 +71,14 @@ COVERAGE_FALSE_ALARM = 1e-6
 # span of the data is known to sqrt(a few EPS) = 3e-8 of its norm, which moves a bound by
 # up to B times that: relative to bounds of about B / 10, 3e-7. The project promises 1e-6.
 HIGH_PRECISION = 1e-6
+
+# The bandit's bounds next to the stateless ones, relative to the norm bound. Interpolation
+# in ln(tau) is made exact to 1e-12 of functions of order one; round-off of the Schur
+# complements is kept below 1e-10 by renewing the eigenbasis. The project promises 1e-8.
+BANDIT = 1e-8
+
+# At an observed input, where the fit constraint alone decides, the bound is attained as
+# tau falls to zero, and round-off eps k of the variance stands next to noise^2 tau: the
+# best value that double precision can find is about sqrt(eps) = 1.5e-8 of the norm bound
+# above the exact one, for the stateless class as for the bandit, each with its own error.
+BANDIT_AT_DATA = 5e-8

@@ -11,6 +11,7 @@ from benchmarks.papers.flynn_reeb_2024.configuration import (
     load_configuration,
 )
 from benchmarks.papers.flynn_reeb_2024.engines import ROOT, run_tasks
+from benchmarks.papers.flynn_reeb_2024.report import update_report
 from benchmarks.papers.flynn_reeb_2024.store import RunStore
 from benchmarks.papers.flynn_reeb_2024.summaries import Selection
 from benchmarks.papers.flynn_reeb_2024.tables import (
@@ -21,6 +22,7 @@ from benchmarks.papers.flynn_reeb_2024.tables import (
 )
 
 EXPERIMENTS = ("table1", "figure1", "figure2", "figure4", "figure5", "figure6", "figure7")
+REPORT = ROOT / "docs" / "results" / "flynn_reeb_2024.md"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folders = Folders.under(options.output)
     for path in _run(options, configuration, folders):
         print(path)
-        if path.suffix == ".md":
+        if path.suffix == ".md" and path != REPORT:
             print(path.read_text(encoding="utf-8"))
 
 
@@ -56,12 +58,13 @@ def _run(
 ) -> list[Path]:
     protocol = configuration.protocol
     rounds = options.rounds or protocol.rounds
+    if options.experiment == "report":
+        return update_report(REPORT, folders.results)
     if options.experiment == "figure1":
         from benchmarks.papers.flynn_reeb_2024.bands import run_figure1
 
         functions = options.repetitions or configuration.figure1["functions"]
-        picture = folders.pictures / "flynn_reeb_2024_figure1.png"
-        return run_figure1(configuration, functions, folders.results, picture)
+        return run_figure1(configuration, functions, folders.results, folders.pictures)
     if options.experiment == "figure4":
         return _figure4(options, configuration, folders, rounds)
     settings = configuration.settings[options.experiment]
@@ -140,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Experiments of Flynn & Reeb (2024). Finished runs are kept: an "
         "interrupted command continues where it stopped.",
     )
-    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("experiment", choices=(*EXPERIMENTS, "report"))
     parser.add_argument("--repetitions", type=int, help="instead of those in config.toml")
     parser.add_argument("--rounds", type=int, help="play fewer rounds of the same problems")
     parser.add_argument("--methods", nargs="+", help="only these")

@@ -62,11 +62,14 @@ def _bands(configuration: Configuration, setting: Setting, inputs, outcomes) -> 
 
 
 def run_figure1(
-    configuration: Configuration, functions: int, results: Path, picture: Path
+    configuration: Configuration, functions: int, results: Path, pictures: Path
 ) -> list[Path]:
     r"""Draw the bands of the first function; widths and coverage of all."""
     settings = configuration.figure1
     setting = Setting(settings["kernel"], settings["lengthscale"], 1)
+    whole = functions == settings["functions"]
+    stem = "figure1" if whole else f"figure1_{functions}_functions"
+    picture = pictures / f"flynn_reeb_2024_{stem}.png"
     widths: dict[str, list[float]] = {}
     covered: dict[str, int] = {}
     for repetition in range(functions):
@@ -91,9 +94,9 @@ def run_figure1(
         }
         for name, values in widths.items()
     ]
-    write_rows(results / "figure1.csv", rows)
-    write_atomically(results / "figure1.md", _table(configuration, rows))
-    return [results / "figure1.csv", results / "figure1.md", picture]
+    write_rows(results / f"{stem}.csv", rows)
+    write_atomically(results / f"{stem}.md", _table(configuration, rows))
+    return [results / f"{stem}.csv", results / f"{stem}.md", picture]
 
 
 def _table(configuration: Configuration, rows: list[dict]) -> str:

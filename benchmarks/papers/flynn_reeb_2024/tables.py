@@ -27,16 +27,21 @@ def result_file(folder: Path, stem: str, selection: Selection, suffix: str) -> P
     if selection.rounds != selection.configuration.protocol.rounds:
         stem += f"_{selection.rounds}_rounds"
     existing = folder / f"{stem}.csv"
-    whole = {row["setting"] for row in read_rows(existing)} if existing.exists() else set()
-    smaller = whole and (
-        min(int(row["n"]) for row in read_rows(existing)) > selection.repetitions
-        or whole > {setting.name for setting in selection.settings}
-        or {row["method"] for row in read_rows(existing)}
-        > {method.name for method in selection.methods}
-    )
-    if smaller:
+    if existing.exists() and _holds_more(read_rows(existing), selection):
         stem += f"_part_of_{selection.repetitions}_repetitions"
     return folder / f"{stem}{suffix}"
+
+
+def _holds_more(rows: list[dict[str, str]], selection: Selection) -> bool:
+    r"""Whether a summary has repetitions, settings or methods that the selection lacks."""
+    settings = {setting.name for setting in selection.settings}
+    methods = {method.name for method in selection.methods}
+    return any(
+        int(row["n"]) > selection.repetitions
+        or row["setting"] not in settings
+        or row["method"] not in methods
+        for row in rows
+    )
 
 
 def write_table1(store: RunStore, selection: Selection, folder: Path) -> list[Path]:

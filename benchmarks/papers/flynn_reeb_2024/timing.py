@@ -172,9 +172,17 @@ def run_figure4(
             configuration, setting, observations, settings["socp_arms"]
         )
     curves = {name: np.mean([run[name] for run in runs], axis=0) for name in runs[0]}
-    stem = "figure4" if rounds == configuration.protocol.rounds else f"figure4_{rounds}"
+    whole = (settings["repetitions"], configuration.protocol.rounds)
+    parts = f"figure4_{repetitions}_repetitions_{rounds}_rounds"
+    stem = "figure4" if (repetitions, rounds) == whole else parts
     rows = [
-        {"method": name, "milliseconds": round(1e3 * float(curve.mean()), 4)}
+        {
+            "method": name,
+            "milliseconds": round(1e3 * float(curve.mean()), 4),
+            "of_numpy_dmm": round(float(curve.mean() / curves["numpy_dmm"].mean()), 4),
+            "rounds": rounds,
+            "n": len(runs),
+        }
         for name, curve in curves.items()
     ]
     write_rows(results / f"{stem}.csv", rows)

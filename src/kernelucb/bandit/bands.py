@@ -71,7 +71,7 @@ class Bands:
             return [current.relaxed.support(points, sign).value for sign in signs]
         constraints, squared, _ = current
         taus = self.rule.regularizers(constraints.radius.reference)
-        if taus is None and self.observations.count == 0:
+        if taus is None and min(len(query.inputs), self.observations.count) == 0:
             ball = constraints.norm * safe_sqrt(query.prior_variance)
             return [ball for _ in signs]
         if taus is None:

@@ -107,7 +107,7 @@ class Consistency:
         forms = fit.quadratic_form
 
         def form(reference: float) -> Tensor:
-            return forms[fit.regularizers == reference][0]
+            return forms[int((fit.regularizers == reference).nonzero()[0])]
 
         radius = combined_radius(
             fit.regularizers,

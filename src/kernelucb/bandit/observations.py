@@ -57,6 +57,7 @@ class Observations:
         self.device = reference.device
         self._inputs = torch.empty(0, 0, dtype=torch.float64, device=self.device)
         self._outcomes = self._inputs.new_empty(0)
+        self._variance: Tensor | None = None
 
     @property
     def dimension(self) -> int | None:
@@ -98,8 +99,16 @@ class Observations:
             if self.count:
                 # Rounded as in KernelRegression, which asks in this order.
                 covariance = self.prior.covariance(arms, self.inputs).mT
-            variance = self.prior.variance(arms)
+            variance = self._prior_variance(arms)
         return Query(arms, self.prior.mean(arms), variance, covariance)
+
+    def _prior_variance(self, arms: Tensor) -> Tensor:
+        if not self.prior.has_constant_variance:
+            return self.prior.variance(arms)
+        if self._variance is None and len(arms):
+            self._variance = self.prior.variance(arms[:1])
+        constant = arms.new_empty(0) if self._variance is None else self._variance
+        return constant.expand(len(arms))
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vecdot
 
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
@@ -73,6 +74,13 @@ class SpectralPoints(NamedTuple):
     unexplained: Tensor
     residual: Tensor
 
+    def at(self, index: int) -> "SpectralPoints":
+        r"""One of the arms."""
+        one = slice(index, index + 1)
+        return SpectralPoints(
+            self.features[one], self.unexplained[one], self.residual[:, one]
+        )
+
 
 class Newest(NamedTuple):
     r"""One of the newest observations, as those before it see it.
@@ -131,12 +139,12 @@ class SchurSystems:
         points, scale = newest.points, self.noise_std
         index = self.count
         covariance = self._conditioned(points)[..., 0] / scale**2  # m x p
-        row = torch.einsum("mpq,mq->mp", self.factors, covariance)
+        row = (self.factors @ covariance.unsqueeze(-1)).squeeze(-1)
         own = self._older_variance(points)[0] / scale**2 + self.regularizers
         pivot = (own - row.square().sum(-1)).sqrt()
         predicted = (self.mean_weights @ points.features[0]) / scale
         predicted = predicted + (row * self.innovations).sum(-1)
-        inside = torch.einsum("mp,mpq->mq", row, self.factors)
+        inside = (row.unsqueeze(1) @ self.factors).squeeze(1)
         self._factors[:, index, :index] = -inside / pivot.unsqueeze(-1)
         self._factors[:, index, index] = 1.0 / pivot
         self._innovations[:, index] = (newest.target - predicted) / pivot
@@ -156,8 +164,9 @@ class SchurSystems:
         variance = self._older_variance(points)
         if self.count:
             explained = self.factors @ (self._conditioned(points) / self.noise_std)
-            deviation = deviation + torch.einsum("mpa,mp->am", explained, self.innovations)
-            variance = variance - explained.square().sum(1).mT
+            newest = self.innovations.unsqueeze(1) @ explained  # m x 1 x a
+            deviation = deviation + newest.squeeze(1).mT
+            variance = variance - vecdot(explained, explained, dim=1).mT
         return Moments(deviation, variance.clamp_min(0.0))
 
     def _older_variance(self, points: SpectralPoints) -> Tensor:
@@ -194,6 +203,7 @@ class SpectralHistory:
         self.capacity = _capacity(0)
         self._features = like.new_empty(self.capacity, 0)
         self._slots: dict[str, SchurSystems] = {}
+        self._last: tuple[Query, SpectralPoints] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -207,18 +217,30 @@ class SpectralHistory:
         self.capacity = _capacity(self.basis.count)
         rank = len(self.basis.eigenvalues)
         self._features = self.basis.basis.new_empty(self.capacity, rank)
-        self._slots = {}
+        self._slots, self._last = {}, None
 
     def append(self, query: Query, target: float) -> None:
         r"""Add one observation; see ``History``."""
-        newest = Newest(self.project(query), target)
+        newest = Newest(self._recalled(query) or self.project(query), target)
+        self._last = None
         self._features[len(self.newest)] = newest.points.features[0]
         self.newest.append(newest)
         for systems in self._slots.values():
             systems.append(newest)
 
     def project(self, query: Query) -> SpectralPoints:
-        r"""Arms in the eigenbasis."""
+        r"""Arms in the eigenbasis; remembered for ``append``."""
+        self._last = (query, self._projected(query))
+        return self._last[1]
+
+    def _recalled(self, query: Query) -> SpectralPoints | None:
+        r"""A single arm, where it was projected when it was scored."""
+        if self._last is None or query.source is None:
+            return None
+        whole, index = query.source
+        return self._last[1].at(index) if whole is self._last[0] else None
+
+    def _projected(self, query: Query) -> SpectralPoints:
         basis, whole = self.basis, query.prior_variance
         older = query.covariance[: basis.count]
         if basis.count == 0:

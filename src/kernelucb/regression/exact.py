@@ -211,7 +211,9 @@ class KernelRegression(Module):
         inputs = self.prior.transform(X.to(self.eigenvalues))
         covariance = self.prior.covariance(inputs, self.train_inputs)
         whole = self.prior.variance(inputs)
-        nearest = (self.train_variance - 2.0 * covariance).amin(-1) + whole
+        nearest, index = (self.train_variance - 2.0 * covariance).min(-1)
+        repeated = (inputs == self.train_inputs[index]).all(-1)
+        nearest = torch.where(repeated, 0.0, nearest + whole)
         features, unexplained = split_variance(
             covariance @ self.feature_basis, whole, nearest
         )

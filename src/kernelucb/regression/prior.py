@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 from botorch.models.transforms.input import InputTransform
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
@@ -38,6 +38,17 @@ class Prior(Module):
         self.input_transform = None if input_transform is None else _frozen(input_transform)
         self.offset = offset
         self.scale = scale
+
+    @property
+    def has_constant_variance(self) -> bool:
+        r"""Whether the prior variance is known to be the same everywhere.
+
+        GPyTorch's ``is_stationary`` asks for a lengthscale, which is no guarantee.
+        """
+        kernel = self.covar_module
+        while isinstance(kernel, ScaleKernel):
+            kernel = kernel.base_kernel
+        return type(kernel) in (RBFKernel, MaternKernel, RQKernel)
 
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""

@@ -45,7 +45,9 @@ def split_variance(
             The rest is at most that; at an input it is exact, where the difference of
             ``whole`` and the squared features is round-off.
     """
-    features = raw_features * _room_factors(raw_features, whole)
+    features = raw_features
+    if bool((raw_features.square().sum(-1) > whole).any()):
+        features = raw_features * _room_factors(raw_features, whole)
     rest = (whole - features.square().sum(-1)).clamp_min(0.0)
     return features, torch.minimum(rest, nearest.clamp_min(0.0))
 

@@ -109,9 +109,10 @@ def combined_radius(
             ``quadratic_form(tau_j) - quadratic_form(tau)``.
         delta: Failure probability.
     """
-    reference = float(taus[0])
-    if len(taus) > 1:
-        reference = float(taus[(log_dets + differences(reference)).argmin()])
+    reference, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)
+    if len(taus) == 1:
+        return Radius(reference, float(log_dets) + confidence)
+    reference = float(taus[(log_dets + differences(reference)).argmin()])
     evidence = log_dets + differences(reference)  # without the reference's form
     mixed = -2.0 * torch.logsumexp(-0.5 * evidence, dim=0) + 2.0 * math.log(len(taus))
-    return Radius(reference, float(mixed) + 2.0 * math.log(1.0 / delta))
+    return Radius(reference, float(mixed) + confidence)

@@ -1,0 +1,335 @@
+r"""The kernel bandit against the stateless classes on the same data."""
+
+import warnings
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from gpytorch.kernels import LinearKernel, ScaleKernel
+from gpytorch.means import ConstantMean
+from torch.testing import assert_close
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelBandit,
+    KernelRegression,
+    MartingaleMixtureUCB,
+)
+from kernelucb.confidence.assumptions import Status
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import KERNELS, RKHSFunction, float64, frozen_kernel, normal, uniform
+from tolerances import BANDIT, BANDIT_AT_DATA, REARRANGED
+
+NORM, NOISE, DELTA, ARMS, DIMENSION = 5.0, 0.1, 0.05, 25, 2
+BOUNDS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
+
+
+def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
+    r"""The acquisition function of the same name from all observations at once."""
+    data = bandit.observations
+    regression = KernelRegression(
+        data.inputs, data.outcomes, kernel, NOISE, options.pop("mean_module", None)
+    )
+    options = {"norm_bound": norm_bound, "delta": DELTA, **options}
+    match bandit.rule.bound:
+        case "abbasi_yadkori":
+            return AbbasiYadkoriUCB(regression, **options)
+        case "igp":
+            return IGPUCB(regression, **options)
+        case "grid":
+            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
+        case "analytic":
+            return MartingaleMixtureUCB(regression, form="analytic", **options)
+        case _:
+            return MartingaleMixtureUCB(regression, **options)
+
+
+def make_bandit(kernel, bound="exact", norm_bound=NORM, **options):
+    return KernelBandit(
+        kernel,
+        norm_bound=norm_bound,
+        noise_std=NOISE,
+        delta=DELTA,
+        bound=bound,
+        **options,
+    )
+
+
+class Game:
+    r"""Fresh arms each round, outcomes of a function of norm ``NORM``."""
+
+    def __init__(self, kernel, seed=0, dimension=DIMENSION):
+        self.function = RKHSFunction.random(kernel, NORM, dimension, seed)
+        self.dimension, self.round = dimension, 1000 * seed
+
+    def arms(self):
+        self.round += 1
+        return uniform(ARMS, self.dimension, self.round)
+
+    def play(self, bandit, rounds):
+        for _ in range(rounds):
+            arms = self.arms()
+            x = arms[bandit.select(arms)]
+            noise = NOISE * float(normal(1, self.round))
+            bandit.update(x, float(self.function(x.unsqueeze(0))) + noise)
+
+
+def assert_same(bandit, kernel, arms, tolerance=BANDIT, **options):
+    expected = stateless(bandit, kernel, **options).bounds(arms)
+    norm = options.get("norm_bound", NORM)
+    for ours, theirs in zip(bandit.bounds(arms), expected, strict=True):
+        assert_close(ours, theirs, rtol=0.0, atol=tolerance * norm)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_is_the_stateless_bound(name, bound):
+    kernel = frozen_kernel(name)
+    bandit, game = make_bandit(kernel, bound), Game(kernel, seed=1)
+    for rounds in (1, 1, 1, 5, 1, 1, 12, 40):  # up to 62, over several eigenbases
+        game.play(bandit, rounds)
+        assert_same(bandit, kernel, game.arms())
+
+
+@pytest.mark.parametrize(
+    ("bound", "name", "rounds"),
+    [("exact", "rbf", 200), ("exact", "matern32", 200), ("analytic", "matern52", 300)],
+)
+def test_does_not_drift(bound, name, rounds):
+    kernel = frozen_kernel(name)
+    bandit, game = make_bandit(kernel, bound), Game(kernel, seed=2, dimension=3)
+    for _ in range(3):
+        game.play(bandit, rounds // 3)
+        data = bandit.observations.inputs[-5:]
+        assert_same(bandit, kernel, torch.cat([game.arms(), data, data + 1e-4]))
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_without_observations(bound):
+    kernel = frozen_kernel("matern52", outputscale=2.0)
+    bandit, arms = make_bandit(kernel, bound), uniform(7, 2, 0)
+    lower, upper = bandit.bounds(arms)
+    assert_close(lower, -upper, rtol=0.0, atol=0.0)
+    ball = NORM * torch.full((7,), 2.0).double().sqrt()
+    if bound == "exact":
+        assert_close(upper, ball, rtol=REARRANGED, atol=0.0)
+    else:
+        assert bool((upper > ball).all())
+    assert bandit.select(arms) == 0
+    assert bandit.num_observations == 0
+    assert bandit.assumptions.certified
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_repeated_arms(bound):
+    r"""A few fixed arms, each played many times: a kernel matrix of low rank."""
+    kernel = frozen_kernel("matern32")
+    bandit, game = make_bandit(kernel, bound), Game(kernel, seed=3)
+    arms = uniform(6, DIMENSION, 5)
+    for turn in range(45):
+        x = arms[bandit.select(arms) if turn % 2 else turn % 6]
+        noise = NOISE * float(normal(1, turn))
+        bandit.update(x, float(game.function(x.unsqueeze(0))) + noise)
+        if turn in (1, 7, 20, 44):
+            assert_same(
+                bandit, kernel, torch.cat([arms, game.arms()]), tolerance=BANDIT_AT_DATA
+            )
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_options_reach_the_bound(bound):
+    kernel, mean = frozen_kernel("rbf", outputscale=1.5), ConstantMean().double()
+    mean.constant = float64(3.0)
+    shared = {"mean_module": mean}
+    extra = {
+        "exact": {"covariance_scale": 0.3},
+        "grid": {"covariance_scale": 0.3, "alphas": [0.004, 0.05]},
+        "analytic": {"covariance_scale": 0.3, "alphas": 0.03},
+        "abbasi_yadkori": {"alphas": 0.02},
+        "igp": {"horizon": 70},
+    }[bound]
+    bandit, game = make_bandit(kernel, bound, **shared, **extra), Game(kernel, seed=4)
+    game.play(bandit, 40)
+    if bound == "abbasi_yadkori":
+        extra = {"alpha": extra["alphas"]}
+    assert_same(bandit, kernel, game.arms(), **shared, **extra)
+
+
+@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+@pytest.mark.parametrize("scales", [[0.05, 1.0, 4.0], "mixture"])
+def test_scale_mixture(bound, scales):
+    kernel = frozen_kernel("matern52")
+    bandit = make_bandit(kernel, bound, covariance_scale=scales)
+    game = Game(kernel, seed=5)
+    for rounds in (1, 2, 30):
+        game.play(bandit, rounds)
+        assert_same(bandit, kernel, game.arms(), covariance_scale=scales)
+
+
+def test_a_kernel_of_finite_rank_and_varying_variance():
+    kernel = ScaleKernel(LinearKernel()).double().requires_grad_(False)
+    bandit, game = make_bandit(kernel), Game(kernel, seed=6)
+    for rounds in (1, 2, 30):
+        game.play(bandit, rounds)
+        assert_same(bandit, kernel, game.arms(), tolerance=BANDIT_AT_DATA)
+
+
+def test_select_takes_the_largest_upper_bound():
+    kernel = frozen_kernel("rbf")
+    for bound in BOUNDS:
+        bandit, game = make_bandit(kernel, bound), Game(kernel, seed=7)
+        game.play(bandit, 15)
+        for _ in range(5):
+            arms = game.arms()
+            assert bandit.select(arms) == int(bandit.bounds(arms)[1].argmax())
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_an_outcome_need_not_be_of_an_arm_last_offered(bound):
+    kernel = frozen_kernel("matern32")
+    one, other, game = make_bandit(kernel, bound), make_bandit(kernel, bound), Game(kernel)
+    for turn in range(20):
+        arms = game.arms()
+        one.bounds(arms)
+        for bandit in (one, other):
+            bandit.update(arms[3], float(turn % 3))
+    arms = game.arms()
+    for ours, theirs in zip(one.bounds(arms), other.bounds(arms), strict=True):
+        assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("rounds", [0, 5, 37])
+def test_resumes_where_it_was(bound, rounds, tmp_path):
+    kernel = frozen_kernel("rbf")
+    first, game = make_bandit(kernel, bound), Game(kernel, seed=8)
+    game.play(first, rounds)
+    torch.save(first.state_dict(), tmp_path / "bandit.pt")
+    second = make_bandit(kernel, bound)
+    second.load_state_dict(torch.load(tmp_path / "bandit.pt", weights_only=True))
+    assert second.num_observations == rounds
+    for _ in range(12):
+        arms = game.arms()
+        for ours, theirs in zip(first.bounds(arms), second.bounds(arms), strict=True):
+            assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+        for bandit in (first, second):
+            bandit.update(arms[4], 0.5)
+
+
+@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+def test_an_empty_set_is_said_once_and_widened(bound):
+    kernel, norm = frozen_kernel("rbf"), 0.3
+    bandit, game = make_bandit(kernel, bound, norm_bound=norm), Game(kernel, seed=9)
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        game.play(bandit, 15)
+        arms = game.arms()
+        ours = bandit.bounds(arms)
+        assumptions = bandit.assumptions
+    kinds = [m.category for m in messages]
+    assert kinds == [InconsistentConfidenceSetWarning]
+    assert assumptions["norm"].status is Status.VIOLATED
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        theirs = stateless(bandit, kernel, norm_bound=norm).bounds(arms)
+    assert_close(ours, theirs, rtol=0.0, atol=BANDIT)
+
+
+def test_contradicting_outcomes_of_one_arm():
+    bandit = make_bandit(frozen_kernel("rbf"))
+    x = torch.tensor([0.3, 0.4], dtype=torch.float64)
+    with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
+        for outcome in (-2.0, 2.0) * 3:
+            bandit.update(x, outcome)
+            lower, upper = bandit.bounds(x.unsqueeze(0))
+    assert bool((lower <= upper).all())
+    assert bandit.assumptions["noise"].status is Status.VIOLATED
+
+
+def test_single_precision_is_taken_as_double():
+    bandit = make_bandit(frozen_kernel("rbf"))
+    arms = torch.rand(4, 2)
+    bandit.update(arms[0], torch.tensor(0.5))
+    lower, upper = bandit.bounds(arms)
+    assert lower.dtype == upper.dtype == torch.float64
+    for ours, theirs in zip((lower, upper), bandit.bounds(arms.double()), strict=True):
+        assert_close(ours, theirs, rtol=0.0, atol=0.0)
+
+
+def test_many_arms_are_scored_in_parts():
+    bandit, game = make_bandit(frozen_kernel("rbf")), Game(frozen_kernel("rbf"))
+    game.play(bandit, 10)
+    arms = uniform(1500, DIMENSION, 0)
+    whole = bandit.bounds(arms)
+    parts = [bandit.bounds(part) for part in arms.split(500)]
+    for index, values in enumerate(whole):
+        expected = torch.cat([part[index] for part in parts])
+        assert_close(values, expected, rtol=0.0, atol=BANDIT * NORM)
+    assert bandit.select(arms) == int(whole[1].argmax())
+    bandit.update(arms[3], 0.0)  # not in the last part
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
+        ({"noise_std": 0.0}, "noise_std must be a finite number above 0"),
+        ({"delta": 1.0}, "delta must lie strictly between 0 and 1"),
+        ({"bound": "best"}, 'bound must be one of "exact", "grid"'),
+        ({"covariance_scale": 0.0}, "covariance_scale must be a finite number above 0"),
+        ({"covariance_scale": "mix"}, 'a number, several or "mixture"'),
+        ({"covariance_scale": []}, "covariance_scale must hold at least one number"),
+        ({"horizon": 0}, "horizon must be a finite number above 0"),
+        ({"alphas": 1.0}, 'bound="exact" has no ridge parameter'),
+        ({"bound": "igp", "alphas": 1.0}, 'bound="igp" has no ridge parameter'),
+        ({"bound": "analytic", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
+        ({"bound": "analytic", "alphas": "paper"}, "alphas must be numbers or None"),
+        ({"bound": "grid", "alphas": [1.0, -2.0]}, "finite numbers above 0"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    options = {"norm_bound": 1.0, "noise_std": 0.1, **options}
+    with pytest.raises(ValueError, match=message):
+        KernelBandit(frozen_kernel("rbf"), **options)
+
+
+def test_wrong_arms_and_outcomes():
+    bandit, arms = make_bandit(frozen_kernel("rbf")), uniform(4, 2, 0)
+    bandit.update(arms[0], 1.0)
+    for call in (bandit.bounds, bandit.select):
+        with pytest.raises(BotorchTensorDimensionError, match="Arms must be `a x d`"):
+            call(arms[0])
+        with pytest.raises(BotorchTensorDimensionError, match="those observed have 2"):
+            call(uniform(4, 3, 0))
+        with pytest.raises(InputDataError, match="NaN"):
+            call(arms * torch.nan)
+    with pytest.raises(InputDataError, match="no arms"):
+        bandit.select(arms[:0])
+    assert [len(side) for side in bandit.bounds(arms[:0])] == [0, 0]
+    with pytest.raises(BotorchTensorDimensionError, match="one arm and one outcome"):
+        bandit.update(arms, 1.0)
+    with pytest.raises(BotorchTensorDimensionError, match="one arm and one outcome"):
+        bandit.update(arms[0], torch.ones(2))
+    with pytest.raises(InputDataError, match="y contains NaN"):
+        bandit.update(arms[0], torch.nan)
+    assert bandit.num_observations == 1
+
+
+def test_igp_ends_at_its_horizon():
+    bandit, x = make_bandit(frozen_kernel("rbf"), "igp", horizon=2), uniform(1, 2, 0)[0]
+    bandit.update(x, 0.0)
+    bandit.update(x, 0.1)
+    with pytest.raises(ValueError, match="horizon is 2"):
+        bandit.update(x, 0.1)
+
+
+def test_wrong_states():
+    bandit = make_bandit(frozen_kernel("rbf"))
+    with pytest.raises(InputDataError, match="lacks inputs, outcomes"):
+        bandit.load_state_dict({})
+    state = {"inputs": torch.zeros(3, 2), "outcomes": torch.zeros(2)}
+    with pytest.raises(BotorchTensorDimensionError, match="inputs must be `n x d`"):
+        bandit.load_state_dict(state)
+    state = {"inputs": torch.zeros(3, 2), "outcomes": torch.full((3,), torch.nan)}
+    with pytest.raises(InputDataError, match="outcomes contains NaN"):
+        bandit.load_state_dict(state)
