@@ -6,6 +6,8 @@ import torch
 from hypothesis import settings
 
 matplotlib.use("Agg")
+# Tests run in several processes; threads of theirs would only wait for each other.
+torch.set_num_threads(1)
 
 # Reproducible by default. `--hypothesis-profile=explore` looks for new examples.
 settings.register_profile(

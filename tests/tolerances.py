@@ -82,3 +82,8 @@ BANDIT = 1e-8
 # best value that double precision can find is about sqrt(eps) = 1.5e-8 of the norm bound
 # above the exact one, for the stateless class as for the bandit, each with its own error.
 BANDIT_AT_DATA = 5e-8
+
+# Eigenvalues below n EPS lam_max count as zero in the stateless class. With n = 62 and
+# lam_max <= n / 0.1^2 that leaves out up to sqrt(62 EPS 6200) = 9e-6 times a coordinate of
+# k(x, .), about 1e-2 between data points, times one of y_w, about one: 1e-7.
+BANDIT_UNRESOLVED = 1e-7

@@ -62,7 +62,8 @@ def selected_tasks():
     from benchmarks.papers.flynn_reeb_2024.summaries import Selection
 
     configuration = load_configuration()
-    settings = [s for s in configuration.settings["table1"] if s.name == SETTING]
+    experiment = configuration.experiments["table1"]
+    settings = [setting for setting in experiment.settings if setting.name == SETTING]
     methods = [configuration.methods[name] for name in METHODS]
     return Selection(configuration, settings, methods, REPETITIONS, ROUNDS).tasks()
 
@@ -195,7 +196,7 @@ def test_published_numbers_are_complete():
     from benchmarks.papers.flynn_reeb_2024.summaries import published
 
     paper, configuration = published(), load_configuration()
-    settings = {setting.name for setting in configuration.settings["table1"]}
+    settings = {setting.name for setting in configuration.experiments["table1"].settings}
     methods = set(configuration.methods) - {"exact", "mixture"}
     assert set(paper) == {(m, s) for m in methods for s in settings}
     assert paper["dmm", "rbf_0.5_d3"].mean == 32.2

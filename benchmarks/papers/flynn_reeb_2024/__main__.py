@@ -18,10 +18,14 @@ from benchmarks.papers.flynn_reeb_2024.tables import (
     result_file,
     write_curves,
     write_figure7,
+    write_paired,
     write_table1,
 )
 
-EXPERIMENTS = ("table1", "figure1", "figure2", "figure4", "figure5", "figure6", "figure7")
+EXPERIMENTS = (
+    *("table1", "paired"),
+    *("figure1", "figure2", "figure4", "figure5", "figure6", "figure7"),
+)
 REPORT = ROOT / "docs" / "results" / "flynn_reeb_2024.md"
 
 
@@ -67,12 +71,12 @@ def _run(
         return run_figure1(configuration, functions, folders.results, folders.pictures)
     if options.experiment == "figure4":
         return _figure4(options, configuration, folders, rounds)
-    settings = configuration.settings[options.experiment]
+    experiment = configuration.experiments[options.experiment]
     selection = Selection(
         configuration,
-        _chosen(settings, options.settings, "--settings"),
-        _chosen(list(configuration.methods.values()), options.methods, "--methods"),
-        options.repetitions or protocol.repetitions,
+        _chosen(experiment.settings, options.settings, "--settings"),
+        _chosen(experiment.methods, options.methods, "--methods"),
+        options.repetitions or experiment.repetitions,
         rounds,
     )
     store = RunStore(folders.runs)
@@ -91,11 +95,16 @@ def _figure4(options, configuration: Configuration, folders: Folders, rounds: in
 
 
 def _summarise(experiment: str) -> Callable[..., list[Path]]:
-    return {"table1": _table1, "figure7": _figure7}.get(experiment, _curves)
+    special = {"table1": _table1, "paired": _paired, "figure7": _figure7}
+    return special.get(experiment, _curves)
 
 
 def _table1(store: RunStore, selection: Selection, folders: Folders, _: str) -> list[Path]:
     return write_table1(store, selection, folders.results)
+
+
+def _paired(store: RunStore, selection: Selection, folders: Folders, _: str) -> list[Path]:
+    return write_paired(store, selection, folders.results)
 
 
 def _figure7(

@@ -89,12 +89,21 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Experiment:
+    r"""The runs of a table or figure: every method in every setting."""
+
+    settings: tuple[Setting, ...]
+    methods: tuple[Method, ...]
+    repetitions: int
+
+
+@dataclass(frozen=True)
 class Configuration:
     r"""The whole of ``config.toml``."""
 
     protocol: Protocol
     methods: dict[str, Method]
-    settings: dict[str, tuple[Setting, ...]]
+    experiments: dict[str, Experiment]
     figure1: dict
     figure4: dict
 
@@ -102,14 +111,17 @@ class Configuration:
 def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
     r"""Read the settings, methods and experiments."""
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    kernels = raw["kernels"]
-    settings = {
-        name: _settings(experiment, kernels)
+    protocol = Protocol(**raw["protocol"])
+    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
+    experiments = {
+        name: Experiment(
+            _settings(experiment, raw["kernels"]),
+            tuple(methods[method] for method in experiment.get("methods", methods)),
+            experiment.get("repetitions", protocol.repetitions),
+        )
         for name, experiment in raw["experiments"].items()
     }
-    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
-    protocol = Protocol(**raw["protocol"])
-    return Configuration(protocol, methods, settings, raw["figure1"], raw["figure4"])
+    return Configuration(protocol, methods, experiments, raw["figure1"], raw["figure4"])
 
 
 def _settings(experiment: dict, kernels: dict) -> tuple[Setting, ...]:

@@ -66,10 +66,7 @@ def write_table1(store: RunStore, selection: Selection, folder: Path) -> list[Pa
         for (method, setting), ours in totals.items()
     ]
     write_rows(files[0], rows)
-    parts = [_side_by_side(totals, paper, selection)]
-    if {"exact", "dmm"} <= {method.name for method in selection.methods}:
-        parts.append(_exact_against_grid(store, selection))
-    write_atomically(files[1], "\n\n".join(parts) + "\n")
+    write_atomically(files[1], _side_by_side(totals, paper, selection) + "\n")
     return files
 
 
@@ -115,31 +112,58 @@ def _side_by_side(
     return "\n".join(lines)
 
 
-def _exact_against_grid(store: RunStore, selection: Selection) -> str:
-    r"""The exact bound against the grid, paired by repetition."""
+def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
+    r"""``paired.csv`` and ``paired.md``: the exact bound against the grid.
+
+    Differences are taken within repetitions, which share reward function and arms.
+    """
     methods = selection.configuration.methods
-    lines = [
-        "Exact bound minus DMM, paired by repetition (same reward function and arms).",
-        "",
-        "| setting | exact | DMM | ratio of means | paired difference ± standard error |",
-        "|---|---|---|---|---|",
-    ]
-    ratios = []
+    rows = []
     for setting in selection.settings:
         exact, grid = (
             cumulative_regret(store, selection, setting, methods[name])[:, -1]
             for name in ("exact", "dmm")
         )
-        ratios.append(exact.mean() / grid.mean())
         difference = exact - grid
         error = difference.std() / math.sqrt(max(len(difference) - 1, 1))
-        lines.append(
-            f"| {setting.name} | {exact.mean():.1f} | {grid.mean():.1f} | "
-            f"{ratios[-1]:.3f} | {difference.mean():+.1f} ± {error:.1f} |"
+        rows.append(
+            {
+                "method": "exact",
+                "setting": setting.name,
+                "exact": round(float(exact.mean()), 3),
+                "dmm": round(float(grid.mean()), 3),
+                "ratio": round(float(exact.mean() / grid.mean()), 4),
+                "difference": round(float(difference.mean()), 3),
+                "standard_error": round(float(error), 3),
+                "n": len(difference),
+            }
         )
-    mean = float(np.exp(np.log(ratios).mean()))
-    lines += ["", f"Geometric mean of the ratios: {mean:.3f}."]
-    return "\n".join(lines)
+    files = [result_file(folder, "paired", selection, suffix) for suffix in (".csv", ".md")]
+    write_rows(files[0], rows)
+    write_atomically(files[1], _paired_table(rows))
+    return files
+
+
+def _paired_table(rows: list[dict]) -> str:
+    lines = [
+        "| setting | exact | DMM | ratio of means | difference ± standard error | n |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['setting']} | {row['exact']:.1f} | {row['dmm']:.1f} | "
+        f"{row['ratio']:.3f} | {row['difference']:+.1f} ± {row['standard_error']:.1f} | "
+        f"{row['n']} |"
+        for row in rows
+    ]
+    total = sum(row["difference"] for row in rows)
+    error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
+    ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
+    lines += [
+        "",
+        f"All settings together: difference {total:+.1f} ± {error:.1f}, geometric mean of "
+        f"the ratios {ratio:.3f}.",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
@@ -191,7 +215,7 @@ def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[P
 def write_curves(
     store: RunStore, selection: Selection, folder: Path, name: str
 ) -> list[Path]:
-    r"""Mean and spread of the regret curves at 20 rounds."""
+    r"""Mean and spread of the regret curves at some rounds, and a table of the last."""
     rounds = np.unique(np.linspace(1, selection.rounds, 21).round().astype(int))
     rows = []
     for setting in selection.settings:
@@ -209,9 +233,26 @@ def write_curves(
                         "n": moments.n,
                     }
                 )
-    path = result_file(folder, name, selection, ".csv")
-    write_rows(path, rows)
-    return [path]
+    files = [result_file(folder, name, selection, suffix) for suffix in (".csv", ".md")]
+    write_rows(files[0], rows)
+    write_atomically(files[1], _final_totals(store, selection))
+    return files
+
+
+def _final_totals(store: RunStore, selection: Selection) -> str:
+    r"""Methods in rows, settings in columns, as the paper's Table 1."""
+    settings = selection.settings
+    lines = [
+        f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
+        f"deviation, n = {selection.repetitions}.",
+        "",
+        "| method | " + " | ".join(setting.name for setting in settings) + " |",
+        "|---" * (len(settings) + 1) + "|",
+    ]
+    for method in selection.methods:
+        cells = [_text(total_regret(store, selection, s, method)) for s in settings]
+        lines.append(f"| {method.label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def _text(moments: Moments) -> str:

@@ -33,6 +33,7 @@ class GrowingCholesky:
         self._inverses: list[Tensor] = []
         self.squared_targets = 0.0
         self._solved_targets = like.new_empty(0)
+        self._storage = like.new_empty(0)
 
     @property
     def solved_targets(self) -> Tensor:
@@ -65,9 +66,14 @@ class GrowingCholesky:
         self.log_det += 2.0 * math.log(pivot) - math.log(self.regularizer)
         self.count += 1
 
-    def solve(self, right: Tensor) -> Tensor:
-        r"""``L^-1`` times each of the ``a x n`` rows of right sides."""
-        solution = torch.empty_like(right, memory_format=torch.contiguous_format)
+    def solve(self, right: Tensor, out: Tensor | None = None) -> Tensor:
+        r"""``L^-1`` times each of the ``a x n`` rows of right sides.
+
+        Args:
+            right: Right sides.
+            out: ``a x n`` storage for the solution.
+        """
+        solution = right.new_empty(right.shape) if out is None else out
         for index, (row, inverse) in enumerate(
             zip(self._rows, self._inverses, strict=True)
         ):
@@ -78,6 +84,15 @@ class GrowingCholesky:
                 rest = torch.addmm(rest, known, before.mT, alpha=-1.0)
             torch.mm(rest, inverse[:size, :size].mT, out=solution[:, low:high])
         return solution
+
+    def solve_arms(self, right: Tensor) -> Tensor:
+        r"""As ``solve``, into storage that the next call overwrites.
+
+        Fresh pages for a matrix of this size cost as much as part of the arithmetic.
+        """
+        if right.numel() > len(self._storage):
+            self._storage = self._like.new_empty(2 * right.numel())
+        return self.solve(right, self._storage[: right.numel()].view(right.shape))
 
     def _extend_targets(self) -> None:
         if self.count == len(self._solved_targets):
@@ -121,10 +136,11 @@ class CholeskySystems:
         r"""Ridge estimates at arms; see ``Systems``."""
         deviations, variances = [], []
         for factor in self.factors:
-            solved = factor.solve(points.query.covariance.mT)
+            solved = factor.solve_arms(points.query.covariance.mT)
             points.solved[factor.regularizer] = solved
             deviations.append(solved @ factor.solved_targets / self.noise_std)
-            explained = solved.square().sum(-1) / self.noise_std**2
+            squares = torch.einsum("an,an->a", solved, solved)
+            explained = squares / self.noise_std**2
             variances.append((points.query.prior_variance - explained).clamp_min(0.0))
         return Moments(torch.stack(deviations, -1), torch.stack(variances, -1))
 

@@ -163,7 +163,7 @@ class SchurSystems:
         deviation = points.features @ self.mean_weights.mT
         variance = self._older_variance(points)
         if self.count:
-            explained = self.factors @ (self._conditioned(points) / self.noise_std)
+            explained = (self.factors / self.noise_std) @ self._conditioned(points)
             newest = self.innovations.unsqueeze(1) @ explained  # m x 1 x a
             deviation = deviation + newest.squeeze(1).mT
             variance = variance - vecdot(explained, explained, dim=1).mT
@@ -180,7 +180,7 @@ class SchurSystems:
         inside = (shrunk @ points.features.mT).unflatten(
             0, (self.count, len(self.regularizers))
         )
-        return (inside + points.residual.unsqueeze(1)).transpose(0, 1)
+        return inside.add_(points.residual.unsqueeze(1)).transpose(0, 1)
 
 
 class SpectralHistory:
