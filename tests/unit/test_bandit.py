@@ -207,6 +207,8 @@ def test_a_kernel_of_finite_rank_and_varying_variance():
     for rounds in (1, 2, 30):
         game.play(bandit, rounds)
         assert_same(bandit, kernel, game.arms(), tolerance=BANDIT_AT_DATA)
+    origin = torch.zeros(1, DIMENSION, dtype=torch.float64)  # no variance at all
+    assert_close(bandit.bounds(origin), (origin[:, 0], origin[:, 0]))
 
 
 def test_select_takes_the_largest_upper_bound():

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet
+from kernelucb.bandit.history import History, Systems
 from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.rule import Rule
 from kernelucb.bandit.search import ExactSearch
@@ -29,10 +30,11 @@ class Bands:
     def __init__(self, rule: Rule, observations: Observations) -> None:
         self.rule, self.observations = rule, observations
         like = observations.inputs
-        self.history: SpectralHistory | CholeskyHistory
+        self.history: History
+        self.spectral: SpectralHistory | None = None
         if rule.num_regularizers > _MOST_FACTORS:
-            self.history = SpectralHistory(rule.noise_std, like)
-            self.search = ExactSearch(self.history, self._renew)
+            self.history = self.spectral = SpectralHistory(rule.noise_std, like)
+            self.search = ExactSearch(self.spectral, self._renew)
         else:
             self.history = CholeskyHistory(rule.noise_std, like)
         self.consistency = Consistency(rule, observations)
@@ -49,7 +51,7 @@ class Bands:
         self.history.append(query, target)
         self.consistency.observe(query, target)
         self.observations.append(query.inputs, outcome)
-        if isinstance(self.history, SpectralHistory) and self.history.is_full:
+        if self.spectral is not None and self.spectral.is_full:
             self._renew()
         self._current = None
 
@@ -63,26 +65,16 @@ class Bands:
         Returns:
             ``a`` values for each sign, outcome units.
         """
-        if not self.rule.uses_mixture:
-            return self._ridge_supports(query, signs)
-        current = self._current_set()
-        if current.relaxed is not None:
-            points = current.relaxed.project(query.inputs)
-            return [current.relaxed.support(points, sign).value for sign in signs]
-        constraints, squared, _ = current
-        taus = self.rule.regularizers(constraints.radius.reference)
-        if taus is None and min(len(query.inputs), self.observations.count) == 0:
-            ball = constraints.norm * safe_sqrt(query.prior_variance)
-            return [ball for _ in signs]
-        if taus is None:
-            return self.search.support(query, constraints, squared, signs)
-        systems = self.history.systems("bound", taus.to(query.inputs))
+        relaxed = self._current_set().relaxed if self.rule.uses_mixture else None
+        if relaxed is not None:
+            points = relaxed.project(query.inputs)
+            return [relaxed.support(points, sign).value for sign in signs]
+        if self.rule.bound == "exact":
+            return self._exact_supports(query, signs)
+        systems, widths = self._ellipsoids()
         deviation, variance = systems.moments(self.history.project(query))
-        fit = systems.fit()
-        tau = fit.regularizers
-        excess = squared + tau * constraints.norm**2 - fit.quadratic_form
-        width = safe_sqrt(excess.clamp_min(0.0) / tau * variance)
-        return [(sign * deviation + width).amin(-1) for sign in signs]
+        radius = widths * safe_sqrt(variance)
+        return [(sign * deviation + radius).amin(-1) for sign in signs]
 
     def contradiction(self) -> Assumption | None:
         r"""What the data contradict."""
@@ -91,32 +83,44 @@ class Bands:
         return self._current_set().constraints.contradiction
 
     def _renew(self) -> None:
-        self.history.renew(self.observations.regression())
+        if self.spectral is not None:
+            self.spectral.renew(self.observations.regression())
 
     def _current_set(self) -> CurrentSet:
         if self._current is None:
             self._current = self.consistency.current(self.history)
         return self._current
 
-    def _ridge_supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
-        rule = self.rule
-        tau = rule.regularizers(1.0).to(query.inputs)
-        systems = self.history.systems("bound", tau)
+    def _exact_supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
+        constraints, squared, _ = self._current_set()
+        if min(len(query.inputs), self.observations.count) == 0:
+            ball = constraints.norm * safe_sqrt(query.prior_variance)
+            return [ball for _ in signs]
+        return self.search.support(query, constraints, squared, signs)
+
+    def _ellipsoids(self) -> tuple[Systems, Tensor]:
+        r"""The systems of the bound and the widths at their regularisers."""
+        rule, like = self.rule, self.observations.inputs
+        if rule.uses_mixture:
+            constraints, squared, _ = self._current_set()
+            taus = rule.regularizers(constraints.radius.reference).to(like)
+            systems = self.history.systems("bound", taus)
+            excess = squared + taus * constraints.norm**2 - systems.fit().quadratic_form
+            return systems, safe_sqrt(excess.clamp_min(0.0) / taus)
+        taus = rule.regularizers(1.0).to(like)
+        systems = self.history.systems("bound", taus)
         log_det = float(systems.fit().log_det)
         if rule.bound == "igp":
             width = igp_ucb_width(log_det, rule.norm_bound, rule.delta, rule.noise_std)
         else:
-            width = abbasi_yadkori_width(log_det, rule.norm_bound, rule.delta, float(tau))
-        moments = systems.moments(self.history.project(query))
-        deviation = moments.deviation[:, 0]
-        radius = width * safe_sqrt(moments.variance[:, 0])
-        return [sign * deviation + radius for sign in signs]
+            width = abbasi_yadkori_width(log_det, rule.norm_bound, rule.delta, float(taus))
+        return systems, taus.new_tensor([width])
 
     def state_dict(self) -> dict[str, Tensor]:
         r"""What is not in the observations: where the numerics stand, as tensors."""
         witness, renewed, interval = self.consistency.witness, 0, None
-        if isinstance(self.history, SpectralHistory):
-            renewed, interval = self.history.basis.count, self.search.interval
+        if self.spectral is not None:
+            renewed, interval = self.spectral.basis.count, self.search.interval
         return {
             "renewed": torch.tensor(renewed),
             "witness": _tensor([witness.regularizer] if witness is not None else []),
@@ -128,20 +132,18 @@ class Bands:
     def replay(self, inputs: Tensor, outcomes: Tensor, state: dict[str, Tensor]) -> None:
         r"""Take ``n x d`` inputs and ``n`` outcomes as they were taken before."""
         start = 0
-        if isinstance(self.history, SpectralHistory):
+        if self.spectral is not None:
             start = min(int(state.get("renewed", 0)), len(inputs))
             for x, y in zip(inputs[:start], outcomes[:start], strict=True):
                 self.observations.append(x.unsqueeze(0), float(y))
             if start:
                 self._renew()
-            interval, seen = state.get("interval", []), state.get("seen", [])
-            if len(interval) == 2 and len(seen) == 2:
-                self.search.resume(interval.tolist(), seen.tolist())
+            if len(state.get("interval", ())) == 2 and len(state.get("seen", ())) == 2:
+                self.search.resume(state["interval"], state["seen"])
         for x, y in zip(inputs[start:], outcomes[start:], strict=True):
             self.update(self.observations.query(x.unsqueeze(0)), float(y))
-        witness = state.get("witness", [])
-        if len(witness):
-            self.consistency.propose(float(witness[0]))
+        if len(state.get("witness", ())) == 1:
+            self.consistency.propose(float(state["witness"]))
         self.consistency.warned = bool(state.get("warned", False))
 
 

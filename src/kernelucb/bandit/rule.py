@@ -1,4 +1,4 @@
-r"""Which bound a bandit plays, and that bound from a stateless regression."""
+r"""Which bound a bandit plays, and with which parameters."""
 
 import math
 from collections.abc import Sequence
@@ -9,22 +9,18 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.igp_ucb import igp_ucb_band, igp_ucb_regularizer
+from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture import (
     Constraints,
     CovarianceScale,
     ExactSet,
     GridSet,
     analytic_band,
-    consistent_constraints,
     covariance_scales,
     grid_regularizers,
-    mixture_radius,
 )
-from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -104,13 +100,13 @@ class Rule:
         r"""How many regularisers must be kept up to date."""
         if not self.uses_mixture:
             return 1
-        bounds = [self.regularizers(1.0 / scale) for scale in self.scales]
-        if bounds[0] is None:
+        if self.bound == "exact":
             return math.inf
+        bounds = [self.regularizers(1.0 / scale) for scale in self.scales]
         return len(torch.cat([self.references, *bounds]).unique())
 
-    def regularizers(self, reference: float) -> Tensor | None:
-        r"""The regularisers of the bound; None for all of them.
+    def regularizers(self, reference: float) -> Tensor:
+        r"""The regularisers of a bound that is not the exact one.
 
         Args:
             reference: ``tau`` that the defaults refer to: that of the radius.
@@ -118,30 +114,13 @@ class Rule:
         if self.bound == "igp":
             tau = igp_ucb_regularizer(self.noise_std, self.horizon)
             return torch.tensor([tau], dtype=torch.float64)
-        if self.ridge is not None or self.bound == "exact":
+        if self.ridge is not None:
             return self.ridge
         if self.bound == "abbasi_yadkori":
             return torch.ones(1, dtype=torch.float64)
         if self.bound == "grid":
             return grid_regularizers("paper", reference, self.noise_std**2)
         return torch.tensor([reference], dtype=torch.float64)
-
-    def confidence_set(self, regression: KernelRegression) -> ConfidenceSet:
-        r"""The confidence set of the same name from all data at once, in ``O(n^3)``."""
-        norm = regression.norm_in_prior_units(self.norm_bound)
-        assumptions = self.assumptions(regression)
-        if self.bound == "igp":
-            return igp_ucb_band(regression, norm, self.delta, self.horizon, assumptions)
-        if self.bound == "abbasi_yadkori":
-            tau = self.regularizers(1.0)
-            return abbasi_yadkori_band(
-                regression, norm, self.delta, float(tau), assumptions
-            )
-        radius = mixture_radius(regression, self.delta, self.scales)
-        constraints = consistent_constraints(
-            regression, radius, norm, least_norm(regression, radius), strict=False
-        )
-        return self.constrained(regression, constraints)
 
     def constrained(
         self, regression: KernelRegression, constraints: Constraints
@@ -150,9 +129,9 @@ class Rule:
         assumptions = self.assumptions(regression)
         if constraints.contradiction is not None:
             assumptions = assumptions.with_item(constraints.contradiction)
-        taus = self.regularizers(constraints.radius.reference)
-        if taus is None:
+        if self.bound == "exact":
             return ExactSet(regression, constraints, assumptions)
+        taus = self.regularizers(constraints.radius.reference)
         if self.bound == "grid":
             return GridSet(regression, constraints, taus, assumptions)
         return analytic_band(regression, constraints, float(taus), assumptions)

@@ -48,9 +48,10 @@ class ExactSearch:
         self._basis_count = history.basis.count
         self._chebyshev: ChebyshevInterval | None = None
 
-    def resume(self, interval: tuple[float, float], seen: tuple[float, float]) -> None:
-        r"""Continue with the interval of an earlier search."""
-        self.interval, self.seen = tuple(interval), tuple(seen)
+    def resume(self, interval: Tensor, seen: Tensor) -> None:
+        r"""Continue with the ``interval`` and ``seen`` of an earlier search."""
+        self.interval = (float(interval[0]), float(interval[1]))
+        self.seen = (float(seen[0]), float(seen[1]))
         self._basis_count = self.history.basis.count
 
     def support(
@@ -70,16 +71,17 @@ class ExactSearch:
         """
         ball = constraints.norm * safe_sqrt(query.prior_variance)
         limits = self._limits(constraints, squared)
-        self._place(math.log(squared / constraints.norm**2), limits)
+        fragile = self._fragile(query, constraints, squared)
+        interval = self._place(math.log(squared / constraints.norm**2), limits)
         while True:
-            if self.history.newest and self.interval[0] < self._fragile(
-                query, constraints, squared
-            ):
+            if self.history.newest and interval[0] < fragile:
                 self.renew()
-            profile = self._profile(query, constraints, squared)
+            self.interval = interval
+            profile = self._profile(interval, query, constraints, squared)
             found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
-            if not self._widened(positions, limits):
+            interval = self._widened(interval, positions, limits)
+            if interval == self.interval:
                 break
         lowest, highest = self.seen
         lowest = min(lowest, float(positions.min()))
@@ -87,9 +89,13 @@ class ExactSearch:
         return [torch.minimum(value, ball) for _, value in found]
 
     def _profile(
-        self, query: Query, constraints: Constraints, squared: float
+        self,
+        interval: tuple[float, float],
+        query: Query,
+        constraints: Constraints,
+        squared: float,
     ) -> "_Profile":
-        chebyshev = self._nodes()
+        chebyshev = self._nodes(*interval)
         tau = chebyshev.nodes.exp()
         systems = self.history.systems("bound", tau)
         excess = squared + tau * constraints.norm**2 - systems.fit().quadratic_form
@@ -104,7 +110,7 @@ class ExactSearch:
         ``noise^2 tau``; it enters the width, ``sqrt(variance * excess / tau)``, and is
         compared with ``norm``.
         """
-        variance = float(query.prior_variance.max())
+        variance = max(float(query.prior_variance.max()), _TINY)
         scale = constraints.norm * self.history.noise_std
         relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
         return math.log(relative * variance * math.sqrt(squared) / scale)
@@ -117,21 +123,20 @@ class ExactSearch:
         upper = _RANGE_ABOVE * max(largest, scale, lower)
         return math.log(lower), math.log(upper)
 
-    def _place(self, centre: float, limits: tuple[float, float]) -> None:
-        r"""Follow the minimisers of the rounds since the last eigenbasis."""
+    def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:
+        r"""The interval, moved after the minimisers seen since the last eigenbasis."""
         count = self.history.basis.count
         if self.interval is None:
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH
-        elif count != self._basis_count and self.seen[0] < self.seen[1]:
+        elif count != self._basis_count and self.seen[0] <= self.seen[1]:
             lower, upper = self.seen[0] - _MARGIN, self.seen[1] + _MARGIN
             self.seen = (math.inf, -math.inf)
         else:
-            return
+            return self.interval
         self._basis_count = count
-        self.interval = (max(lower, limits[0]), min(upper, limits[1]))
+        return max(lower, limits[0]), min(upper, limits[1])
 
-    def _nodes(self) -> ChebyshevInterval:
-        lower, upper = self.interval
+    def _nodes(self, lower: float, upper: float) -> ChebyshevInterval:
         known = self._chebyshev
         if known is None or (known.lower, known.upper) != (lower, upper):
             half = 0.5 * (upper - lower)
@@ -141,9 +146,14 @@ class ExactSearch:
             self._chebyshev = known
         return known
 
-    def _widened(self, positions: Tensor, limits: tuple[float, float]) -> bool:
-        r"""Whether minimisers lie beyond an end that can move; moves it."""
-        (lower, upper), (lowest, highest) = self.interval, limits
+    def _widened(
+        self,
+        interval: tuple[float, float],
+        positions: Tensor,
+        limits: tuple[float, float],
+    ) -> tuple[float, float]:
+        r"""The interval, longer where minimisers lie at an end that can move."""
+        (lower, upper), (lowest, highest) = interval, limits
         step = max(0.5 * (upper - lower), 1.0)
         edge = 1e-9 * (upper - lower)
         new_lower, new_upper = lower, upper
@@ -151,8 +161,7 @@ class ExactSearch:
             new_lower = max(lower - step, lowest)
         if float(positions.max()) >= upper - edge and upper < highest:
             new_upper = min(upper + step, highest)
-        self.interval = (new_lower, new_upper)
-        return self.interval != (lower, upper)
+        return new_lower, new_upper
 
 
 class _Profile:
