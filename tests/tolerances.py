@@ -87,3 +87,8 @@ BANDIT_AT_DATA = 5e-8
 # lam_max <= n / 0.1^2 that leaves out up to sqrt(62 EPS 6200) = 9e-6 times a coordinate of
 # k(x, .), about 1e-2 between data points, times one of y_w, about one: 1e-7.
 BANDIT_UNRESOLVED = 1e-7
+
+# An eigenvalue dropped below 4 EPS lam_max shifts the mean by at most B times its share,
+# sqrt(4 EPS n) / (2 noise) relative at the ridge parameter itself: measured 1.2e-8 at
+# n = 300 and noise 1e-3; a cut-off n times larger gives 2.3e-7 and must fail.
+SMALL_NOISE_MEAN = 5e-8

@@ -7,14 +7,17 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 
+_CUT_OFF = 4.0
+
+
 class Spectrum(NamedTuple):
     r"""Eigendecomposition ``matrix = vectors @ diag(values) @ vectors.T``.
 
     Attributes:
         values: ``n`` eigenvalues in ascending order, none negative.
         vectors: ``n x n`` orthonormal columns.
-        resolution: What round-off can make of a zero eigenvalue: ``n`` times machine
-            epsilon times the largest. Smaller values were set to zero.
+        resolution: What round-off makes of a zero eigenvalue: four times machine epsilon
+            times the largest. Smaller values were set to zero.
     """
 
     values: Tensor
@@ -25,7 +28,9 @@ class Spectrum(NamedTuple):
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
     r"""Decompose a symmetric positive semi-definite matrix by one ``eigh``.
 
-    Eigenvalues that cannot be told from zero become zero; no jitter is added.
+    Eigenvalues that cannot be told from zero become zero; no jitter is added. The usual
+    cut-off, ``n`` times epsilon, would drop resolved ones and cost the posterior mean a
+    factor 20 in accuracy at small noise.
 
     Args:
         matrix: An ``n x n`` float64 kernel matrix.
@@ -42,5 +47,5 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
             f"({smallest:.3g}, largest {largest:.3g}): covar_module is not a positive "
             "semi-definite kernel."
         )
-    resolution = max(len(values) * epsilon * largest, torch.finfo(matrix.dtype).tiny)
+    resolution = max(_CUT_OFF * epsilon * largest, torch.finfo(matrix.dtype).tiny)
     return Spectrum(torch.where(values < resolution, 0.0, values), vectors, resolution)
