@@ -1,10 +1,10 @@
 r"""Resolved small eigenvalues are kept: the posterior mean at small noise needs them."""
 
 import torch
-from problems import frozen_kernel, normal, uniform
-from tolerances import SMALL_NOISE_MEAN
 
 from kernelucb import KernelRegression
+from problems import frozen_kernel, normal, uniform
+from tolerances import SMALL_NOISE_MEAN
 
 
 def test_mean_at_small_noise_matches_a_cholesky_solve():

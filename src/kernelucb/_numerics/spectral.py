@@ -6,7 +6,6 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-
 _CUT_OFF = 4.0
 
 
