@@ -12,7 +12,7 @@ from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.bandit.spectral import SpectralHistory
-from kernelucb.confidence.martingale_mixture import Constraints
+from kernelucb.confidence.martingale_mixture import Constraints, regularizer_range
 from kernelucb.confidence.ridge_band import safe_sqrt
 
 # Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
@@ -20,7 +20,6 @@ _SINGULARITY = math.pi
 _INTERPOLATION_ERROR = 1e-12
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
-_RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 _SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
@@ -119,8 +118,7 @@ class ExactSearch:
         r"""``ln(tau)`` beyond which one of the constraints alone matters."""
         basis, scale = self.history.basis, squared / constraints.norm**2
         largest = float(basis.eigenvalues[-1]) if len(basis.eigenvalues) else 0.0
-        lower = max(basis.resolution, _RANGE_BELOW * scale)
-        upper = _RANGE_ABOVE * max(largest, scale, lower)
+        lower, upper = regularizer_range(scale, largest, basis.resolution)
         return math.log(lower), math.log(upper)
 
     def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:

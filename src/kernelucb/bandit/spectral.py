@@ -9,7 +9,7 @@ from torch.linalg import vecdot
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.projection import split_variance
+from kernelucb.regression.projection import nearest_section, split_variance
 
 
 class Eigenbasis(NamedTuple):
@@ -19,6 +19,7 @@ class Eigenbasis(NamedTuple):
         count: Number of observations behind it.
         eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
         basis: ``count x r`` matrix that maps covariances to features.
+        inputs: ``count x d`` inputs.
         variances: ``count`` prior variances.
         targets: ``r`` values ``z``.
         unresolved: Squared norm of the outcomes outside these directions.
@@ -28,6 +29,7 @@ class Eigenbasis(NamedTuple):
     count: int
     eigenvalues: Tensor
     basis: Tensor
+    inputs: Tensor
     variances: Tensor
     targets: Tensor
     unresolved: float
@@ -38,7 +40,8 @@ class Eigenbasis(NamedTuple):
         r"""The basis before any observation."""
         none = like.new_empty(0)
         tiny = torch.finfo(like.dtype).tiny
-        return cls(0, none, like.new_empty(0, 0), none, none, 0.0, tiny)
+        empty = like.new_empty(0, 0)
+        return cls(0, none, empty, empty, none, none, 0.0, tiny)
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
@@ -48,6 +51,7 @@ class Eigenbasis(NamedTuple):
             count=regression.num_observations,
             eigenvalues=regression.eigenvalues[zeros:].clone(),
             basis=regression.feature_basis[:, zeros:].contiguous(),
+            inputs=regression.train_inputs,
             variances=regression.train_variance,
             targets=regression.targets[zeros:].clone(),
             unresolved=float(regression.targets[:zeros].square().sum()),
@@ -246,7 +250,9 @@ class SpectralHistory:
         if basis.count == 0:
             features, unexplained = whole.new_empty(len(whole), 0), whole
         else:
-            nearest = (basis.variances.unsqueeze(-1) - 2.0 * older).amin(0) + whole
+            nearest = nearest_section(
+                query.inputs, whole, older.mT, basis.inputs, basis.variances
+            )
             features, unexplained = split_variance(older.mT @ basis.basis, whole, nearest)
         inside = self._features[: len(self.newest)] @ features.mT
         return SpectralPoints(

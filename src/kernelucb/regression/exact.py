@@ -11,7 +11,11 @@ from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, split_variance
+from kernelucb.regression.projection import (
+    Projection,
+    nearest_section,
+    split_variance,
+)
 
 
 class KernelRegression(Module):
@@ -211,9 +215,9 @@ class KernelRegression(Module):
         inputs = self.prior.transform(X.to(self.eigenvalues))
         covariance = self.prior.covariance(inputs, self.train_inputs)
         whole = self.prior.variance(inputs)
-        nearest, index = (self.train_variance - 2.0 * covariance).min(-1)
-        repeated = (inputs == self.train_inputs[index]).all(-1)
-        nearest = torch.where(repeated, 0.0, nearest + whole)
+        nearest = nearest_section(
+            inputs, whole, covariance, self.train_inputs, self.train_variance
+        )
         features, unexplained = split_variance(
             covariance @ self.feature_basis, whole, nearest
         )

@@ -33,6 +33,29 @@ class Projection(NamedTuple):
         return Projection(*(part.detach() for part in self))
 
 
+def nearest_section(
+    inputs: Tensor,
+    whole: Tensor,
+    covariance: Tensor,
+    train_inputs: Tensor,
+    train_variance: Tensor,
+) -> Tensor:
+    r"""Squared distance of ``k(x, .)`` to the nearest training section, ``b`` values.
+
+    Exactly zero at a repeated input, where the difference would be round-off.
+
+    Args:
+        inputs: ``b x d'`` kernel inputs.
+        whole: ``b`` values of ``k(x, x)``.
+        covariance: ``b x n`` prior covariances with the training inputs.
+        train_inputs: ``n x d'`` kernel inputs.
+        train_variance: ``n`` prior variances there.
+    """
+    nearest, index = (train_variance - 2.0 * covariance).min(-1)
+    repeated = (inputs == train_inputs[index]).all(-1)
+    return torch.where(repeated, 0.0, nearest + whole)
+
+
 def split_variance(
     raw_features: Tensor, whole: Tensor, nearest: Tensor
 ) -> tuple[Tensor, Tensor]:

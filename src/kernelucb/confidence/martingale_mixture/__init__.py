@@ -14,7 +14,10 @@ from kernelucb.confidence.martingale_mixture.radius import (
     covariance_scales,
     mixture_radius,
 )
-from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.martingale_mixture.regularizers import (
+    grid_regularizers,
+    regularizer_range,
+)
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 
 __all__ = [
@@ -32,4 +35,5 @@ __all__ = [
     "covariance_scales",
     "grid_regularizers",
     "mixture_radius",
+    "regularizer_range",
 ]

@@ -10,12 +10,11 @@ from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.confidence.ridge_band import safe_sqrt
 from kernelucb.regression import KernelRegression
 
 _GRID_SIZE = 64
-# Multiples of the problem's own scale beyond which one constraint alone matters.
-_RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 # A last Newton step that promises this much leaves an error of about its square.
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
@@ -227,8 +226,8 @@ def _bracketing_grid(
 ) -> tuple[Tensor, float]:
     r"""Regularisers from round-off to where only the norm counts, and their log step."""
     scale = constraints.radius.squared(design) / constraints.norm**2
-    lower = max(design.resolution, _RANGE_BELOW * scale)
-    upper = _RANGE_ABOVE * max(float(design.eigenvalues[-1]), scale, lower)
+    largest = float(design.eigenvalues[-1])
+    lower, upper = regularizer_range(scale, largest, design.resolution)
     grid = torch.logspace(
         math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
     )

@@ -7,6 +7,8 @@ from torch import Tensor
 
 # Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
 _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+# Multiples of the problem's own scale beyond which one constraint alone matters.
+_RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 
 
 def grid_regularizers(
@@ -32,3 +34,17 @@ def grid_regularizers(
     if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
         raise ValueError("alphas must be finite numbers above 0, at least one.")
     return grid / noise_variance
+
+
+def regularizer_range(
+    scale: float, largest: float, resolution: float
+) -> tuple[float, float]:
+    r"""Smallest and largest ``tau`` worth trying for the exact bound.
+
+    Args:
+        scale: Squared radius over squared norm bound.
+        largest: Largest eigenvalue of the whitened kernel matrix.
+        resolution: What round-off makes of a zero eigenvalue.
+    """
+    lower = max(resolution, _RANGE_BELOW * scale)
+    return lower, _RANGE_ABOVE * max(largest, scale, lower)
