@@ -39,7 +39,9 @@ def rademacher(random):
     return 2.0 * torch.randint(2, (), generator=random).double() - 1.0
 
 
-def first_failure(kernel, seed, *, norm_bound, noise_std, noise=gaussian, maximize=True):
+def first_failure(
+    kernel, seed, *, norm_bound, noise_std, noise=gaussian, maximize=True, **options
+):
     r"""Round in which the band first misses the function on the arms; None if never."""
     function = RKHSFunction.random(kernel, NORM, d=1, seed=1000 * seed)
     truth, random = function(ARMS), generator(seed)
@@ -48,8 +50,11 @@ def first_failure(kernel, seed, *, norm_bound, noise_std, noise=gaussian, maximi
     for round_number in range(1, ROUNDS + 1):
         outcomes.append(truth[chosen[-1]] + NOISE_STD * noise(random))
         Y = torch.stack(outcomes)
-        state = KernelRegression(ARMS[chosen], Y, kernel, noise_std)
-        acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=DELTA)
+        # The state's own noise scale is read by nobody where the noise is unknown.
+        state = KernelRegression(ARMS[chosen], Y, kernel, 1.0)
+        acqf = MartingaleMixtureUCB(
+            state, norm_bound=norm_bound, noise_std=noise_std, delta=DELTA, **options
+        )
         lower, upper = acqf.bounds(ARMS)
         slack = ORDER * NORM
         if bool(((truth < lower - slack) | (truth > upper + slack)).any()):
@@ -79,6 +84,21 @@ def test_exact_band_holds_at_every_round(name, noise, maximize):
         norm_bound=NORM,
         noise_std=NOISE_STD,
         noise=noise,
+        maximize=maximize,
+    )
+    assert failures <= allowed_failures()
+
+
+@pytest.mark.parametrize(
+    ("name", "noise_bounds", "maximize"),
+    [("rbf", (0.01, 1.0), True), ("matern32", None, False)],
+)
+def test_band_of_unknown_noise_holds_at_every_round(name, noise_bounds, maximize):
+    failures = count_failures(
+        frozen_kernel(name, 0.2),
+        norm_bound=NORM,
+        noise_std="unknown",
+        noise_bounds=noise_bounds,
         maximize=maximize,
     )
     assert failures <= allowed_failures()

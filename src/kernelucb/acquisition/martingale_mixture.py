@@ -19,6 +19,8 @@ from kernelucb.confidence.martingale_mixture import (
     CovarianceScale,
     ExactSet,
     GridSet,
+    JointSet,
+    NoiseBounds,
     Witness,
     analytic_band,
     attaining_function,
@@ -32,6 +34,7 @@ from kernelucb.regression import KernelRegression
 
 Form = Literal["dual", "analytic", "convex"]
 Alphas = Sequence[float] | Tensor | float | str | None
+_UNKNOWN = "unknown"
 
 
 class MartingaleMixtureUCB(KernelUCB):
@@ -53,10 +56,17 @@ class MartingaleMixtureUCB(KernelUCB):
         ...                                  raw_samples=256)
         >>> lower, upper = acqf.bounds(X)
 
+    With ``noise_std="unknown"`` the set is one of functions and noise scales together, for
+    independent Gaussian noise of one scale: the band holds without knowing that scale, and
+    ``noise_interval`` holds it, both at every round at once with probability
+    ``1 - delta``. Nothing is carried along from round to round.
+
     Attributes:
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
         least_consistent_norm: Certified lower bound on the norm, outcome units.
+        noise_interval: Lower and upper bound on the noise scale, outcome units; None where
+            the scale is known.
     """
 
     def __init__(
@@ -64,9 +74,10 @@ class MartingaleMixtureUCB(KernelUCB):
         model: Model,
         *,
         norm_bound: float,
-        noise_std: float | Tensor | None = None,
+        noise_std: float | Tensor | Literal["unknown"] | None = None,
         delta: float = 0.05,
-        covariance_scale: CovarianceScale = 1.0,
+        covariance_scale: CovarianceScale | None = None,
+        noise_bounds: tuple[float, float] | None = None,
         form: Form = "dual",
         alphas: Alphas = None,
         strict: bool = False,
@@ -82,13 +93,19 @@ class MartingaleMixtureUCB(KernelUCB):
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
                 ``covar_module`` as it stands, in outcome units.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent.
+                observation; from the likelihood (or ``train_Yvar``) when absent. With
+                ``"unknown"`` the noise is Gaussian of some one scale, and what the model
+                says about it is not used.
             delta: Failure probability.
             covariance_scale: Scale ``c`` of the mixture relative to the model's prior.
                 Several numbers, or ``"mixture"`` for 17 powers of two from 1/256 to 256,
                 mix over ``J`` scales with equal weights: anytime as well, no ``c`` to
                 tune, and the squared radius (in noise units) is at most ``2 ln J`` above
-                that of the best scale in hindsight.
+                that of the best scale in hindsight. By default 1, and ``"mixture"`` where
+                the noise is unknown.
+            noise_bounds: With ``noise_std="unknown"``: the smallest and the largest noise
+                scale that are possible, outcome units. By default every scale is; the set
+                is then tight for scales of 0.001 to 10 prior standard deviations.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` where the set was empty and
@@ -111,24 +128,29 @@ class MartingaleMixtureUCB(KernelUCB):
         """
         positive_scalar("norm_bound", norm_bound)
         probability("delta", delta)
-        regression = KernelRegression.of(model, noise_std)
-        radius = mixture_radius(regression, delta, covariance_scale)
+        given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
+        regression = KernelRegression.of(model, given)
+        norm = regression.norm_in_prior_units(norm_bound)
+        joint = None
+        if isinstance(noise_std, str):
+            bounds = NoiseBounds.of(regression, noise_bounds)
+            joint = JointSet.of(regression, delta, scale, bounds)
+            regression, radius = joint.regression, joint.radius(norm)
+        else:
+            radius = mixture_radius(regression, delta, scale)
         least = least_norm(regression, radius)
-        constraints = consistent_constraints(
-            regression, radius, regression.norm_in_prior_units(norm_bound), least, strict
-        )
-        assumptions = rkhs_assumptions("Flynn & Reeb (2024)", regression, delta, norm_bound)
-        if constraints.contradiction is not None:
-            assumptions = assumptions.with_item(constraints.contradiction)
+        constraints = consistent_constraints(regression, radius, norm, least, strict)
+        assumptions = _assumptions(regression, constraints, joint, delta, norm_bound)
         build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
         super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
         self.constraints = constraints
         self.delta = delta
-        self.covariance_scale = covariance_scale
+        self.covariance_scale = scale
         self.form = form
         self.norm_bound = constraints.norm * regression.outcome_scale
         self.least_consistent_norm = least * regression.outcome_scale
+        self.noise_interval = joint.noise_interval(constraints.norm) if joint else None
 
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function of the confidence set that attains the exact bound at a point.
@@ -149,6 +171,43 @@ class MartingaleMixtureUCB(KernelUCB):
         exact = ExactSet(self.regression, self.constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
+
+
+def _known_noise(
+    noise_std: float | Tensor | str | None,
+    noise_bounds: tuple[float, float] | None,
+    covariance_scale: CovarianceScale | None,
+) -> tuple[float | Tensor | None, CovarianceScale]:
+    r"""The noise scale as the regression takes it, and the covariance scale."""
+    if not isinstance(noise_std, str):
+        if noise_bounds is not None:
+            raise ValueError('noise_bounds are for noise_std="unknown"; leave them out.')
+        return noise_std, 1.0 if covariance_scale is None else covariance_scale
+    if noise_std != _UNKNOWN:
+        raise ValueError(f'noise_std must be a number or "unknown", got {noise_std!r}.')
+    return None, "mixture" if covariance_scale is None else covariance_scale
+
+
+def _assumptions(
+    regression: KernelRegression,
+    constraints: Constraints,
+    joint: JointSet | None,
+    delta: float,
+    norm_bound: float,
+) -> Assumptions:
+    guarantee, items = None, [constraints.contradiction]
+    if joint is not None:
+        guarantee = (
+            "holds for every point, the noise scale and every round at once with "
+            f"probability {1 - delta:.6g}"
+        )
+        items = [joint.bounds.assumption(), *items]
+    assumptions = rkhs_assumptions(
+        "Flynn & Reeb (2024)", regression, delta, norm_bound, guarantee=guarantee
+    )
+    for item in items:
+        assumptions = assumptions if item is None else assumptions.with_item(item)
+    return assumptions
 
 
 class _Builder(NamedTuple):

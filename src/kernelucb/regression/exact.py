@@ -1,5 +1,7 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
+from copy import copy
+
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
@@ -157,7 +159,14 @@ class KernelRegression(Module):
         self.resolution = spectrum.resolution
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
-        r"""The state of the same data and prior under another noise scale."""
+        r"""The state of the same data and prior under another noise scale.
+
+        Without a new decomposition where only the unit of the noise changes.
+        """
+        noise = positive_values("noise_std", noise_std, self.num_observations)
+        factors = noise.to(self.noise_std) / self.noise_std
+        if bool((factors == factors[0]).all()):
+            return self._in_units(factors[0])
         return self._from_parts(
             self.prior,
             self.train_inputs,
@@ -166,6 +175,18 @@ class KernelRegression(Module):
             self.dimension,
             self.estimated - {"noise"},
         )
+
+    def _in_units(self, factor: Tensor) -> "KernelRegression":
+        r"""The state with all noise scales multiplied by ``factor``."""
+        state = copy(self)
+        state._buffers = dict(self._buffers)
+        state.estimated = self.estimated - {"noise"}
+        state.noise_std = self.noise_std * factor
+        state.eigenvalues = self.eigenvalues / factor.square()
+        state.singular_values = self.singular_values / factor
+        state.targets = self.targets / factor
+        state.resolution = self.resolution / float(factor) ** 2
+        return state
 
     def with_largest_noise(self) -> "KernelRegression":
         r"""The state with the largest noise scale for every observation."""

@@ -18,6 +18,7 @@ from kernelucb.confidence.martingale_mixture.regularizers import (
     grid_regularizers,
     regularizer_range,
 )
+from kernelucb.confidence.martingale_mixture.unknown_noise import JointSet, NoiseBounds
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "CovarianceScale",
     "ExactSet",
     "GridSet",
+    "JointSet",
+    "NoiseBounds",
     "Radius",
     "Witness",
     "analytic_band",

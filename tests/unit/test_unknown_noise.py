@@ -1,0 +1,326 @@
+r"""The joint set of functions and noise scales against dense, slow versions of it."""
+
+import math
+import pickle
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.optim import optimize_acqf
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb.confidence.martingale_mixture import (
+    JointSet,
+    NoiseBounds,
+    covariance_scales,
+)
+from kernelucb.confidence.martingale_mixture.radius import DEFAULT_SCALES
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetWarning,
+)
+from oracles import joint, socp
+from problems import KERNELS, frozen_model, make_problem, normal, uniform
+from tolerances import CONVEX_VALUE, ORDER, REARRANGED, SCALE, SOCP
+
+DELTA, NORM = 0.1, 3.0
+BOUNDS = (0.02, 1.0)
+
+
+def unknown(model, noise_bounds=BOUNDS, **options):
+    options = {"norm_bound": NORM, "delta": DELTA, **options}
+    return MartingaleMixtureUCB(
+        model, noise_std="unknown", noise_bounds=noise_bounds, **options
+    )
+
+
+def noise_grid(lower, upper):
+    r"""Ten scales to the octave from the lower bound on."""
+    steps = math.ceil(10 * math.log2(upper / lower))
+    return [lower * 2.0 ** (step / 10) for step in range(steps + 1)]
+
+
+def oracle_of(problem, scales=DEFAULT_SCALES, bounds=BOUNDS):
+    r"""``s -> R^2(s)`` in outcome units."""
+    K, n = problem.kernel(problem.X).to_dense(), len(problem.Y)
+    density = joint.log_mixture_density(K, problem.Y, noise_grid(*bounds), scales)
+    return lambda s: joint.squared_radius(s, density, n, DELTA)
+
+
+@pytest.mark.parametrize("scales", ["mixture", [0.3, 1.0, 5.0], 1.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 25])
+def test_radius_is_the_largest_of_all_noise_scales(n, scales):
+    problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
+    R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
+    acqf = unknown(problem.state, covariance_scale=scales)
+    unit = float(acqf.regression.noise_std[0])
+    squared = acqf.constraints.radius.squared(acqf.regression) * unit**2
+    # No function of bounded norm is farther from the data than this.
+    lam = float(torch.linalg.eigvalsh(problem.kernel(problem.X).to_dense())[-1])
+    farthest = (float(problem.Y.norm()) + math.sqrt(lam) * NORM) ** 2
+    assert squared == pytest.approx(min(R2.max(), farthest), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_bound_is_the_union_over_noise_scales(name):
+    r"""One cone program for each noise scale, with that scale's radius."""
+    problem = make_problem(n=15, d=2, kernel=name, norm=NORM, noise_std=0.2, seed=3)
+    R2, point = oracle_of(problem), problem.test_X[:1]
+    K = problem.kernel(torch.cat([problem.X, point])).to_dense()
+    ones = torch.ones(15, dtype=torch.float64)
+    values = [
+        socp.upper_deviation(K, problem.Y, ones, float(R2(s)), NORM)
+        for s in np.geomspace(*BOUNDS, 60)
+        if R2(s) > 0.5 * R2(np.geomspace(*BOUNDS, 2001)).max()
+    ]
+    best = float(unknown(problem.state).bounds(point)[1])
+    assert max(values) <= best + SOCP
+    # The grid passes within 3 % of the scale of the largest radius, where R^2 is flat.
+    assert best <= max(values) + 1e-2
+
+
+@pytest.mark.parametrize("n", [4, 25, 60])
+def test_interval_holds_the_scales_that_some_function_explains(n):
+    problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
+    R2 = oracle_of(problem)
+    acqf = unknown(problem.state)
+    lower, upper = acqf.noise_interval
+    K = problem.kernel(problem.X).to_dense()
+    lam, U = torch.linalg.eigh(K)
+    z, lam = U.mT @ problem.Y, lam.clamp_min(0.0)
+    ridges = torch.logspace(-12, 6, 40001, dtype=torch.float64).unsqueeze(-1)
+    weights = z / (lam + ridges)
+    inside = (lam * weights.square()).sum(-1) <= NORM**2
+    least = float((ridges * weights).square().sum(-1)[inside].min())
+    for bound, outward in ((lower, 0.99), (upper, 1.01)):
+        if bound not in BOUNDS:
+            assert R2(bound) == pytest.approx(least, rel=1e-3)
+            assert R2(bound * outward) < least < R2(bound / outward)
+    assert BOUNDS[0] <= lower < upper <= BOUNDS[1]
+
+
+def test_one_noise_scale_is_the_known_one():
+    r"""The mixture radius of the known noise is what is left of the joint set."""
+    problem = make_problem(n=20, d=2, kernel="matern52", noise_std=0.2)
+    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
+        ours = unknown(problem.state, (0.2, 0.2), **options)
+        known = MartingaleMixtureUCB(
+            problem.state,
+            norm_bound=NORM,
+            delta=DELTA,
+            covariance_scale="mixture",
+            **options,
+        )
+        assert ours.noise_interval == (0.2, 0.2)
+        for a, b in zip(
+            ours.bounds(problem.test_X), known.bounds(problem.test_X), strict=True
+        ):
+            assert_close(a, b, rtol=0.0, atol=1e-8 * NORM)
+
+
+def test_what_the_model_says_about_the_noise_is_not_used():
+    problem = make_problem(n=12, d=2)
+    bands = [
+        unknown(frozen_model(problem.X, problem.Y, problem.kernel, noise)).bounds(
+            problem.test_X
+        )
+        for noise in (0.01, 0.1, 3.0)
+    ]
+    for band in bands[1:]:
+        for a, b in zip(band, bands[0], strict=True):
+            assert_close(a, b, rtol=0.0, atol=1e-8 * NORM)
+
+
+def test_forms_are_in_order():
+    problem = make_problem(n=15, d=2, kernel="matern32")
+    points = problem.test_X
+    exact, grid, analytic, convex = (
+        unknown(problem.state, **options).bounds(points)[1]
+        for options in ({}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"})
+    )
+    assert bool((exact <= grid + ORDER).all())
+    assert bool((grid <= analytic + ORDER).all())
+    assert_close(convex, exact, rtol=0.0, atol=CONVEX_VALUE)
+
+
+@given(seed=st.integers(0, 100), n=st.integers(1, 30), factor=st.sampled_from([1e-4, 1e3]))
+def test_scales_with_the_outcomes(seed, n, factor):
+    problem = make_problem(n=n, d=2, seed=seed)
+    ours = unknown(problem.state)
+    kernel = problem.kernel
+    scaled = KernelRegression(problem.X, factor * problem.Y, kernel, 0.1 * factor)
+    # The kernel stays, so its scale relative to the noise is the mixture's c.
+    theirs = unknown(
+        scaled,
+        tuple(factor * bound for bound in BOUNDS),
+        norm_bound=factor * NORM,
+        covariance_scale=[factor**2 * c for c in DEFAULT_SCALES],
+    )
+    for a, b in zip(
+        theirs.bounds(problem.test_X), ours.bounds(problem.test_X), strict=True
+    ):
+        assert_close(a, factor * b, rtol=0.0, atol=10 * SCALE * factor * NORM)
+    assert_close(
+        torch.tensor(theirs.noise_interval).double(),
+        factor * torch.tensor(ours.noise_interval).double(),
+        rtol=1e-6,
+        atol=0.0,
+    )
+
+
+@given(seed=st.integers(0, 100), n=st.integers(1, 30))
+def test_grows_with_certainty_and_norm(seed, n):
+    problem = make_problem(n=n, d=2, seed=seed)
+    ours = unknown(problem.state)
+    lower, upper = ours.bounds(problem.test_X)
+    assert bool((lower <= upper + ORDER).all())
+    for wider in ({"delta": 0.02}, {"norm_bound": 2 * NORM}):
+        other = unknown(problem.state, **wider)
+        below, above = other.bounds(problem.test_X)
+        slack = 1e-8 * NORM
+        assert bool(((below <= lower + slack) & (upper <= above + slack)).all())
+        assert other.noise_interval[0] <= ours.noise_interval[0] + slack
+        assert ours.noise_interval[1] <= other.noise_interval[1] + slack
+
+
+def test_without_bounds_nothing_is_assumed():
+    problem = make_problem(n=25, d=2, noise_std=0.2)
+    acqf = unknown(problem.state, None)
+    lower, upper = acqf.noise_interval
+    assert 0.0 < lower < 0.2 < upper < 1.0
+    assert acqf.assumptions.certified
+    assert "between" not in acqf.assumptions["noise"].statement
+    # Outcomes that scatter beyond what the mixture covers: wide, and still defined.
+    wild = KernelRegression(problem.X, 1e9 * normal(25, 1), problem.kernel, 0.2)
+    acqf = unknown(wild, None)
+    lower, upper = acqf.bounds(problem.test_X)
+    assert_close(upper, -lower)
+    assert acqf.noise_interval[0] > 10.0  # the largest scale of the mixture
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("noise_bounds", [BOUNDS, None])
+def test_few_constant_and_repeated_outcomes(n, noise_bounds):
+    X = uniform(n, 1, 0)
+    for inputs in (X, X[:1].expand(n, 1)):
+        for outcomes in (torch.zeros(n), torch.full((n,), 1e-3), normal(n, 1)):
+            problem = make_problem(n=n)
+            state = KernelRegression(inputs, outcomes.double(), problem.kernel, 1.0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+                acqf = unknown(state, noise_bounds)
+            lower, upper = acqf.bounds(uniform(5, 1, 2))
+            assert bool((torch.isfinite(lower) & (lower <= upper)).all())
+            low, high = acqf.noise_interval
+            assert 0.0 <= low <= high
+            assert not math.isnan(high)
+
+
+def test_outcomes_quieter_than_the_bounds_allow():
+    r"""The lower bound stands; a quiet sample is no contradiction to loud noise."""
+    problem = make_problem(n=60, d=1, noise_std=1e-4, norm=1.0)
+    acqf = unknown(problem.state, (0.3, 1.0), norm_bound=1.0)
+    assert acqf.noise_interval[0] == 0.3
+    assert float(acqf.regression.noise_std[0]) == pytest.approx(0.3)
+    free = unknown(problem.state, None, norm_bound=1.0)
+    assert free.noise_interval[1] < 0.3
+
+
+def test_outcomes_louder_than_the_bounds_allow():
+    problem = make_problem(n=60, d=1, noise_std=0.5, norm=1.0)
+    with pytest.warns(InconsistentConfidenceSetWarning, match="norm"):
+        acqf = unknown(problem.state, (1e-3, 1e-2), norm_bound=1.0)
+    assert not acqf.assumptions.certified
+    lower, upper = acqf.noise_interval
+    assert lower <= upper <= 1e-2
+
+
+def test_is_an_acquisition_function():
+    problem = make_problem(n=10, d=2)
+    acqf = unknown(problem.model)
+    before = acqf(problem.test_X.unsqueeze(-2))
+    for copy in (deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
+        assert_close(copy(problem.test_X.unsqueeze(-2)), before)
+        assert copy.noise_interval == acqf.noise_interval
+    acqf.set_X_pending(problem.test_X[:2])
+    assert bool((acqf(problem.test_X[:2].unsqueeze(-2)) < before[:2]).all())
+    acqf.set_X_pending(None)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=4, raw_samples=64)
+    assert_close(acqf(candidate), value.reshape(1))
+    assert float(value) >= float(before.max()) - 1e-6
+
+
+def test_known_noise_has_no_interval():
+    acqf = MartingaleMixtureUCB(make_problem().model, norm_bound=NORM)
+    assert acqf.noise_interval is None
+    assert acqf.covariance_scale == 1.0
+    assert unknown(make_problem().model).covariance_scale == "mixture"
+
+
+def test_assumptions_are_those_of_the_joint_set():
+    acqf = unknown(make_problem().model)
+    assert acqf.assumptions.certified
+    assert "noise scale and every round at once" in acqf.assumptions.guarantee
+    statement = acqf.assumptions["noise"].statement
+    assert "Gaussian" in statement
+    assert "between 0.02 and 1" in statement
+
+
+@pytest.mark.parametrize(
+    ("noise_bounds", "message"),
+    [
+        ((1.0, 0.1), "must be \\(lower, upper\\), got 1 above 0.1"),
+        ((0.0, 1.0), "lower one of noise_bounds must be a finite number above 0"),
+        ((0.1, math.inf), "upper one of noise_bounds must be a finite number above 0"),
+        (0.1, "must be \\(lower, upper\\) in outcome units, got 0.1"),
+        ((0.1, 0.2, 0.3), "must be \\(lower, upper\\) in outcome units"),
+    ],
+)
+def test_wrong_bounds(noise_bounds, message):
+    with pytest.raises(ValueError, match=message):
+        unknown(make_problem().state, noise_bounds)
+
+
+def test_wrong_words_and_models():
+    problem = make_problem()
+    with pytest.raises(ValueError, match="must be a number or \"unknown\", got 'guess'"):
+        MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_std="guess")
+    with pytest.raises(ValueError, match='noise_bounds are for noise_std="unknown"'):
+        MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_bounds=BOUNDS)
+    several = torch.linspace(0.1, 0.2, len(problem.Y), dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="one scale for all observations"):
+        unknown(frozen_model(problem.X, problem.Y, problem.kernel, several))
+
+
+def test_a_prior_without_variance_at_the_first_observation_needs_bounds():
+    from gpytorch.kernels import LinearKernel
+
+    kernel = LinearKernel().double().requires_grad_(False)
+    X = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    state = KernelRegression(X, torch.zeros(2).double(), kernel, 0.1)
+    with pytest.raises(ValueError, match="prior variance of the first observation is 0"):
+        unknown(state, None)
+    assert unknown(state).noise_interval[0] >= BOUNDS[0]
+
+
+def test_budget_does_not_depend_on_the_unit_of_the_state():
+    problem = make_problem(n=30, d=2)
+    sets = [
+        JointSet.of(
+            KernelRegression(problem.X, problem.Y, problem.kernel, noise),
+            DELTA,
+            "mixture",
+            NoiseBounds(*BOUNDS, assumed=True),
+        )
+        for noise in (0.03, 0.7)
+    ]
+    assert sets[0].budget == pytest.approx(sets[1].budget, rel=REARRANGED * 1e3)
+    assert float(sets[0].regression.noise_std[0]) == pytest.approx(
+        float(sets[1].regression.noise_std[0]), rel=REARRANGED * 1e3
+    )
