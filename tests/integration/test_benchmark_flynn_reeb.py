@@ -87,39 +87,44 @@ class CountingPlayer:
         return play(task)
 
 
-def test_an_interrupted_run_continues_and_overwrites_nothing(tmp_path):
-    from benchmarks.papers.flynn_reeb_2024.engines import run_tasks
-    from benchmarks.papers.flynn_reeb_2024.store import RunStore
+def run_store(folder: Path):
+    from benchmarks.papers.flynn_reeb_2024.play import Run
+    from benchmarks.runner import RunStore
 
-    tasks, store = selected_tasks(), RunStore(tmp_path / "runs")
+    return RunStore(folder, Run)
+
+
+def test_an_interrupted_run_continues_and_overwrites_nothing(tmp_path):
+    from benchmarks.runner import run_tasks
+
+    tasks, store = selected_tasks(), run_store(tmp_path / "runs")
     first = CountingPlayer(limit=3)
     with pytest.raises(InterruptedRunError):
-        run_tasks(tasks, store, player=first)
+        run_tasks(tasks, store, first)
     saved = run_files(tmp_path)
     assert len(saved) == 3
 
     second = CountingPlayer(limit=len(tasks))
-    assert run_tasks(tasks, store, player=second) == len(tasks) - 3 == second.count
+    assert run_tasks(tasks, store, second) == len(tasks) - 3 == second.count
     finished = run_files(tmp_path)
     assert len(finished) == len(tasks) == len(METHODS) * REPETITIONS
     assert {name: finished[name] for name in saved} == saved
 
-    assert run_tasks(tasks, store, player=CountingPlayer(limit=0)) == 0
+    assert run_tasks(tasks, store, CountingPlayer(limit=0)) == 0
     assert run_files(tmp_path) == finished
 
 
 def test_a_finished_run_is_not_replaced(tmp_path):
     from benchmarks.papers.flynn_reeb_2024.play import Run
-    from benchmarks.papers.flynn_reeb_2024.store import RunStore
 
-    task, store = selected_tasks()[0], RunStore(tmp_path)
+    task, store = selected_tasks()[0], run_store(tmp_path)
     store.save(task, Run([1], [0.5], 0.0))
     store.save(task, Run([2], [0.7], 0.0))
     assert store.load(task) == Run([1], [0.5], 0.0)
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    from benchmarks.papers.flynn_reeb_2024 import store
+    from benchmarks.runner import store
 
     def fail(*_):
         raise OSError("disk full")
@@ -134,9 +139,8 @@ def test_runs_made_with_other_settings_are_refused(tmp_path):
     from dataclasses import replace
 
     from benchmarks.papers.flynn_reeb_2024.play import Run
-    from benchmarks.papers.flynn_reeb_2024.store import RunStore
 
-    task, store = selected_tasks()[0], RunStore(tmp_path)
+    task, store = selected_tasks()[0], run_store(tmp_path)
     store.save(task, Run([1], [0.5], 0.0))
     other = replace(task, protocol=replace(task.protocol, noise_std=0.3))
     with pytest.raises(ValueError, match="other settings"):

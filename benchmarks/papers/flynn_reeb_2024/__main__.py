@@ -2,7 +2,6 @@ r"""Command line: ``python -m benchmarks.papers.flynn_reeb_2024 table1``."""
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.papers.flynn_reeb_2024.configuration import (
@@ -10,9 +9,7 @@ from benchmarks.papers.flynn_reeb_2024.configuration import (
     Configuration,
     load_configuration,
 )
-from benchmarks.papers.flynn_reeb_2024.engines import ROOT, run_tasks
-from benchmarks.papers.flynn_reeb_2024.report import update_report
-from benchmarks.papers.flynn_reeb_2024.store import RunStore
+from benchmarks.papers.flynn_reeb_2024.play import Run, play
 from benchmarks.papers.flynn_reeb_2024.summaries import Selection
 from benchmarks.papers.flynn_reeb_2024.tables import (
     result_file,
@@ -20,6 +17,15 @@ from benchmarks.papers.flynn_reeb_2024.tables import (
     write_figure7,
     write_paired,
     write_table1,
+)
+from benchmarks.runner import (
+    ROOT,
+    Folders,
+    RunStore,
+    add_run_options,
+    chosen,
+    run_tasks,
+    update_report,
 )
 
 EXPERIMENTS = (
@@ -29,28 +35,11 @@ EXPERIMENTS = (
 REPORT = ROOT / "docs" / "results" / "flynn_reeb_2024.md"
 
 
-@dataclass(frozen=True)
-class Folders:
-    r"""Where runs, summaries and pictures go."""
-
-    runs: Path
-    results: Path
-    pictures: Path
-
-    @classmethod
-    def under(cls, output: Path | None) -> "Folders":
-        if output is None:
-            return cls(
-                HERE / "runs", HERE / "results", ROOT / "docs" / "results" / "images"
-            )
-        return cls(output / "runs", output / "results", output / "images")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     r"""Run what is missing of one experiment, then write its tables and pictures."""
     options = _parser().parse_args(arguments)
     configuration = load_configuration()
-    folders = Folders.under(options.output)
+    folders = Folders.of(HERE, options.output)
     for path in _run(options, configuration, folders):
         print(path)
         if path.suffix == ".md" and path != REPORT:
@@ -74,13 +63,13 @@ def _run(
     experiment = configuration.experiments[options.experiment]
     selection = Selection(
         configuration,
-        _chosen(experiment.settings, options.settings, "--settings"),
-        _chosen(experiment.methods, options.methods, "--methods"),
+        chosen(experiment.settings, options.settings, "--settings"),
+        chosen(experiment.methods, options.methods, "--methods"),
         options.repetitions or experiment.repetitions,
         rounds,
     )
-    store = RunStore(folders.runs)
-    run_tasks(selection.tasks(), store, options.engine, options.jobs)
+    store = RunStore(folders.runs, Run)
+    run_tasks(selection.tasks(), store, play, options.engine, options.jobs)
     return _summarise(options.experiment)(store, selection, folders, options.experiment)
 
 
@@ -137,15 +126,6 @@ def _picture(selection: Selection, folders: Folders, name: str) -> Path:
     return folders.pictures / f"flynn_reeb_2024_{stem}.png"
 
 
-def _chosen(all_items: Sequence, names: list[str] | None, option: str) -> list:
-    r"""The items with these names, in their order; all of them without names."""
-    known = [item.name for item in all_items]
-    unknown = set(names or ()) - set(known)
-    if unknown:
-        raise SystemExit(f"{option}: unknown {sorted(unknown)}; known are {known}.")
-    return [item for item in all_items if not names or item.name in names]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.papers.flynn_reeb_2024",
@@ -157,11 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help="play fewer rounds of the same problems")
     parser.add_argument("--methods", nargs="+", help="only these")
     parser.add_argument("--settings", nargs="+", help="only these")
-    parser.add_argument("--engine", choices=("joblib", "ray"), default="joblib")
-    parser.add_argument(
-        "--jobs", type=int, default=1, help="processes, or local Ray workers"
-    )
-    parser.add_argument("--output", type=Path, help="folder for runs, results and images")
+    add_run_options(parser)
     return parser
 
 

@@ -7,13 +7,8 @@ import torch
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Configuration, Setting
 from benchmarks.papers.flynn_reeb_2024.learners import covar_module
-from benchmarks.papers.flynn_reeb_2024.problems import (
-    KernelExpansion,
-    kernel_function,
-    stream,
-)
-from benchmarks.papers.flynn_reeb_2024.store import write_atomically
-from benchmarks.papers.flynn_reeb_2024.summaries import write_rows
+from benchmarks.papers.flynn_reeb_2024.problems import KernelExpansion, kernel_function
+from benchmarks.runner import markdown_table, stream, write_atomically, write_rows
 from kernelucb import IGPUCB, AbbasiYadkoriUCB, KernelRegression, MartingaleMixtureUCB
 from kernelucb.plotting.style import RC, load_pyplot
 
@@ -100,17 +95,22 @@ def run_figure1(
 
 
 def _table(configuration: Configuration, rows: list[dict]) -> str:
-    lines = [
-        "| band | mean width | median ratio to exact | functions inside everywhere |",
-        "|---|---|---|---|",
-    ]
-    lines += [
-        f"| {configuration.methods[row['method']].label} | {row['mean_width']:.3f} | "
-        f"{row['median_ratio_to_exact']:.2f} | "
-        f"{row['functions_inside']} of {row['functions']} |"
+    cells = [
+        (
+            configuration.methods[row["method"]].label,
+            f"{row['mean_width']:.3f}",
+            f"{row['median_ratio_to_exact']:.2f}",
+            f"{row['functions_inside']} of {row['functions']}",
+        )
         for row in rows
     ]
-    return "\n".join(lines) + "\n"
+    header = (
+        "band",
+        "mean width",
+        "median ratio to exact",
+        "functions inside everywhere",
+    )
+    return "\n".join(markdown_table(header, cells)) + "\n"
 
 
 def _draw(configuration, bands: dict, truth, inputs, outcomes, path: Path) -> None:

@@ -3,7 +3,10 @@ r"""What an experiment consists of, read from ``config.toml``."""
 import tomllib
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import ClassVar
+
+from benchmarks import runner
 
 HERE = Path(__file__).parent
 
@@ -78,14 +81,22 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(runner.Task):
     r"""One run: everything that its result depends on."""
+
+    cosmetic: ClassVar = frozenset({"label", "repetitions"})
 
     protocol: Protocol
     setting: Setting
     method: Method
     repetition: int
     rounds: int
+
+    @property
+    def location(self) -> PurePath:
+        r"""One folder for each method in each setting."""
+        file = f"{self.rounds}-rounds-repetition-{self.repetition:03d}.json"
+        return PurePath(self.setting.name, self.method.name, file)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Method, Setting
-from benchmarks.papers.flynn_reeb_2024.store import RunStore
 from benchmarks.papers.flynn_reeb_2024.summaries import Selection, cumulative_regret
+from benchmarks.runner import RunStore
 from kernelucb.plotting.style import RC, load_pyplot
 
 # Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.

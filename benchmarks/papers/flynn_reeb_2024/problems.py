@@ -1,6 +1,5 @@
 r"""Reward functions of known norm, arms and noise, all from named random streams."""
 
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Protocol, Setting, Task
+from benchmarks.runner import stream
 
 Array = np.ndarray
 
@@ -52,16 +52,6 @@ class KernelExpansion:
 
     def __call__(self, points: Array) -> Array:
         return self.kernel(points, self.centres) @ self.weights
-
-
-def stream(seed: int, *names: str | int) -> np.random.Generator:
-    r"""A generator of its own for every list of names.
-
-    Problems, arms and noise do not share a stream, so that a run's first rounds are the
-    same however many rounds follow, and a problem the same whoever plays it.
-    """
-    words = [n if isinstance(n, int) else zlib.crc32(n.encode()) for n in names]
-    return np.random.default_rng([seed, *words])
 
 
 def reward_function(

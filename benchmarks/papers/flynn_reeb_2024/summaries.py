@@ -1,10 +1,7 @@
 r"""From finished runs to numbers: regret curves, totals, agreement with the paper."""
 
-import csv
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -15,29 +12,11 @@ from benchmarks.papers.flynn_reeb_2024.configuration import (
     Setting,
     Task,
 )
-from benchmarks.papers.flynn_reeb_2024.store import RunStore
+from benchmarks.papers.flynn_reeb_2024.play import Run
+from benchmarks.runner import Moments, RunStore, read_rows
 
 # Differences above this many standard errors of the difference count as disagreement.
 AGREEMENT = 2.0
-
-
-@dataclass(frozen=True)
-class Moments:
-    r"""Mean and population standard deviation (as in the paper) of ``n`` repetitions."""
-
-    mean: float
-    std: float
-    n: int
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> "Moments":
-        values = np.asarray(list(values))
-        return cls(float(values.mean()), float(values.std()), len(values))
-
-    def distance(self, other: "Moments") -> float:
-        r"""Difference of the means in standard errors of the difference."""
-        error = math.sqrt(self.std**2 / self.n + other.std**2 / other.n)
-        return (self.mean - other.mean) / error if error else math.inf
 
 
 @dataclass(frozen=True)
@@ -74,7 +53,7 @@ class Selection:
 
 
 def cumulative_regret(
-    store: RunStore, selection: Selection, setting: Setting, method: Method
+    store: RunStore[Run], selection: Selection, setting: Setting, method: Method
 ) -> np.ndarray:
     r"""Cumulative regret, ``repetitions x rounds``."""
     runs = [store.load(task) for task in selection.runs_of(setting, method)]
@@ -82,7 +61,7 @@ def cumulative_regret(
 
 
 def total_regret(
-    store: RunStore, selection: Selection, setting: Setting, method: Method
+    store: RunStore[Run], selection: Selection, setting: Setting, method: Method
 ) -> Moments:
     r"""Cumulative regret after the last round."""
     return Moments.of(cumulative_regret(store, selection, setting, method)[:, -1])
@@ -90,25 +69,9 @@ def total_regret(
 
 def published() -> dict[tuple[str, str], Moments]:
     r"""The paper's numbers by method and setting."""
-    with (HERE / "expected.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            (row["method"], row["setting"]): Moments(
-                float(row["mean"]), float(row["std"]), int(row["n"])
-            )
-            for row in csv.DictReader(file)
-        }
-
-
-def write_rows(path: Path, rows: Sequence[dict]) -> None:
-    r"""A CSV file with the keys of the first row as header."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def read_rows(path: Path) -> list[dict[str, str]]:
-    r"""The rows of a CSV file, as text."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return {
+        (row["method"], row["setting"]): Moments(
+            float(row["mean"]), float(row["std"]), int(row["n"])
+        )
+        for row in read_rows(HERE / "expected.csv")
+    }

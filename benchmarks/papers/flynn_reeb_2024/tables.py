@@ -5,15 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.flynn_reeb_2024.store import RunStore, write_atomically
 from benchmarks.papers.flynn_reeb_2024.summaries import (
     AGREEMENT,
-    Moments,
     Selection,
     cumulative_regret,
     published,
-    read_rows,
     total_regret,
+)
+from benchmarks.runner import (
+    Moments,
+    RunStore,
+    markdown_table,
+    paired_difference,
+    read_rows,
+    write_atomically,
     write_rows,
 )
 
@@ -84,14 +89,7 @@ def _side_by_side(
     selection: Selection,
 ) -> str:
     r"""One row for each method and setting, and how many agree."""
-    lines = [
-        f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
-        f"deviation over {selection.repetitions} repetitions.",
-        "",
-        "| setting | method | published | ours | difference / standard error | agree |",
-        "|---|---|---|---|---|---|",
-    ]
-    agreements = []
+    rows, agreements = [], []
     for setting in selection.settings:
         for method in selection.methods:
             ours = totals[method.name, setting.name]
@@ -102,7 +100,14 @@ def _side_by_side(
                 agreements.append(abs(distance) <= AGREEMENT)
                 verdict = "yes" if agreements[-1] else "**no**"
                 cells = [_text(theirs), _text(ours), f"{distance:+.2f}", verdict]
-            lines.append(f"| {setting.name} | {method.label} | " + " | ".join(cells) + " |")
+            rows.append([setting.name, method.label, *cells])
+    error = "difference / standard error"
+    lines = [
+        f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
+        f"deviation over {selection.repetitions} repetitions.",
+        "",
+        *markdown_table(["setting", "method", "published", "ours", error, "agree"], rows),
+    ]
     if agreements:
         lines += [
             "",
@@ -124,8 +129,7 @@ def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Pa
             cumulative_regret(store, selection, setting, methods[name])[:, -1]
             for name in ("exact", "dmm")
         )
-        difference = exact - grid
-        error = difference.std() / math.sqrt(max(len(difference) - 1, 1))
+        difference = paired_difference(exact, grid)
         rows.append(
             {
                 "method": "exact",
@@ -133,9 +137,9 @@ def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Pa
                 "exact": round(float(exact.mean()), 3),
                 "dmm": round(float(grid.mean()), 3),
                 "ratio": round(float(exact.mean() / grid.mean()), 4),
-                "difference": round(float(difference.mean()), 3),
-                "standard_error": round(float(error), 3),
-                "n": len(difference),
+                "difference": round(difference.mean, 3),
+                "standard_error": round(difference.standard_error, 3),
+                "n": difference.n,
             }
         )
     files = [result_file(folder, "paired", selection, suffix) for suffix in (".csv", ".md")]
@@ -145,16 +149,20 @@ def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Pa
 
 
 def _paired_table(rows: list[dict]) -> str:
-    lines = [
-        "| setting | exact | DMM | ratio of means | difference ± standard error | n |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['setting']} | {row['exact']:.1f} | {row['dmm']:.1f} | "
-        f"{row['ratio']:.3f} | {row['difference']:+.1f} ± {row['standard_error']:.1f} | "
-        f"{row['n']} |"
+    cells = [
+        (
+            row["setting"],
+            f"{row['exact']:.1f}",
+            f"{row['dmm']:.1f}",
+            f"{row['ratio']:.3f}",
+            f"{row['difference']:+.1f} ± {row['standard_error']:.1f}",
+            f"{row['n']}",
+        )
         for row in rows
     ]
+    differences = "difference ± standard error"
+    header = ("setting", "exact", "DMM", "ratio of means", differences, "n")
+    lines = markdown_table(header, cells)
     total = sum(row["difference"] for row in rows)
     error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
     ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
@@ -193,13 +201,7 @@ def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[P
         f"B {s.norm_factor * protocol.norm:g}"
         for s in selection.settings
     ]
-    lines = [
-        f"Cumulative regret after {selection.rounds} rounds, n = {selection.repetitions}; "
-        "in brackets the multiple of the first column.",
-        "",
-        "| method | " + " | ".join(beliefs) + " |",
-        "|---" * (len(beliefs) + 1) + "|",
-    ]
+    table = []
     for method in selection.methods:
         reference = totals[method.name, first.name].mean
         cells = [
@@ -207,7 +209,13 @@ def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[P
             f"({totals[method.name, s.name].mean / reference:.2f})"
             for s in selection.settings
         ]
-        lines.append(f"| {method.label} | " + " | ".join(cells) + " |")
+        table.append([method.label, *cells])
+    lines = [
+        f"Cumulative regret after {selection.rounds} rounds, n = {selection.repetitions}; "
+        "in brackets the multiple of the first column.",
+        "",
+        *markdown_table(["method", *beliefs], table),
+    ]
     write_atomically(files[1], "\n".join(lines) + "\n")
     return files
 
@@ -242,16 +250,17 @@ def write_curves(
 def _final_totals(store: RunStore, selection: Selection) -> str:
     r"""Methods in rows, settings in columns, as the paper's Table 1."""
     settings = selection.settings
+    rows = [
+        [method.label]
+        + [_text(total_regret(store, selection, s, method)) for s in settings]
+        for method in selection.methods
+    ]
     lines = [
         f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
         f"deviation, n = {selection.repetitions}.",
         "",
-        "| method | " + " | ".join(setting.name for setting in settings) + " |",
-        "|---" * (len(settings) + 1) + "|",
+        *markdown_table(["method", *(setting.name for setting in settings)], rows),
     ]
-    for method in selection.methods:
-        cells = [_text(total_regret(store, selection, s, method)) for s in settings]
-        lines.append(f"| {method.label} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

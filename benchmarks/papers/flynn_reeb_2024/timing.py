@@ -29,13 +29,12 @@ from benchmarks.papers.flynn_reeb_2024.problems import (
     own_stream,
     reward_function,
 )
-from benchmarks.papers.flynn_reeb_2024.store import write_atomically
-from benchmarks.papers.flynn_reeb_2024.summaries import write_rows
 from benchmarks.papers.flynn_reeb_2024.yardsticks import (
     PAPER_GRID,
     NumPyMixture,
     cone_program,
 )
+from benchmarks.runner import markdown_table, write_atomically, write_rows
 
 NUMPY_GRIDS = {"numpy_dmm": PAPER_GRID, "numpy_amm": (1.0,)}
 # Numerator, denominator and the target of the time per round averaged over all rounds.
@@ -198,28 +197,27 @@ def _report(
     rounds: int,
     observations: int,
 ) -> str:
+    reference = curves["numpy_dmm"].mean()
+    times = [
+        (name, f"{1e3 * curve.mean():.2f}", f"{curve.mean() / reference:.3f}")
+        for name, curve in curves.items()
+    ]
+    ratios = []
+    for ours, plain, target in TARGETS:
+        ratio = curves[ours].mean() / curves[plain].mean()
+        met = "yes" if ratio <= target else "**no**"
+        ratios.append((f"{ours} / {plain}", f"{ratio:.3f}", f"<= {target:g}", met))
+    speedup = cone.speedup()
+    met = "yes" if speedup >= SOCP_TARGET else "**no**"
+    programs = f"one cone program per arm / exact, t = {observations}"
+    ratios.append((programs, f"{speedup:.0f}", f">= {SOCP_TARGET:g}", met))
     lines = [
         f"Time per round, mean over {rounds} rounds and {repetitions} repetitions, one "
         "thread, all methods in turn in one process.",
         "",
-        "| method | milliseconds a round | of NumPy DMM |",
-        "|---|---|---|",
-    ]
-    reference = curves["numpy_dmm"].mean()
-    lines += [
-        f"| {name} | {1e3 * curve.mean():.2f} | {curve.mean() / reference:.3f} |"
-        for name, curve in curves.items()
-    ]
-    lines += ["", "| ratio | measured | target | met |", "|---|---|---|---|"]
-    for ours, plain, target in TARGETS:
-        ratio = curves[ours].mean() / curves[plain].mean()
-        met = "yes" if ratio <= target else "**no**"
-        lines.append(f"| {ours} / {plain} | {ratio:.3f} | <= {target:g} | {met} |")
-    speedup = cone.speedup()
-    met = "yes" if speedup >= SOCP_TARGET else "**no**"
-    lines += [
-        f"| one cone program per arm / exact, t = {observations} | {speedup:.0f} | "
-        f">= {SOCP_TARGET:g} | {met} |",
+        *markdown_table(["method", "milliseconds a round", "of NumPy DMM"], times),
+        "",
+        *markdown_table(["ratio", "measured", "target", "met"], ratios),
         "",
         f"Cone programs: {len(cone.program_seconds)} arms, "
         f"{1e3 * statistics.mean(cone.program_seconds):.1f} ms each; the exact bound's "

@@ -3,7 +3,7 @@ r"""Copies the tables of ``results/`` into the report, between its markers."""
 import re
 from pathlib import Path
 
-from benchmarks.papers.flynn_reeb_2024.store import write_atomically
+from benchmarks.runner.store import write_atomically
 
 _BLOCK = re.compile(r"(<!-- begin (\w+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 

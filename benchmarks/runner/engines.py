@@ -2,7 +2,7 @@ r"""Running tasks side by side: processes of this machine (joblib) or a Ray clus
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -15,36 +15,37 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks.papers.flynn_reeb_2024.configuration import Task
-from benchmarks.papers.flynn_reeb_2024.play import Run, play
-from benchmarks.papers.flynn_reeb_2024.store import RunStore
+from benchmarks.runner.commands import ROOT
+from benchmarks.runner.store import RunStore
+from benchmarks.runner.tasks import Task
 
-Player = Callable[[Task], Run]
-ROOT = Path(__file__).parents[3]
+TaskT = TypeVar("TaskT", bound=Task)
+Run = TypeVar("Run")
+Player = Callable[[TaskT], Run]
 
 
-def play_single_threaded(task: Task, player: Player) -> tuple[Task, Run]:
+def play_single_threaded(task: TaskT, player: Player[TaskT, Run]) -> tuple[TaskT, Run]:
     r"""One task in a worker; the tasks run side by side, not the parts of one."""
     torch.set_num_threads(1)
     return task, player(task)
 
 
 def run_tasks(
-    tasks: Sequence[Task],
-    store: RunStore,
+    tasks: Sequence[TaskT],
+    store: RunStore[Run],
+    player: Player[TaskT, Run],
     engine: str = "joblib",
     jobs: int = 1,
-    player: Player = play,
 ) -> int:
     r"""Play the tasks that are not finished yet, and save each as soon as it is.
 
     Args:
         tasks: What should be finished in the end.
         store: Where the finished runs lie.
+        player: What plays a task; must survive pickling for more than one job.
         engine: ``"joblib"`` (processes of this machine) or ``"ray"``.
         jobs: Number of processes, or of local Ray workers; a running Ray cluster, named
             by the environment variable ``RAY_ADDRESS``, is used as it is.
-        player: What plays a task.
 
     Returns:
         The number of tasks that were played.
@@ -69,21 +70,23 @@ def run_tasks(
 
 
 def _with_joblib(
-    tasks: Sequence[Task], jobs: int, player: Player
-) -> Iterator[tuple[Task, Run]]:
+    tasks: Sequence[TaskT], jobs: int, player: Player[TaskT, Run]
+) -> Iterator[tuple[TaskT, Run]]:
     work = (delayed(play_single_threaded)(task, player) for task in tasks)
     if jobs == 1:
-        yield from Parallel(n_jobs=1, return_as="generator")(work)
+        serial: Any = Parallel(n_jobs=1, return_as="generator")
+        yield from serial(work)
         return
+    # One task at a time: what a worker has finished must not wait for its batch.
+    options: dict[str, Any] = {"batch_size": 1, "return_as": "generator_unordered"}
     with parallel_config(backend="loky", inner_max_num_threads=1):
-        # One task at a time: what a worker has finished must not wait for its batch.
-        parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+        parallel: Any = Parallel(n_jobs=jobs, **options)
         yield from parallel(work)
 
 
 def _with_ray(
-    tasks: Sequence[Task], jobs: int, player: Player
-) -> Iterator[tuple[Task, Run]]:
+    tasks: Sequence[TaskT], jobs: int, player: Player[TaskT, Run]
+) -> Iterator[tuple[TaskT, Run]]:
     try:
         import ray
     except ImportError as error:

@@ -5,9 +5,11 @@ import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from benchmarks.papers.flynn_reeb_2024.configuration import Task
-from benchmarks.papers.flynn_reeb_2024.play import Run
+from benchmarks.runner.tasks import Task
+
+Run = TypeVar("Run")
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -26,16 +28,21 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-class RunStore:
-    r"""The finished runs under a folder; a finished run is never written again."""
+class RunStore(Generic[Run]):
+    r"""The finished runs under a folder; a finished run is never written again.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Holds one file for each run, at the task's ``location``.
+        run_type: Dataclass of a run; its fields must survive JSON.
+    """
+
+    def __init__(self, folder: Path, run_type: type[Run]) -> None:
         self.folder = Path(folder)
+        self.run_type = run_type
 
     def path(self, task: Task) -> Path:
         r"""Where the run of a task lies."""
-        folder = self.folder / task.setting.name / task.method.name
-        return folder / f"{task.rounds}-rounds-repetition-{task.repetition:03d}.json"
+        return self.folder / task.location
 
     def finished(self, task: Task) -> bool:
         r"""Whether the run is there.
@@ -49,7 +56,7 @@ class RunStore:
         r"""Keep a finished run, unless it is there already."""
         if self.path(task).exists():
             return
-        content = {"task": asdict(task), **asdict(run)}
+        content: dict[str, Any] = {"task": asdict(task), **vars(run)}
         write_atomically(self.path(task), json.dumps(content))
 
     def load(self, task: Task) -> Run:
@@ -60,16 +67,9 @@ class RunStore:
         """
         path = self.path(task)
         content = json.loads(path.read_text(encoding="utf-8"))
-        if _without_labels(content.pop("task")) != _without_labels(asdict(task)):
+        if not task.agrees_with(content.pop("task")):
             raise ValueError(
                 f"{path} was made with other settings than config.toml now has: choose "
                 "another --output, or move the file away."
             )
-        return Run(**content)
-
-
-def _without_labels(task: dict) -> dict:
-    r"""Names for the tables and the intended number of runs do not change a run."""
-    method = {k: v for k, v in task["method"].items() if k != "label"}
-    protocol = {k: v for k, v in task["protocol"].items() if k != "repetitions"}
-    return {**task, "method": method, "protocol": protocol}
+        return self.run_type(**content)
