@@ -116,7 +116,7 @@ class TestAgainstThePaper:
         assert one <= two + REARRANGED * known
 
     def test_the_printed_lower_bound_is_not_used(self):
-        r"""Its extra factor would exclude the true scale: one input, a large regulariser."""
+        r"""Its extra factor would exclude the true scale, at a large regulariser."""
         n, known, norm, level = 100, 50.0, 5.0, DELTA / 3.0
         inputs, noise = torch.zeros(n, 1, dtype=torch.float64), 0.05 * normal(n, 1)
         regression = KernelRegression(inputs, norm + noise, KERNEL, 1.0)  # f = 5 k(0, .)

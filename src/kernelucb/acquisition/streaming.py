@@ -42,7 +42,7 @@ class StreamingKernelUCB(KernelUCB):
     Attributes:
         noise_lower: Lower bound on the noise scale from the data, outcome units.
         noise_upper: Upper bound, infinite while nothing is known and the data are too few.
-        alpha: Ridge parameter ``noise_upper^2 / B^2``, in the units of the prior covariance:
+        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
             outcome units squared.
     """
 

@@ -36,14 +36,18 @@ def refined_interval(
     """
     t = regression.num_observations
     norm = regression.norm_in_prior_units(norm_bound)
+    bounded = math.isfinite(interval.upper)
+    guess = interval.upper if bounded else interval.lower
     constant = _deviation_constant(t, level)
-    guess = interval.lower if math.isinf(interval.upper) else interval.upper
-    lower = _lower_bound(_residual_std(regression, norm, guess), guess, constant, t)
-    lower = max(interval.lower, lower)
+    residual_std = _residual_std(regression, norm, guess)
+    lower = max(interval.lower, _lower_bound(residual_std, guess, constant, t))
     log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
     information = 2.0 * math.log(1.0 / level) + log_det
-    residual_std = _residual_std(regression, norm, interval.upper)
-    upper = _upper_bound(residual_std, interval.upper, constant, information, t)
+    if bounded:
+        upper = _upper_bound(residual_std, guess, constant, information, t)
+    else:
+        residual_std = _residual_std(regression, norm, math.inf)
+        upper = _first_upper_bound(residual_std, constant, information, t)
     return NoiseInterval(lower, min(interval.upper, upper))
 
 
@@ -69,21 +73,29 @@ def _upper_bound(
 
     It solves ``sigma = s + sigma (1 - alpha) + 2 sqrt(b sigma)``. Case 1 is the right side
     at ``noise_upper``, which lies above the solution wherever ``noise_upper`` does.
-
-    Without a guess, Theorem 6 at ``lambda_*`` itself, where ``C sqrt(lambda_*) = sigma``:
-    ``s >= sigma (alpha - sqrt(2 sqrt(D) / t))``, with the residuals of the prior mean,
-    which are no smaller than its ``s``.
     """
-    spread = math.sqrt(constant / t) + math.sqrt((constant + 2.0 * information) / t)
-    remaining = 1.0 - spread
-    if math.isinf(guess):
-        remaining -= math.sqrt(2.0 * math.sqrt(information) / t)
-        return residual_std / remaining if remaining > 0.0 else math.inf
-    if remaining <= 0.0:
+    alpha = _alpha(constant, information, t)
+    if alpha <= 0.0:
         return math.inf
-    bias = guess * math.sqrt(information) / (2.0 * t)
-    root = math.sqrt(residual_std * remaining + bias) + math.sqrt(bias)
-    return (root / remaining) ** 2
+    b = guess * math.sqrt(information) / (2.0 * t)
+    return ((math.sqrt(residual_std * alpha + b) + math.sqrt(b)) / alpha) ** 2
+
+
+def _first_upper_bound(
+    residual_std: float, constant: float, information: float, t: int
+) -> float:
+    r"""Case 2 without a guess, from the residuals of the prior mean.
+
+    Theorem 6 at ``lambda_*`` itself, where ``C sqrt(lambda_*) = sigma``:
+    ``s >= sigma (alpha - sqrt(2 sqrt(D) / t))``, and the residuals at an infinite
+    ``lambda`` are no smaller than ``s``.
+    """
+    alpha = _alpha(constant, information, t) - math.sqrt(2.0 * math.sqrt(information) / t)
+    return residual_std / alpha if alpha > 0.0 else math.inf
+
+
+def _alpha(constant: float, information: float, t: int) -> float:
+    return 1.0 - math.sqrt(constant / t) - math.sqrt((constant + 2.0 * information) / t)
 
 
 def _residual_std(regression: KernelRegression, norm: float, scale: float) -> float:
