@@ -92,3 +92,8 @@ BANDIT_UNRESOLVED = 1e-7
 # sqrt(4 EPS n) / (2 noise) relative at the ridge parameter itself: measured 1.2e-8 at
 # n = 300 and noise 1e-3; a cut-off n times larger gives 2.3e-7 and must fail.
 SMALL_NOISE_MEAN = 5e-8
+
+# Joint samples at a repeated point: the covariance is known to a few EPS k(x, x), so the
+# difference has a deviation of sqrt(10 EPS k) = 7e-8 for k = 2.5, times an inflated scale
+# of 30 and four standard deviations.
+REPEATED_SAMPLE = 1e-5

@@ -16,11 +16,14 @@ from kernelucb.acquisition import (
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
 )
+from kernelucb.acquisition.thompson import KernelThompsonSampling
 from kernelucb.bandit import KernelBandit
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
 
 __version__ = "0.1.0"
@@ -30,8 +33,11 @@ __all__ = [
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",
+    "KernelThompsonSampling",
     "MartingaleMixtureUCB",
     "SrinivasUCB",
+    "StreamingKernelUCB",
+    "StreamingNoiseTracker",
     "WangDeFreitasUCB",
     "information_gain",
     "least_consistent_norm",

@@ -15,6 +15,7 @@ from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
+from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition import BOUNDS
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.regression import KernelRegression
@@ -40,12 +41,14 @@ except ImportError as error:
 
 _INITIAL_NODE = "Sobol"
 
-# Ax sets these itself, from the objective and from the trials under way.
-_SET_BY_AX = {
+# Ax sets these itself, from the objective and from the trials under way, or cannot store
+# them.
+_NOT_AN_OPTION = {
     "model": "Ax builds the model; change it with `model_config`",
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
     "X_pending": "Ax passes the trials that are running or abandoned",
+    "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
 }
 
 for _bound in BOUNDS:
@@ -121,10 +124,10 @@ def generation_strategy(
     """
     _check_class(acqf_class)
     acqf_options = _checked_options(acqf_class, options or {})
-    num_initial = _count("num_initial", num_initial)
+    num_initial = whole_number("num_initial", num_initial)
     observed = max(1, num_initial // 2)
     if min_observed is not None:
-        observed = _count("min_observed", min_observed)
+        observed = whole_number("min_observed", min_observed)
         if observed > num_initial:
             raise ValueError(
                 f"min_observed is {observed}, above num_initial = {num_initial}."
@@ -235,10 +238,10 @@ def _checked_options(
     r"""The options as plain numbers that Ax can store, after a rehearsal of the bound."""
     name = acqf_class.__name__
     parameters = inspect.signature(acqf_class).parameters
-    allowed = [option for option in parameters if option not in _SET_BY_AX]
+    allowed = [option for option in parameters if option not in _NOT_AN_OPTION]
     for option in options:
-        if option in _SET_BY_AX:
-            raise ValueError(f"Leave out the option `{option}`: {_SET_BY_AX[option]}.")
+        if option in _NOT_AN_OPTION:
+            raise ValueError(f"Leave out the option `{option}`: {_NOT_AN_OPTION[option]}.")
         if option not in allowed:
             raise ValueError(
                 f"{name} has no option `{option}`; it takes {', '.join(allowed)}."
@@ -267,13 +270,6 @@ def _checked_options(
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
-
-
-def _count(name: str, value: int) -> int:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return value
 
 
 __all__ = ["generation_strategy", "last_bound"]

@@ -8,7 +8,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, SrinivasUCB
+from kernelucb import MartingaleMixtureUCB, SrinivasUCB, StreamingKernelUCB
 from kernelucb.acquisition import BOUNDS
 
 AX_WARNINGS = [
@@ -27,8 +27,9 @@ PLANE = [
     RangeParameterConfig(name="u", parameter_type="float", bounds=(-5.0, 10.0)),
     RangeParameterConfig(name="v", parameter_type="float", bounds=(0.0, 15.0)),
 ]
-REQUIRED = {
-    bound: OPTIONS if bound is not SrinivasUCB else {"noise_std": 1.0} for bound in BOUNDS
+REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
+    SrinivasUCB: {"noise_std": 1.0},
+    StreamingKernelUCB: {"norm_bound": 300.0, "noise_lower": 0.1, "noise_upper": 50.0},
 }
 
 

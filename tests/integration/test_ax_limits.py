@@ -6,12 +6,20 @@ import sys
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax_bench import AX_WARNINGS, OPTIONS, make_client, next_trial, run, wave
+from ax_bench import (
+    AX_WARNINGS,
+    OPTIONS,
+    REQUIRED,
+    make_client,
+    next_trial,
+    run,
+    wave,
+)
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 
 import kernelucb.ax
-from kernelucb import IGPUCB, MartingaleMixtureUCB
+from kernelucb import IGPUCB, MartingaleMixtureUCB, StreamingKernelUCB
 
 pytestmark = AX_WARNINGS
 
@@ -93,6 +101,18 @@ class TestErrors:
     def test_wrong_options(self, options, message):
         with pytest.raises(ValueError, match=message):
             kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
+
+    def test_a_tracker_is_not_stored(self):
+        options = REQUIRED[StreamingKernelUCB] | {"tracker": None}
+        with pytest.raises(ValueError, match="`tracker`: Ax cannot store it"):
+            kernelucb.ax.generation_strategy(StreamingKernelUCB, options)
+
+    def test_standard_errors_contradict_an_unknown_noise_scale(self):
+        options = REQUIRED[StreamingKernelUCB]
+        client = make_client(acqf_class=StreamingKernelUCB, options=options)
+        run(client, 3, lambda p: {"y": (wave(p), 1.0 + 0.1 * abs(p["u"]))})
+        with pytest.raises(UnsupportedError, match="one noise scale for each observation"):
+            next_trial(client)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -10,6 +10,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
 )
 from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
@@ -30,6 +31,10 @@ BOUNDS = {
     "IGP": (IGPUCB, {"norm_bound": 3.0}),
     "Srinivas": (SrinivasUCB, {}),
     "Wang-de Freitas": (WangDeFreitasUCB, {"norm_bound": 3.0}),
+    "streaming": (
+        StreamingKernelUCB,
+        {"norm_bound": 3.0, "noise_lower": 0.1, "noise_upper": 1.0},
+    ),
 }
 
 

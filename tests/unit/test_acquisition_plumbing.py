@@ -18,6 +18,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
 )
 from kernelucb.exceptions import SinglePrecisionWarning
@@ -37,6 +38,10 @@ BOUNDS = {
     "IGP": (IGPUCB, {"norm_bound": 3.0}),
     "Srinivas": (SrinivasUCB, {}),
     "Wang-de Freitas": (WangDeFreitasUCB, {"norm_bound": 3.0}),
+    "streaming": (
+        StreamingKernelUCB,
+        {"norm_bound": 3.0, "noise_lower": 0.1, "noise_upper": 1.0},
+    ),
 }
 
 
@@ -117,7 +122,8 @@ def test_pending_points_at_construction(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["analytic", "Abbasi-Yadkori", "IGP", "Srinivas", "Wang-de Freitas"]
+    "name",
+    ["analytic", "Abbasi-Yadkori", "IGP", "Srinivas", "Wang-de Freitas", "streaming"],
 )
 def test_pending_value_is_the_band_of_the_larger_design(name):
     r"""Mean and width of the data, variance of data and pending points (GP-BUCB)."""

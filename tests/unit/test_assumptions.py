@@ -11,6 +11,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.assumptions import Status
@@ -91,6 +92,11 @@ def test_trainable_input_warping_is_part_of_the_kernel():
         (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True, "Abbasi-Yadkori"),
         (IGPUCB(PROBLEM.model, norm_bound=3.0), True, "Chowdhury & Gopalan"),
         (WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0), False, "Wang & de Freitas"),
+        (
+            StreamingKernelUCB(PROBLEM.model, norm_bound=3.0, noise_lower=0.05),
+            True,
+            "Durand, Maillard & Pineau (2018), Corollary 1",
+        ),
         (SrinivasUCB(PROBLEM.model), True, "Theorem 1"),
         (SrinivasUCB(PROBLEM.model, theorem=2), True, "Theorem 2"),
         (SrinivasUCB(PROBLEM.model, theorem=3, norm_bound=3.0), True, "Theorem 3"),

@@ -13,6 +13,7 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
     information_gain,
     least_consistent_norm,
@@ -20,14 +21,23 @@ from kernelucb import (
 from problems import frozen_kernel, make_problem
 
 PROBLEM = make_problem(n=6, d=2)
-NORM_CLASSES = [MartingaleMixtureUCB, AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB]
-CLASSES = [*NORM_CLASSES, SrinivasUCB]
+KNOWN_NOISE = [
+    MartingaleMixtureUCB,
+    AbbasiYadkoriUCB,
+    IGPUCB,
+    WangDeFreitasUCB,
+    SrinivasUCB,
+]
+CLASSES = [*KNOWN_NOISE, StreamingKernelUCB]
+NORM_CLASSES = [acqf_class for acqf_class in CLASSES if acqf_class is not SrinivasUCB]
 NOT_POSITIVE = [0.0, -1.0, math.nan, math.inf]
 
 
 def build(acqf_class, **options):
     if acqf_class is not SrinivasUCB:
         options = {"norm_bound": 3.0, **options}
+    if acqf_class is StreamingKernelUCB:
+        options = {"noise_lower": 0.05, "noise_upper": 1.0, **options}
     return acqf_class(PROBLEM.model, **options)
 
 
@@ -46,13 +56,13 @@ def test_delta(acqf_class, value):
 
 
 @pytest.mark.parametrize("value", NOT_POSITIVE)
-@pytest.mark.parametrize("acqf_class", CLASSES)
+@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
 def test_noise_std(acqf_class, value):
     with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
         build(acqf_class, noise_std=value)
 
 
-@pytest.mark.parametrize("acqf_class", CLASSES)
+@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
 def test_noise_std_of_each_observation(acqf_class):
     with pytest.raises(BotorchTensorDimensionError, match=r"one value per observation \(6"):
         build(acqf_class, noise_std=torch.ones(5))

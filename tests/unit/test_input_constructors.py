@@ -19,16 +19,25 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    StreamingKernelUCB,
     WangDeFreitasUCB,
 )
 from problems import make_problem
 
 PROBLEM = make_problem(n=6)
-NORM_CLASSES = [MartingaleMixtureUCB, AbbasiYadkoriUCB, IGPUCB, WangDeFreitasUCB]
+NORM_CLASSES = [
+    MartingaleMixtureUCB,
+    AbbasiYadkoriUCB,
+    IGPUCB,
+    WangDeFreitasUCB,
+    StreamingKernelUCB,
+]
 CLASSES = [*NORM_CLASSES, SrinivasUCB]
 
 
 def options_of(acqf_class):
+    if acqf_class is StreamingKernelUCB:
+        return {"norm_bound": 3.0, "noise_lower": 0.05, "noise_upper": 1.0}
     return {} if acqf_class is SrinivasUCB else {"norm_bound": 3.0}
 
 
@@ -36,7 +45,9 @@ def options_of(acqf_class):
 def test_built_through_the_constructor(acqf_class):
     options = {
         **options_of(acqf_class),
-        "noise_std": 0.2,
+        **(
+            {"noise_upper": 0.5} if acqf_class is StreamingKernelUCB else {"noise_std": 0.2}
+        ),
         "delta": 0.01,
         "maximize": False,
         "X_pending": PROBLEM.test_X[:1],

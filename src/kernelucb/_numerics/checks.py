@@ -32,6 +32,17 @@ def probability(name: str, value: object) -> float:
     return number
 
 
+def whole_number(name: str, value: object) -> int:
+    r"""Return ``value`` if it is a whole number of at least one.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return value
+
+
 def positive_values(name: str, value: object, count: int) -> Tensor:
     r"""Return ``value`` as ``count`` float64 numbers above zero.
 

@@ -48,3 +48,16 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
         )
     resolution = max(_CUT_OFF * epsilon * largest, torch.finfo(matrix.dtype).tiny)
     return Spectrum(torch.where(values < resolution, 0.0, values), vectors, resolution)
+
+
+def covariance_root(matrix: Tensor) -> Tensor:
+    r"""A square root of a covariance that may be singular, ``root @ root.T = matrix``.
+
+    For drawing samples: eigenvalues that round-off made negative count as zero, so repeated
+    points and points on the data need no jitter.
+
+    Args:
+        matrix: An ``n x n`` symmetric float64 matrix, positive semi-definite to round-off.
+    """
+    values, vectors = torch.linalg.eigh(matrix)
+    return vectors * values.clamp_min(0.0).sqrt()

@@ -4,6 +4,7 @@ from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
+from kernelucb.acquisition.streaming import StreamingKernelUCB
 
 BOUNDS = (
     MartingaleMixtureUCB,
@@ -11,6 +12,7 @@ BOUNDS = (
     IGPUCB,
     SrinivasUCB,
     WangDeFreitasUCB,
+    StreamingKernelUCB,
 )
 
 for _bound in BOUNDS:
@@ -22,5 +24,6 @@ __all__ = [
     "IGPUCB",
     "MartingaleMixtureUCB",
     "SrinivasUCB",
+    "StreamingKernelUCB",
     "WangDeFreitasUCB",
 ]

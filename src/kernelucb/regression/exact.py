@@ -294,9 +294,9 @@ class KernelRegression(Module):
 
         Args:
             points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
-        shrinkage = regularizer / (self.eigenvalues + regularizer)
+        shrinkage = 1.0 / (1.0 + self.eigenvalues / regularizer)
         return points.unexplained + (points.features.square() * shrinkage).sum(-1)
 
     def covariance_at(

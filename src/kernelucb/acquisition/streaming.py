@@ -1,0 +1,88 @@
+r"""Upper confidence bound that does not know the noise scale."""
+
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.streaming import (
+    StreamingNoiseTracker,
+    corollary_tracker,
+    streaming_band,
+)
+from kernelucb.regression import KernelRegression
+
+
+class StreamingKernelUCB(KernelUCB):
+    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
+
+    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
+    ``alpha = noise_upper^2 / B^2``, where ``noise_upper`` comes from the data.
+
+    With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
+    minimum over all rounds so far. Without one it is computed from all data at once: from
+    the bounds given, one step of the corollary for each observation, every step on all
+    data. That is valid because the noise bounds hold for every regulariser at once, on the
+    same event. It is usually a little looser: what earlier rounds showed more sharply is
+    not remembered, so the interval may also widen again from one round to the next.
+
+    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
+    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
+    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
+    is), and ``||f - mean||_H <= norm_bound``. The noise of the model's likelihood is not
+    used.
+
+    Example:
+        >>> acqf = StreamingKernelUCB(
+        ...     model, norm_bound=5.0, noise_lower=0.01, noise_upper=1.0
+        ... )
+        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
+        ...                                  raw_samples=256)
+
+    Attributes:
+        noise_lower: Lower bound on the noise scale from the data, outcome units.
+        noise_upper: Upper bound, infinite while nothing is known and the data are too few.
+        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
+            outcome units squared.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_lower: float,
+        noise_upper: float | None = None,
+        delta: float = 0.05,
+        tracker: StreamingNoiseTracker | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Kernel UCB with unknown noise.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_lower: Known lower bound on the noise scale, above 0, outcome units.
+            noise_upper: Known upper bound, or None.
+            delta: Failure probability of the band and the noise interval together.
+            tracker: Noise bounds so far, built with the same bounds and at most this
+                ``delta``. It is updated with the model's data.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If a scalar is out of its range, the tracker was built with others
+                or has seen more observations than the model.
+            UnsupportedError: If the model or the transform cannot be represented, or the
+                model has one noise scale for each observation.
+        """
+        tracker = corollary_tracker(tracker, norm_bound, noise_lower, noise_upper, delta)
+        regression = KernelRegression.of(model)
+        lower, upper = tracker.update(regression)
+        band = streaming_band(regression, tracker, delta)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.noise_lower, self.noise_upper = lower, upper
+        self.alpha = (upper / regression.norm_in_prior_units(norm_bound)) ** 2

@@ -1,0 +1,247 @@
+r"""Thompson sampling with a known or an unknown noise scale."""
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.generation.sampling import MaxPosteriorSampling
+from botorch.models.deterministic import GenericDeterministicModel
+from botorch.models.model import Model
+from botorch.utils.sampling import optimize_posterior_samples
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, positive_scalar, probability, whole_number
+from kernelucb._numerics.spectral import covariance_root
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.streaming import (
+    StreamingNoiseTracker,
+    corollary_tracker,
+    streaming_band,
+)
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.paths import PosteriorPaths
+
+
+class KernelThompsonSampling(MaxPosteriorSampling):
+    r"""Kernel Thompson sampling: play where a posterior sample is largest.
+
+    Samples are joint, from ``N(f_alpha, v^2 sigma^2 / alpha k_alpha)`` with
+    ``alpha = sigma^2 / B^2``, and ``sigma`` either known or the upper bound of
+    ``StreamingNoiseTracker``. Inflated by ``v``, the standard deviation at a point is the
+    half-width of the confidence band there: that of ``StreamingKernelUCB`` where the noise
+    is unknown, and of ``AbbasiYadkoriUCB`` at this ``alpha`` where it is known.
+
+    Source: Durand, Maillard & Pineau (2018), Algorithm 1 with
+    ``v = B_t(delta / 4) / noise_upper`` from Corollary 1, or ``v = B_t(delta) / noise_std``
+    from Theorem 1. On a finite set, the regret bound of Theorem 5 holds with probability
+    ``1 - 3 delta``. Assumptions as for the band.
+
+    Random numbers come from torch's global generator, as in BoTorch: ``torch.manual_seed``,
+    or ``botorch.utils.sampling.manual_seed`` for a few lines, makes a run reproducible.
+
+    Example:
+        >>> sampler = KernelThompsonSampling(model, norm_bound=5.0, noise_std=0.1)
+        >>> x = sampler(candidates, num_samples=1)
+        >>> x = sampler.optimize(bounds)  # on a continuous domain
+
+    Attributes:
+        confidence_set: The band whose half-width is the inflated standard deviation.
+        inflation_factor: ``v``; 1 without inflation.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        norm_bound: float,
+        noise_std: float | Tensor | None = None,
+        noise_lower: float | None = None,
+        noise_upper: float | None = None,
+        tracker: StreamingNoiseTracker | None = None,
+        delta: float = 0.05,
+        inflation: bool = True,
+        maximize: bool = True,
+        replacement: bool = True,
+    ) -> None:
+        r"""Kernel Thompson sampling.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_std: Known sub-Gaussian noise scale, outcome units; from the likelihood
+                when absent.
+            noise_lower: Known lower bound on an unknown noise scale, above 0.
+            noise_upper: Known upper bound on it, or None.
+            tracker: Bounds on it so far, built with the same bounds and at most this
+                ``delta``. It is updated with the model's data.
+            delta: Failure probability of the band.
+            inflation: If False, samples are not inflated: they come from the posterior of a
+                GP of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
+            maximize: If False, the point with the smallest sample is chosen.
+            replacement: If False, several samples choose different candidates.
+
+        Raises:
+            ValueError: If a scalar is out of its range, the noise is both known and
+                unknown, or the tracker does not fit.
+            UnsupportedError: If the model cannot be represented.
+        """
+        super().__init__(model, replacement=replacement)
+        positive_scalar("norm_bound", norm_bound)
+        probability("delta", delta)
+        if noise_lower is None and noise_upper is None and tracker is None:
+            regression = KernelRegression.of(model, noise_std)
+            band = _known_noise_band(regression, norm_bound, delta)
+        else:
+            if noise_std is not None or noise_lower is None:
+                raise ValueError(
+                    "Give noise_std where the noise scale is known. Where it is not, give "
+                    "noise_lower, with noise_upper and the tracker if there are any."
+                )
+            tracker = corollary_tracker(
+                tracker, norm_bound, noise_lower, noise_upper, delta
+            )
+            regression = KernelRegression.of(model)
+            tracker.update(regression)
+            band = streaming_band(regression, tracker, delta)
+        self.maximize = maximize
+        self.confidence_set = band
+        # sqrt(sigma^2 / alpha) = B, so the band is B v standard deviations wide.
+        norm = regression.norm_in_prior_units(norm_bound)
+        self.inflation_factor = band.width / norm if inflation else 1.0
+        self._scale = norm * self.inflation_factor
+        self._inflation = inflation
+
+    @property
+    def regression(self) -> KernelRegression:
+        r"""The regression state that is sampled from."""
+        return self.confidence_set.regression
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the band rests on; without inflation the samples have no guarantee."""
+        assumptions = self.confidence_set.assumptions
+        if self._inflation:
+            return assumptions
+        return assumptions.without_guarantee("the samples are not inflated")
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Tensor, num_samples: int = 1
+    ) -> Tensor:
+        r"""Choose candidates, one for each sample.
+
+        Args:
+            X: ``n x d`` candidates; the cost is ``O(n^3)``.
+            num_samples: Number of samples.
+
+        Returns:
+            ``num_samples x d`` chosen candidates.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If a value is not finite.
+            ValueError: If ``num_samples`` is not a whole number above 0, or larger than
+                ``n`` without replacement.
+        """
+        values = self.sample_values(X, num_samples).unsqueeze(-1)
+        if not self.replacement and num_samples > len(X):
+            raise ValueError(
+                f"num_samples is {num_samples}, but there are {len(X)} candidates; choose "
+                "fewer, or set replacement=True."
+            )
+        return self.maximize_samples(X, values if self.maximize else -values, num_samples)
+
+    @torch.no_grad()
+    def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
+        r"""Joint samples at ``n x d`` points, ``num_samples x n`` outcomes.
+
+        Arguments and errors as for the sampler itself.
+        """
+        whole_number("num_samples", num_samples)
+        dimension = self.regression.dimension
+        if X.dim() != 2 or X.shape[-1] != dimension or len(X) == 0:
+            raise BotorchTensorDimensionError(
+                f"X must be `n x {dimension}` with n >= 1, got shape {tuple(X.shape)}."
+            )
+        finite("X", X)
+        points = self.regression.project(X)
+        tau = points.prior_mean.new_tensor(self.confidence_set.regularizer)
+        mean = points.prior_mean + self.regression.deviation_at(points, tau)
+        root = covariance_root(self.regression.covariance_at(points, points, tau))
+        normal = torch.randn(num_samples, len(X), dtype=root.dtype, device=root.device)
+        return mean + self._scale * normal @ root.mT
+
+    def paths(
+        self, num_samples: int = 1, num_features: int = 1024
+    ) -> GenericDeterministicModel:
+        r"""Samples as functions, for a continuous domain.
+
+        Args:
+            num_samples: Number of functions.
+            num_features: Number of random Fourier features (even) that stand for the
+                prior; the conditioning on the data is exact.
+
+        Returns:
+            A model that maps ``n x d`` points, or ``num_samples x n x d`` with points of
+            its own for each function, to ``num_samples x n x 1`` outcomes.
+
+        Raises:
+            ValueError: If a number is not a whole one above 0.
+            UnsupportedError: If the kernel has no Fourier features in BoTorch.
+        """
+        whole_number("num_samples", num_samples)
+        whole_number("num_features", num_features)
+        band = self.confidence_set
+        functions = PosteriorPaths(
+            band.regression, band.regularizer, self._scale, num_samples, num_features
+        )
+        return GenericDeterministicModel(functions)
+
+    def optimize(
+        self,
+        bounds: Tensor,
+        num_samples: int = 1,
+        *,
+        num_features: int = 1024,
+        raw_samples: int = 1024,
+        num_restarts: int = 20,
+    ) -> Tensor:
+        r"""Choose points of a box, one for each sample, by BoTorch's optimiser.
+
+        Args:
+            bounds: ``2 x d`` lower and upper limits.
+            num_samples: Number of samples.
+            num_features: As for ``paths``.
+            raw_samples: Number of points at which each sample is tried first.
+            num_restarts: Number of these from which a gradient search starts.
+
+        Returns:
+            ``num_samples x d`` points.
+
+        Raises:
+            BotorchTensorDimensionError: If the bounds have another shape.
+        """
+        if bounds.shape != (2, self.regression.dimension):
+            raise BotorchTensorDimensionError(
+                f"bounds must be `2 x {self.regression.dimension}`, got shape "
+                f"{tuple(bounds.shape)}."
+            )
+        points, _ = optimize_posterior_samples(
+            self.paths(num_samples, num_features),
+            bounds,
+            raw_samples=raw_samples,
+            num_restarts=num_restarts,
+            sample_transform=None if self.maximize else torch.neg,
+        )
+        return points
+
+
+def _known_noise_band(
+    regression: KernelRegression, norm_bound: float, delta: float
+) -> RidgeBand:
+    r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
+    norm = regression.norm_in_prior_units(norm_bound)
+    assumptions = rkhs_assumptions(
+        "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm_bound
+    )
+    return abbasi_yadkori_band(regression, norm, delta, norm**-2, assumptions)

@@ -1,0 +1,270 @@
+r"""Unknown noise: running bounds on its scale, and the band that rests on them.
+
+Durand, Maillard & Pineau (2018), Corollary 1. Its band (Theorem 2) rests on one of the
+three events of the noise bounds (see ``noise_scale``).
+"""
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models.model import Model
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.noise_scale import (
+    NoiseInterval,
+    refined_interval,
+    ridge_regularizer,
+)
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression import KernelRegression
+
+
+class StreamingNoiseTracker:
+    r"""Running bounds on an unknown noise scale, anytime.
+
+    With probability ``1 - delta`` the noise scale lies in ``[lower, upper]`` after every
+    update, however the inputs were chosen from the past.
+
+    Source: Durand, Maillard & Pineau (2018), Theorem 3 and the sandwich of Corollary 1, at
+    ``delta / 3``. Assumes a kernel and mean fixed before the data, noise that is
+    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
+    is), and ``||f - mean||_H <= norm_bound``. Departures from the printed formulas: ``c_t``
+    has the squared logarithm of their Lemma 6 and is kept off its singularity at ``t = 1``;
+    the lower bound leaves out a factor below one that their proof does not support; their
+    case 1 is not computed, since the best of both cases and ``noise_upper`` itself is
+    always case 2 or ``noise_upper``.
+
+    Example:
+        >>> tracker = StreamingNoiseTracker(norm_bound=5.0, noise_lower=0.01)
+        >>> lower, upper = tracker.update(model)  # after every observation
+        >>> torch.save(tracker.state_dict(), path)
+
+    Attributes:
+        lower: Lower bound on the noise scale, outcome units.
+        upper: Upper bound, infinite while nothing is known and the data are too few.
+        num_observations: Number of observations seen.
+        consistent: False once the data contradict the assumptions.
+    """
+
+    def __init__(
+        self,
+        norm_bound: float,
+        noise_lower: float,
+        noise_upper: float | None = None,
+        delta: float = 0.05,
+    ) -> None:
+        r"""Bounds on the noise scale before any data.
+
+        Args:
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            noise_lower: Known lower bound on the noise scale, above 0, outcome units.
+            noise_upper: Known upper bound, or None.
+            delta: Failure probability of all intervals together.
+
+        Raises:
+            ValueError: If a number is out of its range, or ``noise_lower`` is above
+                ``noise_upper``.
+        """
+        self.norm_bound = positive_scalar("norm_bound", norm_bound)
+        self.noise_lower = positive_scalar("noise_lower", noise_lower)
+        self.noise_upper = None
+        if noise_upper is not None:
+            self.noise_upper = positive_scalar("noise_upper", noise_upper)
+            if self.noise_lower > self.noise_upper:
+                raise ValueError(
+                    f"noise_lower is {self.noise_lower}, above noise_upper = "
+                    f"{self.noise_upper}."
+                )
+        self.delta = probability("delta", delta)
+        self.lower = self.noise_lower
+        self.upper = math.inf if self.noise_upper is None else self.noise_upper
+        self.num_observations = 0
+        self.consistent = True
+
+    def update(self, model: Model | KernelRegression) -> tuple[float, float]:
+        r"""Take account of new observations.
+
+        One step of Corollary 1 for each new observation. Several at once take their steps
+        all on the newest data. That is valid, since the bounds hold for every regulariser
+        at once, but what the rounds between would have shown is lost. Without new
+        observations nothing changes.
+
+        Args:
+            model: A single-output exact GP, or a ``KernelRegression``, with the same
+                kernel and mean as before and all observations so far.
+
+        Returns:
+            Lower and upper bound on the noise scale, outcome units.
+
+        Raises:
+            ValueError: If there are fewer observations than before.
+            UnsupportedError: If the model cannot be represented, or has one noise scale for
+                each observation.
+        """
+        regression = KernelRegression.of(model)
+        _one_noise_scale(regression)
+        new = regression.num_observations - self.num_observations
+        if new < 0:
+            raise ValueError(
+                f"The tracker has seen {self.num_observations} observations, the model has "
+                f"{regression.num_observations}. Observations cannot be taken back; start "
+                "a new tracker or load an earlier state."
+            )
+        for _ in range(new):
+            before = NoiseInterval(self.lower, self.upper)
+            self._set(
+                refined_interval(regression, self.norm_bound, self.delta / 3.0, before)
+            )
+            if before == (self.lower, self.upper):  # so would be all further steps
+                break
+        self.num_observations = regression.num_observations
+        return self.lower, self.upper
+
+    def _set(self, interval: NoiseInterval) -> None:
+        self.lower, self.upper = interval.lower, max(interval.lower, interval.upper)
+        if interval.lower > interval.upper:
+            if self.consistent:
+                warnings.warn(_contradiction(interval), InconsistentConfidenceSetWarning, 3)
+            self.consistent = False
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""Arguments and running bounds as plain numbers, for JSON or ``torch.save``."""
+        return {
+            "norm_bound": self.norm_bound,
+            "noise_lower": self.noise_lower,
+            "noise_upper": self.noise_upper,
+            "delta": self.delta,
+            "lower": self.lower,
+            "upper": None if math.isinf(self.upper) else self.upper,
+            "num_observations": self.num_observations,
+            "consistent": self.consistent,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        r"""Go on from a saved state.
+
+        Args:
+            state_dict: From a tracker with the same arguments; others give the history
+                another meaning.
+
+        Raises:
+            ValueError: If keys are missing or unknown, or an argument differs.
+        """
+        own = self.state_dict()
+        if state_dict.keys() != own.keys():
+            raise ValueError(
+                f"The state must have the keys {', '.join(own)}; got "
+                f"{', '.join(map(str, state_dict))}."
+            )
+        for name in ("norm_bound", "noise_lower", "noise_upper", "delta"):
+            if state_dict[name] != own[name]:
+                raise ValueError(
+                    f"The saved tracker has {name} = {state_dict[name]}, this one "
+                    f"{own[name]}; build it with the saved arguments."
+                )
+        upper = state_dict["upper"]
+        self.lower = float(state_dict["lower"])
+        self.upper = math.inf if upper is None else float(upper)
+        self.num_observations = int(state_dict["num_observations"])
+        self.consistent = bool(state_dict["consistent"])
+
+
+def corollary_tracker(
+    tracker: StreamingNoiseTracker | None,
+    norm_bound: float,
+    noise_lower: float,
+    noise_upper: float | None,
+    delta: float,
+) -> StreamingNoiseTracker:
+    r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
+
+    A new one takes three quarters of ``delta``, as the corollary does. One that takes all
+    of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
+
+    Raises:
+        ValueError: If the tracker was built with other bounds or a larger ``delta``.
+    """
+    share = 0.75 * probability("delta", delta)
+    new = StreamingNoiseTracker(norm_bound, noise_lower, noise_upper, share)
+    if tracker is None:
+        return new
+    own, given = (
+        (each.norm_bound, each.noise_lower, each.noise_upper) for each in (tracker, new)
+    )
+    if own != given or tracker.delta > delta:
+        raise ValueError(
+            f"The tracker has (norm_bound, noise_lower, noise_upper) = {own} and delta = "
+            f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
+            "the same, and the tracker's delta at most this one."
+        )
+    return tracker
+
+
+def streaming_band(
+    regression: KernelRegression, tracker: StreamingNoiseTracker, delta: float
+) -> RidgeBand:
+    r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
+
+    ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
+    ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
+    width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
+    where the estimate is the prior mean.
+
+    Args:
+        regression: The data, those that the tracker has seen.
+        tracker: The noise interval.
+        delta: Failure probability of band and interval together.
+    """
+    norm = regression.norm_in_prior_units(tracker.norm_bound)
+    log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))
+    width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
+    regularizer = ridge_regularizer(regression, norm, tracker.upper)
+    assumptions = _assumptions(regression, tracker, delta)
+    return RidgeBand(regression, regularizer, width, assumptions)
+
+
+def _one_noise_scale(regression: KernelRegression) -> None:
+    r"""Check that the state was whitened by one number; which one does not matter."""
+    if not torch.equal(*regression.noise_std.aminmax()):
+        raise UnsupportedError(
+            "The model has one noise scale for each observation (train_Yvar); the unknown "
+            "noise scale is one number. Leave out train_Yvar, or use a bound that takes "
+            "it, such as MartingaleMixtureUCB."
+        )
+
+
+def _contradiction(interval: NoiseInterval) -> str:
+    return (
+        f"The data say that the noise scale is at least {interval.lower:.6g} and at most "
+        f"{interval.upper:.6g}. An assumption does not hold: noise_lower is too large, "
+        "noise_upper or norm_bound too small, or the kernel is another. The upper bound is "
+        "moved up to the lower one, without any guarantee."
+    )
+
+
+def _assumptions(
+    regression: KernelRegression, tracker: StreamingNoiseTracker, delta: float
+) -> Assumptions:
+    assumptions = rkhs_assumptions(
+        "Durand, Maillard & Pineau (2018), Corollary 1",
+        regression,
+        delta,
+        tracker.norm_bound,
+    )
+    known = f"above {tracker.noise_lower:.6g}"
+    if tracker.noise_upper is not None:
+        known = f"between {tracker.noise_lower:.6g} and {tracker.noise_upper:.6g}"
+    statement = (
+        "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
+        f"noise is), scale unknown {known}"
+    )
+    if tracker.consistent:
+        return assumptions.with_item(Assumption("noise", statement, Status.GIVEN))
+    statement += "; the data contradict this, the norm or the kernel"
+    return assumptions.with_item(Assumption("noise", statement, Status.VIOLATED))

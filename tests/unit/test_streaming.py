@@ -1,0 +1,381 @@
+r"""Unknown noise: tracker and band against the paper's formulas, and their edges."""
+
+import io
+import json
+import math
+
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Standardize
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    StreamingKernelUCB,
+    StreamingNoiseTracker,
+)
+from kernelucb.confidence.assumptions import Status
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from oracles import streaming as oracle
+from problems import (
+    RKHSFunction,
+    frozen_kernel,
+    frozen_model,
+    make_problem,
+    normal,
+    uniform,
+)
+from tolerances import LINEAR_SOLVE, REARRANGED, SCALE
+
+SIGMA, NORM, LOWER, DELTA = 0.3, 1.0, 0.1, 0.3
+KERNEL = frozen_kernel("rbf", 1.0)
+X = uniform(300, 1, seed=40)
+Y = RKHSFunction.random(KERNEL, NORM, 1, seed=41)(X) + SIGMA * normal(300, seed=43)
+QUERIES = uniform(5, 1, seed=44)
+CLOSE = {"rtol": LINEAR_SOLVE, "atol": LINEAR_SOLVE}
+
+
+def state(n, noise_std=0.5):
+    return KernelRegression(X[:n], Y[:n], KERNEL, noise_std)
+
+
+def gram(n):
+    return KERNEL(X[:n]).to_dense()
+
+
+def tracker(noise_upper=5.0, **options):
+    return StreamingNoiseTracker(NORM, LOWER, noise_upper, **{"delta": DELTA, **options})
+
+
+def bound(model, noise_upper=5.0, **options):
+    defaults = {"norm_bound": NORM, "noise_lower": LOWER, "delta": DELTA}
+    return StreamingKernelUCB(model, noise_upper=noise_upper, **{**defaults, **options})
+
+
+class TestAgainstThePaper:
+    def test_every_observation_is_one_step_of_the_corollary(self):
+        tracked, minus, plus = tracker(), LOWER, 5.0
+        for n in range(1, len(X) + 1):
+            minus, plus = oracle.sandwich(
+                gram(n), Y[:n], NORM, 5.0, DELTA / 3.0, minus, plus
+            )
+            assert tracked.update(state(n)) == pytest.approx(
+                (minus, plus), rel=LINEAR_SOLVE
+            )
+        assert LOWER < minus < SIGMA < plus < 5.0
+
+    def test_several_observations_take_their_steps_on_all_data(self):
+        n, minus, plus = len(X), LOWER, 5.0
+        for _ in range(n):
+            minus, plus = oracle.sandwich(gram(n), Y, NORM, 5.0, DELTA / 3.0, minus, plus)
+        assert tracker().update(state(n)) == pytest.approx((minus, plus), rel=LINEAR_SOLVE)
+
+    @pytest.mark.parametrize("n", [1, 7, 300])
+    def test_band_is_the_corollary_at_a_quarter_of_delta(self, n):
+        acqf = bound(state(n))
+        assert (acqf.noise_lower, acqf.noise_upper) == tracker(delta=0.75 * DELTA).update(
+            state(n)
+        )
+        assert acqf.alpha == pytest.approx((acqf.noise_upper / NORM) ** 2)
+        k, v = KERNEL(QUERIES, X[:n]).to_dense(), KERNEL(QUERIES, diag=True)
+        centre, half = oracle.corollary_band(
+            gram(n), k, v, Y[:n], NORM, acqf.noise_lower, acqf.noise_upper, DELTA / 4.0
+        )
+        lower, upper = acqf.bounds(QUERIES)
+        assert_close(lower, centre - half, **CLOSE)
+        assert_close(upper, centre + half, **CLOSE)
+
+    def test_band_from_a_tracker_has_the_tracker_s_interval(self):
+        tracked = tracker()
+        for n in (60, 120, 300):
+            acqf = bound(state(n), tracker=tracked)
+        assert (acqf.noise_lower, acqf.noise_upper) == (tracked.lower, tracked.upper)
+        assert tracked.num_observations == 300
+        again = bound(state(300), tracker=tracked)  # nothing new, nothing changes
+        assert_close(again.bounds(QUERIES), acqf.bounds(QUERIES), rtol=0.0, atol=0.0)
+
+    @given(
+        s=st.floats(0.0, 10.0),
+        D=st.floats(0.1, 200.0),
+        t=st.integers(1, 2000),
+        plus=st.floats(1e-3, 10.0),
+        factor=st.floats(1.0, 100.0),
+    )
+    def test_the_first_case_never_improves_on_the_second(self, s, D, t, plus, factor):
+        r"""Which is why it is not computed; ``plus`` are bounds found before."""
+        lam, C, known, level = plus**2, 1.0, plus * factor, 0.05
+        one, two = oracle.upper_cases(s, D, t, lam, C, known, level)
+        assert one >= min(two, plus) * (1.0 - REARRANGED)
+        one, two = oracle.lower_cases(s, t, lam, C, known, level)
+        assume(two <= known)  # otherwise the data contradict the known bound
+        assert one <= two + REARRANGED * known
+
+    def test_the_printed_lower_bound_is_not_used(self):
+        r"""Its extra factor would exclude the true scale, at a large regulariser."""
+        n, known, norm, level = 100, 50.0, 5.0, DELTA / 3.0
+        inputs, noise = torch.zeros(n, 1, dtype=torch.float64), 0.05 * normal(n, 1)
+        regression = KernelRegression(inputs, norm + noise, KERNEL, 1.0)  # f = 5 k(0, .)
+        lam = (known / norm) ** 2
+        s = oracle.residual_std(KERNEL(inputs).to_dense(), norm + noise, lam)
+        printed = oracle.printed_lower(s, n, lam, norm, 1.0 + 1.0 / lam, level)
+        assert printed > 10.0 * 0.05
+        tracked = StreamingNoiseTracker(norm, 0.01, known, delta=DELTA)
+        lower, upper = tracked.update(regression)
+        assert lower <= 0.05 <= upper
+
+    @pytest.mark.parametrize("noise_upper", [5.0, 50.0, None])
+    def test_interval_converges_whatever_the_initial_guess(self, noise_upper):
+        r"""About three times the scale after 1000 observations, from any start."""
+        n, kernel = 1000, frozen_kernel("rbf", 0.3)
+        inputs = uniform(n, 1, seed=7)
+        function = RKHSFunction.random(kernel, 2.06, 1, seed=5)
+        outcomes = function(inputs) + 0.1 * normal(n, seed=8)
+        regression = KernelRegression(inputs, outcomes, kernel, 1.0)
+        first, other = (
+            StreamingNoiseTracker(5.0, 0.01, known, delta=0.1)
+            for known in (1.0, noise_upper)
+        )
+        interval = first.update(regression)
+        for part in (500, 600, 700, 800, 900):
+            other.update(KernelRegression(inputs[:part], outcomes[:part], kernel, 1.0))
+        assert other.update(regression) == pytest.approx(interval, rel=0.1)
+        assert 0.07 < interval[0] < 0.1
+        assert 0.25 < interval[1] < 0.32
+
+
+class TestRunningBounds:
+    def test_they_only_move_inwards(self):
+        tracked, before = tracker(), (LOWER, 5.0)
+        for n in range(1, 241, 3):
+            lower, upper = tracked.update(state(n))
+            assert before[0] <= lower <= upper <= before[1]
+            before = (lower, upper)
+
+    def test_nothing_known_above(self):
+        tracked = tracker(None)
+        assert tracked.update(state(3)) == (LOWER, math.inf)
+        lower, upper = tracked.update(state(300))
+        assert LOWER < lower < SIGMA < upper < math.inf
+
+    def test_without_an_upper_bound_the_band_is_that_of_the_prior(self):
+        r"""The limit of Eq. (3): estimate the mean, deviation that of the prior."""
+        acqf = bound(state(3), None)
+        assert acqf.noise_upper == acqf.alpha == math.inf
+        lower, upper = acqf.bounds(QUERIES)
+        D = 2.0 * math.log(4.0 / DELTA) + oracle.log_det(gram(3), (LOWER / NORM) ** 2)
+        assert_close(upper, torch.full_like(upper, NORM * (1.0 + math.sqrt(D))))
+        assert_close(lower, -upper)
+        large = bound(state(3), 1e6)
+        assert_close(large.bounds(QUERIES), (lower, upper), rtol=1e-6, atol=1e-6)
+
+    def test_no_new_observation_changes_nothing(self):
+        tracked = tracker()
+        interval = tracked.update(state(100))
+        assert tracked.update(state(100)) == interval
+
+    def test_observations_cannot_be_taken_back(self):
+        tracked = tracker()
+        tracked.update(state(10))
+        with pytest.raises(ValueError, match="seen 10 observations, the model has 9"):
+            tracked.update(state(9))
+        assert tracked.num_observations == 10
+
+    def test_the_scale_that_whitens_the_state_does_not_matter(self):
+        one, other = (tracker().update(state(300, noise)) for noise in (0.01, 7.0))
+        assert one == pytest.approx(other, rel=LINEAR_SOLVE)
+
+    @pytest.mark.parametrize("factor", [1e-3, 1e4])
+    def test_outcome_units(self, factor):
+        regression = KernelRegression(X, factor * Y, KERNEL, factor)
+        scaled = StreamingKernelUCB(
+            regression,
+            norm_bound=factor * NORM,
+            noise_lower=factor * LOWER,
+            noise_upper=factor * 5.0,
+            delta=DELTA,
+        )
+        plain = bound(state(300))
+        assert scaled.noise_upper == pytest.approx(factor * plain.noise_upper, rel=SCALE)
+        assert scaled.alpha == pytest.approx(
+            plain.alpha, rel=SCALE
+        )  # the kernel is as it was
+        for one, other in zip(scaled.bounds(QUERIES), plain.bounds(QUERIES), strict=True):
+            assert_close(one, factor * other, rtol=SCALE, atol=factor * SCALE)
+
+    def test_standardized_model_is_in_outcome_units(self):
+        factor, offset = 7.0, 50.0
+        model = frozen_model(
+            X, offset + factor * Y, KERNEL, 0.2, outcome_transform=Standardize(m=1)
+        )
+        scale = KernelRegression.from_model(model).outcome_scale
+        centred = factor * (Y - Y.mean()) / scale
+        options = {"norm_bound": 1.0, "noise_lower": 0.1, "noise_upper": 5.0}
+        plain = StreamingKernelUCB(KernelRegression(X, centred, KERNEL, 0.2), **options)
+        options = {name: value * scale for name, value in options.items()}
+        acqf = StreamingKernelUCB(model, **options)
+        assert acqf.noise_upper == pytest.approx(
+            scale * plain.noise_upper, rel=LINEAR_SOLVE
+        )
+        lower, upper = plain.bounds(QUERIES)
+        mean = offset + factor * Y.mean()
+        assert_close(acqf.bounds(QUERIES)[0], mean + scale * lower, **CLOSE)
+        assert_close(acqf.bounds(QUERIES)[1], mean + scale * upper, **CLOSE)
+
+
+def through_json(saved):
+    return json.loads(json.dumps(saved, allow_nan=False))
+
+
+def through_torch(saved):
+    buffer = io.BytesIO()
+    torch.save(saved, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)
+
+
+class TestSavedState:
+    @pytest.mark.parametrize("noise_upper", [5.0, None])
+    @pytest.mark.parametrize("store", [through_json, through_torch])
+    def test_a_resumed_tracker_goes_on_as_if_never_stopped(self, store, noise_upper):
+        tracked, resumed = tracker(noise_upper), tracker(noise_upper)
+        for n in (1, 2, 100):
+            tracked.update(state(n))
+        resumed.load_state_dict(store(tracked.state_dict()))
+        assert (resumed.lower, resumed.upper) == (tracked.lower, tracked.upper)
+        assert resumed.update(state(300)) == tracked.update(state(300))
+        assert resumed.state_dict() == tracked.state_dict()
+
+    @pytest.mark.parametrize(
+        ("arguments", "name"),
+        [
+            ((2.0, LOWER, 5.0, DELTA), "norm_bound"),
+            ((NORM, 0.2, 5.0, DELTA), "noise_lower"),
+            ((NORM, LOWER, None, DELTA), "noise_upper"),
+            ((NORM, LOWER, 5.0, 0.1), "delta"),
+        ],
+    )
+    def test_a_state_of_another_tracker_is_refused(self, arguments, name):
+        saved = StreamingNoiseTracker(*arguments).state_dict()
+        with pytest.raises(ValueError, match=f"saved tracker has {name} = "):
+            tracker().load_state_dict(saved)
+
+    def test_an_incomplete_state_is_refused(self):
+        saved = tracker().state_dict()
+        del saved["upper"]
+        with pytest.raises(ValueError, match="must have the keys norm_bound"):
+            tracker().load_state_dict(saved)
+
+
+class TestEdges:
+    @pytest.mark.parametrize("noise_upper", [5.0, None])
+    @pytest.mark.parametrize("outcome", [0.0, 0.7, "data"])
+    @pytest.mark.parametrize("inputs", ["distinct", "equal"])
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_few_constant_and_repeated_observations(self, n, inputs, outcome, noise_upper):
+        points = X[:n] if inputs == "distinct" else X[:1].expand(n, 1)
+        outcomes = Y[:n] if outcome == "data" else torch.full_like(Y[:n], outcome)
+        acqf = bound(KernelRegression(points, outcomes, KERNEL, 1.0), noise_upper)
+        assert LOWER <= acqf.noise_lower <= acqf.noise_upper
+        for queries in (QUERIES, points):
+            lower, upper = acqf.bounds(queries)
+            assert bool(torch.isfinite(lower).all() & torch.isfinite(upper).all())
+            assert bool((lower <= upper).all())
+
+    def test_gradient_at_an_observed_input_is_finite(self):
+        acqf = bound(state(3), None)
+        point = X[:1].clone().requires_grad_(True)
+        acqf(point.unsqueeze(-2)).sum().backward()
+        assert bool(torch.isfinite(point.grad).all())
+
+    @pytest.mark.parametrize(
+        ("outcomes", "known"),
+        [
+            (torch.zeros_like(Y), 5.0),  # less noise than noise_lower
+            (Y, 0.11),  # more than noise_upper
+            (30.0 * (20.0 * X[:, 0]).sin(), 5.0),  # a norm far above norm_bound
+        ],
+    )
+    def test_contradictions_warn_once_and_take_the_guarantee(self, outcomes, known):
+        tracked, regression = tracker(known), KernelRegression(X, outcomes, KERNEL, 1.0)
+        with pytest.warns(InconsistentConfidenceSetWarning, match="at least .* at most"):
+            lower, upper = tracked.update(regression)
+        assert lower == upper
+        assert not tracked.consistent
+        acqf = bound(regression, known, tracker=tracked)  # a second warning would raise
+        assert acqf.assumptions["noise"].status is Status.VIOLATED
+        assert acqf.assumptions.guarantee.startswith("heuristic, no guarantee")
+        assert bool(torch.isfinite(torch.stack(acqf.bounds(QUERIES))).all())
+
+    def test_one_noise_scale_for_each_observation_is_refused(self):
+        model = frozen_model(
+            X[:4], Y[:4], KERNEL, torch.tensor([0.1, 0.2, 0.1, 0.1]).double()
+        )
+        with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
+            bound(model)
+        with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
+            tracker().update(model)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ((0.0, LOWER, 5.0, DELTA), "norm_bound must be a finite number above 0"),
+            ((NORM, 0.0, 5.0, DELTA), "noise_lower must be a finite number above 0"),
+            ((NORM, math.nan, 5.0, DELTA), "noise_lower must be a finite number above 0"),
+            ((NORM, LOWER, math.inf, DELTA), "noise_upper must be a finite number above 0"),
+            ((NORM, LOWER, 0.05, DELTA), "noise_lower is 0.1, above noise_upper = 0.05"),
+            ((NORM, LOWER, 5.0, 1.0), "delta must lie strictly between 0 and 1"),
+            ((NORM, None, 5.0, DELTA), "noise_lower must be a number"),
+        ],
+    )
+    def test_of_tracker_and_bound(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            StreamingNoiseTracker(*arguments)
+        norm_bound, noise_lower, noise_upper, delta = arguments
+        with pytest.raises(ValueError, match=message):
+            StreamingKernelUCB(
+                state(4),
+                norm_bound=norm_bound,
+                noise_lower=noise_lower,
+                noise_upper=noise_upper,
+                delta=delta,
+            )
+
+    def test_equal_noise_bounds_are_a_known_scale(self):
+        lower, upper = StreamingNoiseTracker(NORM, 0.3, 0.3).update(state(10))
+        assert lower == upper == 0.3
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"norm_bound": 2.0}, {"noise_lower": 0.2}, {"noise_upper": 4.0}, {"delta": 0.2}],
+    )
+    def test_a_tracker_of_other_bounds_is_refused(self, options):
+        with pytest.raises(ValueError, match="The tracker has"):
+            bound(state(4), **{"noise_upper": 5.0, "tracker": tracker(), **options})
+
+    def test_assumptions(self):
+        acqf = bound(SingleTaskGP(X[:9], Y[:9].unsqueeze(-1)), norm_bound=50.0)
+        assert acqf.assumptions["noise"].status is Status.GIVEN
+        text = str(acqf.assumptions)
+        assert "Corollary 1" in text
+        assert "second-order sub-Gaussian" in text
+        assert "between 0.1 and 5" in text
+        assert "probability 0.7" in text
+        assert "above 0.1" in str(bound(state(4), None).assumptions)
+
+
+def test_wider_than_the_bound_that_knows_the_noise():
+    r"""By how much unknown noise costs, and never less than knowing it."""
+    problem = make_problem(n=30, noise_std=0.2)
+    known = MartingaleMixtureUCB(problem.model, norm_bound=2.0)
+    unknown = StreamingKernelUCB(
+        problem.model, norm_bound=2.0, noise_lower=0.1, noise_upper=0.5
+    )
+    width = [high - low for low, high in (a.bounds(QUERIES) for a in (known, unknown))]
+    assert bool((width[1] > width[0]).all())

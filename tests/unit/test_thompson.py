@@ -1,0 +1,314 @@
+r"""Kernel Thompson sampling: its distribution, its choices and its edges.
+
+Statistics of ``n`` samples are allowed six of their standard errors (two in 1e9 for one
+comparison): ``1 / sqrt(n)`` deviations for a mean, ``1 / sqrt(2 n)`` for the logarithm of a
+standard deviation.
+"""
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models.transforms import Normalize, Standardize
+from botorch.utils.sampling import manual_seed, optimize_posterior_samples
+from gpytorch.kernels import LinearKernel
+from torch.testing import assert_close
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    KernelThompsonSampling,
+    StreamingKernelUCB,
+    StreamingNoiseTracker,
+)
+from oracles import closed_forms
+from problems import frozen_kernel, frozen_model, make_problem, uniform
+from tolerances import LINEAR_SOLVE, REARRANGED, REPEATED_SAMPLE
+
+NORM, DELTA, NOISE = 3.0, 0.1, 0.2
+PROBLEM = make_problem(n=10, d=2, noise_std=NOISE, outputscale=2.5, seed=50)
+CANDIDATES = torch.cat([PROBLEM.test_X, uniform(30, 2, seed=51)])
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+SAMPLES, ERRORS = 4000, 6.0
+NOISES = {
+    "known": {"noise_std": NOISE},
+    "unknown": {"noise_lower": 0.1, "noise_upper": 1.0},
+    "nothing known above": {"noise_lower": 0.1},
+}
+
+
+def sampler(model=None, **options):
+    options = options or NOISES["known"]
+    model = PROBLEM.model if model is None else model
+    return KernelThompsonSampling(model, norm_bound=NORM, delta=DELTA, **options)
+
+
+def assert_distribution(values, mean, sd):
+    r"""``values`` are samples, in rows, with this mean and standard deviation."""
+    assert bool(((values.mean(0) - mean).abs() <= ERRORS * sd / SAMPLES**0.5).all())
+    ratio = (values.std(0) / sd).log().abs()
+    assert bool((ratio <= ERRORS / (2.0 * SAMPLES) ** 0.5).all())
+
+
+@pytest.fixture(params=NOISES)
+def noise(request):
+    return NOISES[request.param]
+
+
+class TestDistribution:
+    @pytest.mark.parametrize("functions", [False, True])
+    def test_deviation_is_the_half_width_of_the_band(self, noise, functions):
+        if "noise_std" in noise:
+            options = {"alpha": (NOISE / NORM) ** 2, **noise}
+            band = AbbasiYadkoriUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
+        else:
+            band = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **noise)
+        lower, upper = band.bounds(CANDIDATES)
+        if (
+            functions
+        ):  # 4096 Fourier features: the kernel to 1.6 %, a deviation to half that
+            functions = sampler(**noise).paths(SAMPLES, num_features=4096)
+            values = functions(CANDIDATES).squeeze(-1)
+        else:
+            values = sampler(**noise).sample_values(CANDIDATES, SAMPLES)
+        assert values.shape == (SAMPLES, len(CANDIDATES))
+        assert_distribution(values, 0.5 * (lower + upper), 0.5 * (upper - lower))
+
+    def test_samples_are_joint(self, noise):
+        r"""Differences between points have the deviation of a joint distribution."""
+        one = sampler(**noise)
+        left, right = CANDIDATES[:-1], CANDIDATES[1:]
+        tau = torch.tensor(one.confidence_set.regularizer, dtype=torch.float64)
+        state = one.regression
+        points = state.project(left), state.project(right)
+        mutual = state.covariance_at(*points, tau).diagonal()
+        variances = [state.variance(X, tau) for X in (left, right)]
+        sd = one.inflation_factor * NORM * (sum(variances) - 2.0 * mutual).sqrt()
+        mean = state.mean(right, tau) - state.mean(left, tau)
+        values = one.sample_values(CANDIDATES, SAMPLES).diff(dim=-1)
+        assert_distribution(values, mean, sd)
+
+    def test_covariance_is_that_of_the_paper(self):
+        r"""Algorithm 1, line 3, with plain linear solves."""
+        one, alpha = sampler(inflation=False, noise_std=NOISE), (NOISE / NORM) ** 2
+        K = PROBLEM.kernel(PROBLEM.X).to_dense()
+        k = PROBLEM.kernel(CANDIDATES, PROBLEM.X).to_dense()
+        v = PROBLEM.kernel(CANDIDATES, diag=True)
+        mean, sd = closed_forms.ridge(K, k, v, PROBLEM.Y, alpha)
+        values = one.sample_values(CANDIDATES, SAMPLES)
+        assert_distribution(values, mean, NOISE / math.sqrt(alpha) * sd)
+
+    def test_inflation_factor_is_the_corollary_s(self):
+        r"""``v_t = B_t / sigma_plus`` with ``B_t`` of Eq. (3) or Theorem 1."""
+        K = PROBLEM.kernel(PROBLEM.X).to_dense()
+        known = closed_forms.log_det(K, (NOISE / NORM) ** 2) + 2.0 * math.log(1.0 / DELTA)
+        assert sampler().inflation_factor == pytest.approx(
+            1.0 + math.sqrt(known), rel=LINEAR_SOLVE
+        )
+        unknown = closed_forms.log_det(K, (0.1 / NORM) ** 2) + 2.0 * math.log(4.0 / DELTA)
+        assert sampler(noise_lower=0.1).inflation_factor == pytest.approx(
+            1.0 + math.sqrt(unknown), rel=LINEAR_SOLVE
+        )
+        assert sampler(noise_lower=0.1, inflation=False).inflation_factor == 1.0
+
+    def test_paths_pass_through_outcomes_without_noise(self):
+        r"""Whatever was drawn from the prior, in the units of a transformed model."""
+        unscaled = 10.0 * PROBLEM.X - 5.0
+        model = frozen_model(
+            unscaled,
+            40.0 + 7.0 * PROBLEM.Y,
+            PROBLEM.kernel,
+            1e-5,
+            outcome_transform=Standardize(m=1),
+            input_transform=Normalize(d=2),
+        )
+        one = sampler(model, inflation=False, noise_std=1e-5)
+        outcomes = (40.0 + 7.0 * PROBLEM.Y).expand(3, -1)
+        values = one.paths(3)(unscaled).squeeze(-1)
+        # six standard deviations of the noise, which is all that is left
+        assert_close(values, outcomes, rtol=0.0, atol=6e-5)
+        values = one.sample_values(unscaled, 3)
+        assert_close(values, outcomes, rtol=0.0, atol=6e-5)
+        assert one.paths(3)(unscaled + 2.0).std(0).min() > 1e-2
+
+    def test_a_repeated_candidate_has_one_value(self, noise):
+        values = sampler(**noise).sample_values(CANDIDATES[[0, 3, 0, 3]], 5)
+        assert_close(values[:, :2], values[:, 2:], rtol=0.0, atol=REPEATED_SAMPLE)
+
+
+class TestChoice:
+    def test_chosen_candidates_are_where_the_samples_are_largest(self, noise):
+        one = sampler(**noise)
+        for maximize, extreme in ((True, torch.argmax), (False, torch.argmin)):
+            one.maximize = maximize
+            torch.manual_seed(5)
+            chosen = one(CANDIDATES, num_samples=7)
+            torch.manual_seed(5)
+            values = one.sample_values(CANDIDATES, 7)
+            assert torch.equal(chosen, CANDIDATES[extreme(values, dim=-1)])
+
+    def test_without_replacement_candidates_are_distinct(self):
+        few = CANDIDATES[:4]
+        chosen = sampler(noise_std=NOISE, replacement=False)(few, num_samples=4)
+        assert {tuple(x) for x in chosen.tolist()} == {tuple(x) for x in few.tolist()}
+        with pytest.raises(ValueError, match="num_samples is 5, but there are 4"):
+            sampler(noise_std=NOISE, replacement=False)(few, num_samples=5)
+
+    def test_every_good_candidate_has_a_chance_and_a_bad_one_none(self):
+        X = torch.linspace(0.0, 1.0, 21, dtype=torch.float64).unsqueeze(-1)
+        Y = X.squeeze(-1) + 0.01
+        state = KernelRegression(X, Y, frozen_kernel("rbf"), 0.05)
+        chosen = sampler(state, noise_std=0.05, inflation=False)(X, num_samples=500)
+        assert len(chosen.unique()) > 1
+        assert float(chosen.min()) > 0.5
+
+    def test_single_precision_candidates_come_back_as_they_are(self):
+        single = CANDIDATES.float()
+        chosen = sampler()(single, num_samples=3)
+        assert chosen.dtype == torch.float32
+        assert all(bool((single == x).all(-1).any()) for x in chosen)
+
+    def test_optimum_on_a_box_is_no_worse_than_a_grid(self, noise):
+        one = sampler(**noise)
+        grid = torch.cartesian_prod(*2 * [torch.linspace(0.0, 1.0, 21).double()])
+        for maximize, sign in ((True, 1.0), (False, -1.0)):
+            one.maximize = maximize
+            torch.manual_seed(6)
+            points = one.optimize(CUBE, num_samples=3)
+            torch.manual_seed(6)
+            functions = one.paths(3)
+            assert points.shape == (3, 2)
+            assert bool(((points >= 0.0) & (points <= 1.0)).all())
+            found = sign * functions(points.unsqueeze(-2)).flatten()
+            best = (sign * functions(grid).squeeze(-1)).max(-1).values
+            assert bool((found >= best - 1e-6).all())
+
+    def test_functions_are_botorch_s_models(self):
+        functions = sampler().paths(2)
+        points, values = optimize_posterior_samples(functions, CUBE, raw_samples=64)
+        assert points.shape == (2, 2)
+        assert values.shape == (2, 1)
+        each = torch.stack([CANDIDATES[:3], CANDIDATES[3:6]]).requires_grad_(True)
+        own = functions(each)
+        assert_close(own[0], functions(CANDIDATES[:3])[0], rtol=0.0, atol=REARRANGED)
+        assert_close(own[1], functions(CANDIDATES[3:6])[1], rtol=0.0, atol=REARRANGED)
+        own.sum().backward()
+        assert each.grad.abs().max() > 0.1
+
+    @pytest.mark.parametrize("method", ["__call__", "sample_values", "optimize"])
+    def test_seeds_make_a_run_reproducible(self, method):
+        def draw(seed):
+            with manual_seed(seed):
+                argument = CUBE if method == "optimize" else CANDIDATES
+                return getattr(sampler(), method)(argument, 4)
+
+        assert torch.equal(draw(1), draw(1))
+        assert not torch.equal(draw(1), draw(2))
+
+
+class TestNoise:
+    def test_a_tracker_is_updated_and_used(self):
+        tracker = StreamingNoiseTracker(NORM, 0.1, 1.0, delta=DELTA)
+        options = {"noise_lower": 0.1, "noise_upper": 1.0, "tracker": tracker}
+        one = sampler(**options)
+        assert tracker.num_observations == 10
+        acqf = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
+        assert_close(one.confidence_set.bounds(CANDIDATES), acqf.bounds(CANDIDATES))
+
+    def test_noise_of_the_likelihood_is_the_default(self):
+        one = KernelThompsonSampling(PROBLEM.model, norm_bound=NORM)
+        other = KernelThompsonSampling(PROBLEM.model, norm_bound=NORM, noise_std=NOISE)
+        assert one.inflation_factor == pytest.approx(other.inflation_factor)
+
+    def test_known_noise_of_each_observation(self):
+        noise = torch.linspace(0.1, 0.4, 10, dtype=torch.float64)
+        model = frozen_model(PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, noise)
+        values = sampler(model, noise_std=None).sample_values(CANDIDATES)
+        assert bool(torch.isfinite(values).all())
+        with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
+            sampler(model, noise_lower=0.1)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"noise_std": 0.1, "noise_lower": 0.1},
+            {"noise_std": 0.1, "noise_upper": 0.1},
+            {"noise_upper": 1.0},
+            {"tracker": StreamingNoiseTracker(NORM, 0.1)},
+        ],
+    )
+    def test_known_and_unknown_do_not_mix(self, options):
+        with pytest.raises(
+            ValueError, match="Give noise_std where the noise scale is known"
+        ):
+            sampler(**options)
+
+    def test_assumptions(self):
+        assert "Theorem 1" in str(sampler().assumptions)
+        assert "second-order" in str(sampler(noise_lower=0.1).assumptions)
+        plain = sampler(noise_std=NOISE, inflation=False).assumptions
+        assert "not inflated" in str(plain)
+        assert plain.guarantee.startswith("heuristic, no guarantee")
+
+
+class TestEdges:
+    @pytest.mark.parametrize("outcome", [0.0, 0.7])
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_few_constant_and_repeated_observations(self, n, outcome, noise):
+        X = PROBLEM.X[:1].expand(n, 2)
+        state = KernelRegression(
+            X, torch.full((n,), outcome, dtype=torch.float64), PROBLEM.kernel, NOISE
+        )
+        one = sampler(state, **noise)
+        assert bool(torch.isfinite(one.sample_values(CANDIDATES, 3)).all())
+        assert bool(torch.isfinite(one.paths(3)(CANDIDATES)).all())
+        assert one(X, num_samples=2).shape == (2, 2)
+
+    def test_kernels_without_fourier_features(self):
+        state = KernelRegression(PROBLEM.X, PROBLEM.Y, LinearKernel().double(), NOISE)
+        one = sampler(state)
+        assert one(CANDIDATES).shape == (1, 2)
+        with pytest.raises(UnsupportedError, match="no Fourier features for LinearKernel"):
+            one.paths()
+
+    @pytest.mark.parametrize(
+        "X", [CANDIDATES[0], CANDIDATES[:0], CANDIDATES[:, :1], CANDIDATES.unsqueeze(0)]
+    )
+    def test_shapes(self, X):
+        with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
+            sampler()(X)
+
+    def test_values_and_numbers(self):
+        with pytest.raises(InputDataError, match="X contains NaN"):
+            sampler()(CANDIDATES * math.nan)
+        with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
+            sampler().optimize(CUBE[:1])
+        for number in (0, -1, 2.0, True):
+            with pytest.raises(ValueError, match="num_samples must be a whole number"):
+                sampler()(CANDIDATES, num_samples=number)
+            with pytest.raises(ValueError, match="num_features must be a whole number"):
+                sampler().paths(num_features=number)
+        with pytest.raises(UnsupportedError, match="even number"):
+            sampler().paths(num_features=3)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"norm_bound": 0.0}, "norm_bound must be a finite number above 0"),
+            ({"norm_bound": NORM, "delta": 0.0}, "delta must lie strictly between"),
+            ({"norm_bound": NORM, "noise_std": -1.0}, "noise_std must be a finite number"),
+            ({"norm_bound": NORM, "noise_lower": 0.0}, "noise_lower must be a finite"),
+        ],
+    )
+    def test_scalars(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            KernelThompsonSampling(PROBLEM.model, **options)
+
+    def test_arguments_after_the_model_are_keyword_only(self):
+        with pytest.raises(TypeError, match="positional argument"):
+            KernelThompsonSampling(PROBLEM.model, NORM)
