@@ -190,3 +190,40 @@ def test_pending_points_change_variances_as_observations_do():
         rtol=POSTERIOR,
         atol=POSTERIOR,
     )
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_repeated_inputs_are_pooled_without_loss(varying):
+    r"""Against dense linear solves over all observations, and one small eigh."""
+    kernel = frozen_kernel("matern52")
+    X, Y = uniform(15, 2, 1)[torch.arange(40) % 15], normal(40, 2)
+    noise = 0.1 + uniform(40, 1, 3)[:, 0] if varying else torch.full((40,), 0.2).double()
+    state = KernelRegression(X, Y, kernel, noise)
+    assert state.num_observations == 40
+    assert len(state.eigenvalues) == 16  # 15 inputs and the scatter at them
+    whitened = kernel(X).to_dense() / noise.outer(noise)
+    y, points = Y / noise, uniform(5, 2, 4)
+    k = kernel(points, X).to_dense() / noise
+    for tau in (0.3, 1.0, 7.0):
+        gram = whitened + tau * torch.eye(40).double()
+        mean = k @ torch.linalg.solve(gram, y)
+        variance = 1.0 - (k * torch.linalg.solve(gram, k.mT).mT).sum(-1)
+        log_det = torch.linalg.slogdet(gram / tau).logabsdet
+        form = tau * y @ torch.linalg.solve(gram, y)
+        assert_close(state.mean(points, tau), mean, rtol=0.0, atol=LINEAR_SOLVE)
+        assert_close(state.variance(points, tau), variance, rtol=0.0, atol=LINEAR_SOLVE)
+        assert_close(state.log_det(tau), log_det, rtol=LINEAR_SOLVE, atol=0.0)
+        assert_close(state.quadratic_form(tau), form, rtol=LINEAR_SOLVE, atol=0.0)
+
+
+def test_another_unit_of_noise_needs_no_decomposition(monkeypatch):
+    problem = make_problem(n=12, d=2)
+    fresh = KernelRegression(problem.X, problem.Y, problem.kernel, 0.7)
+    state = problem.state
+    monkeypatch.setattr(torch.linalg, "eigh", lambda _: pytest.fail("decomposed again"))
+    ours = state.with_noise_std(0.7)
+    assert_close(ours.eigenvalues, fresh.eigenvalues, rtol=REARRANGED, atol=1e-9)
+    assert_close(
+        ours.mean(problem.test_X), fresh.mean(problem.test_X), rtol=0.0, atol=LINEAR_SOLVE
+    )
+    assert float(state.noise_std[0]) == problem.noise_std  # and the old one stays

@@ -120,7 +120,6 @@ def test_the_least_consistent_norm_takes_a_mixture():
         ([1.0, 0.0], "covariance_scale must be a finite number above 0"),
         ([1.0, math.nan], "covariance_scale must be a finite number above 0"),
         (torch.zeros(2), "covariance_scale must be a finite number above 0"),
-        (None, "covariance_scale must be a number"),
         ([1.0, "2"], "covariance_scale must be a number"),
     ],
 )

@@ -47,12 +47,14 @@ class Eigenbasis(NamedTuple):
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
         r"""The basis of a regression, without directions below its resolution."""
         zeros = int((regression.eigenvalues == 0).sum())
+        rows, rank = regression.section_index, len(regression.eigenvalues) - zeros
+        basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
         return cls(
             count=regression.num_observations,
             eigenvalues=regression.eigenvalues[zeros:].clone(),
-            basis=regression.feature_basis[:, zeros:].contiguous(),
+            basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
             inputs=regression.train_inputs,
-            variances=regression.train_variance,
+            variances=regression.prior.variance(regression.train_inputs),
             targets=regression.targets[zeros:].clone(),
             unresolved=float(regression.targets[:zeros].square().sum()),
             resolution=regression.resolution,

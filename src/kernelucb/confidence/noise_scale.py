@@ -102,7 +102,8 @@ def _residual_std(regression: KernelRegression, norm: float, scale: float) -> fl
     r"""Root mean square of ``y - f_lambda`` on the data at ``lambda = scale^2 / C^2``."""
     tau = ridge_regularizer(regression, norm, scale)
     residuals = regression.targets / (1.0 + regression.eigenvalues / tau)
-    return float(residuals.square().mean().sqrt() * regression.noise_std[0])
+    mean_square = residuals.square().sum() / regression.num_observations
+    return float(mean_square.sqrt() * regression.noise_std[0])
 
 
 def ridge_regularizer(regression: KernelRegression, norm: float, scale: float) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import positive_values, training_targets
-from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import (
@@ -36,8 +36,10 @@ class KernelRegression(Module):
         >>> mean, variance = state.mean(X), state.variance(X)
 
     Attributes:
-        eigenvalues: ``n`` eigenvalues ``lam`` of the whitened kernel matrix, ascending.
-        targets: ``n`` values ``z = U^T D^-1/2 (y - m)``.
+        eigenvalues: ``r`` eigenvalues ``lam`` of the whitened kernel matrix, ascending.
+            Repeated inputs are pooled: ``r`` is the number of distinct inputs, and one
+            more for the scatter of repeated outcomes, at eigenvalue zero.
+        targets: ``r`` values ``z = U^T D^-1/2 (y - m)``.
         noise_std: ``n`` noise standard deviations, outcome units.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
@@ -45,8 +47,10 @@ class KernelRegression(Module):
 
     train_inputs: Tensor
     train_targets: Tensor
-    train_variance: Tensor
     noise_std: Tensor
+    sections: Tensor
+    section_index: Tensor
+    section_variance: Tensor
     eigenvalues: Tensor
     singular_values: Tensor
     targets: Tensor
@@ -142,21 +146,19 @@ class KernelRegression(Module):
         self, prior: Prior, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
     ) -> None:
         noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
-        kernel_matrix = prior.covariance(inputs, inputs) / noise.outer(noise)
-        spectrum = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
+        parts = decompose(prior, inputs, targets, noise)
         self.prior = prior
+        self.resolution = parts.resolution
         self.register_buffer("train_inputs", inputs)
         self.register_buffer("train_targets", targets)
         self.register_buffer("noise_std", noise)
-        self.register_buffer("train_variance", prior.variance(inputs))
-        self.register_buffer("eigenvalues", spectrum.values)
-        whitened = (targets - prior.mean(inputs)) / noise
-        self.register_buffer("targets", whitened @ spectrum.vectors)
-        self.register_buffer("singular_values", spectrum.values.sqrt())
-        lengths = torch.where(spectrum.values > 0, spectrum.values, torch.inf).sqrt()
-        basis = spectrum.vectors / noise.unsqueeze(-1) / lengths
-        self.register_buffer("feature_basis", basis)
-        self.resolution = spectrum.resolution
+        self.register_buffer("sections", parts.sections)
+        self.register_buffer("section_index", parts.section_index)
+        self.register_buffer("section_variance", parts.section_variance)
+        self.register_buffer("eigenvalues", parts.eigenvalues)
+        self.register_buffer("singular_values", parts.eigenvalues.sqrt())
+        self.register_buffer("targets", parts.targets)
+        self.register_buffer("feature_basis", parts.feature_basis)
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
         r"""The state of the same data and prior under another noise scale.
@@ -217,11 +219,11 @@ class KernelRegression(Module):
     @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
-        return len(self.eigenvalues)
+        return len(self.train_targets)
 
     @property
     def mean_terms(self) -> Tensor:
-        r"""``n`` values ``sqrt(lam) z``: the ridge estimate is their sum over
+        r"""``r`` values ``sqrt(lam) z``: the ridge estimate is their sum over
         ``v / (lam + tau)``.
         """
         return self.singular_values * self.targets
@@ -234,10 +236,10 @@ class KernelRegression(Module):
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        covariance = self.prior.covariance(inputs, self.train_inputs)
+        covariance = self.prior.covariance(inputs, self.sections)
         whole = self.prior.variance(inputs)
         nearest = nearest_section(
-            inputs, whole, covariance, self.train_inputs, self.train_variance
+            inputs, whole, covariance, self.sections, self.section_variance
         )
         features, unexplained = split_variance(
             covariance @ self.feature_basis, whole, nearest

@@ -17,7 +17,7 @@ class Projection(NamedTuple):
         inputs: ``b x d'`` kernel inputs.
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
-        features: ``b x n`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
+        features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
         unexplained: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the inputs can
             tell.
     """
@@ -37,8 +37,8 @@ def nearest_section(
     inputs: Tensor,
     whole: Tensor,
     covariance: Tensor,
-    train_inputs: Tensor,
-    train_variance: Tensor,
+    sections: Tensor,
+    section_variance: Tensor,
 ) -> Tensor:
     r"""Squared distance of ``k(x, .)`` to the nearest training section, ``b`` values.
 
@@ -48,11 +48,11 @@ def nearest_section(
         inputs: ``b x d'`` kernel inputs.
         whole: ``b`` values of ``k(x, x)``.
         covariance: ``b x n`` prior covariances with the training inputs.
-        train_inputs: ``n x d'`` kernel inputs.
-        train_variance: ``n`` prior variances there.
+        sections: ``n x d'`` kernel inputs of the training sections.
+        section_variance: ``n`` prior variances there.
     """
-    nearest, index = (train_variance - 2.0 * covariance).min(-1)
-    repeated = (inputs == train_inputs[index]).all(-1)
+    nearest, index = (section_variance - 2.0 * covariance).min(-1)
+    repeated = (inputs == sections[index]).all(-1)
     return torch.where(repeated, 0.0, nearest + whole)
 
 

@@ -57,7 +57,8 @@ class NoiseBounds(NamedTuple):
         """
         if noise_bounds is None:
             # Of the first observation: a mixture must be fixed before the outcomes.
-            spread = math.sqrt(float(regression.train_variance[0]))
+            first = regression.train_inputs[:1]
+            spread = math.sqrt(float(regression.prior.variance(first)))
             if spread == 0.0:
                 raise ValueError(
                     "The prior variance of the first observation is 0; give noise_bounds, "
@@ -213,6 +214,8 @@ def _mixture(
     spread = distinct.exp().unsqueeze(-1) * lam
     log_det = torch.log1p(spread).sum(-1)[index]
     form = (z.square() / (1.0 + spread)).sum(-1)[index]
-    parts = -0.5 * (len(lam) * variances.log() + log_det + form / variances)
+    parts = -0.5 * (
+        regression.num_observations * variances.log() + log_det + form / variances
+    )
     log_density = float(torch.logsumexp(parts.flatten(), 0)) - math.log(parts.numel())
     return log_density, math.exp(-float(log_ratios.flatten()[parts.argmax()]))

@@ -1,0 +1,91 @@
+r"""The one eigendecomposition of a regression state."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.regression.prior import Prior
+
+
+class Decomposition(NamedTuple):
+    r"""Whitened kernel regression in the eigenbasis of its distinct inputs.
+
+    Attributes:
+        sections: ``m x d'`` distinct inputs.
+        section_index: ``m`` positions of an observation at each of them.
+        section_variance: ``m`` prior variances there.
+        eigenvalues: ``r`` eigenvalues ``lam``, ascending.
+        targets: ``r`` values ``z``.
+        feature_basis: ``m x r`` matrix that maps covariances to features.
+        resolution: What round-off makes of a zero eigenvalue.
+    """
+
+    sections: Tensor
+    section_index: Tensor
+    section_variance: Tensor
+    eigenvalues: Tensor
+    targets: Tensor
+    feature_basis: Tensor
+    resolution: float
+
+
+class _Pooled(NamedTuple):
+    inputs: Tensor
+    residuals: Tensor
+    noise_std: Tensor
+    scatter: Tensor | None
+    index: Tensor
+
+
+def decompose(
+    prior: Prior, inputs: Tensor, targets: Tensor, noise_std: Tensor
+) -> Decomposition:
+    r"""Decompose ``D^-1/2 K D^-1/2`` by one ``eigh`` of the size of the distinct inputs.
+
+    Given the function's value at an input, the outcomes there enter the likelihood through
+    their precision-weighted mean and through how far they scatter around it. So repeated
+    inputs are pooled; one direction that no section reaches stands for all of the scatter.
+
+    Args:
+        prior: Prior of the outcomes.
+        inputs: ``n x d'`` kernel inputs.
+        targets: ``n`` outcomes.
+        noise_std: ``n`` noise scales.
+    """
+    pooled = _pool(inputs, targets - prior.mean(inputs), noise_std)
+    kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
+    kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
+    lam, vectors, resolution = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
+    z = (pooled.residuals / pooled.noise_std) @ vectors
+    lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
+    basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
+    if pooled.scatter is not None:
+        lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
+        z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
+    return Decomposition(
+        sections=pooled.inputs,
+        section_index=pooled.index,
+        section_variance=prior.variance(pooled.inputs),
+        eigenvalues=lam,
+        targets=z,
+        feature_basis=basis,
+        resolution=resolution,
+    )
+
+
+def _pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> _Pooled:
+    r"""Pool observations whose inputs are equal to the last bit."""
+    positions = torch.arange(len(inputs), device=inputs.device)
+    distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
+    if len(distinct) == len(inputs):
+        return _Pooled(inputs, residuals, noise_std, None, positions)
+    weights = noise_std.square().reciprocal()
+    precision = weights.new_zeros(len(distinct)).index_add(0, index, weights)
+    sums = weights.new_zeros(len(distinct)).index_add(0, index, weights * residuals)
+    means = sums / precision
+    scatter = (weights * (residuals - means[index]).square()).sum()
+    index = positions.new_zeros(len(distinct)).scatter(0, index, positions)
+    return _Pooled(distinct, means, precision.rsqrt(), scatter, index)
