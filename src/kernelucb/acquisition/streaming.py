@@ -23,8 +23,8 @@ class StreamingKernelUCB(KernelUCB):
     minimum over all rounds so far. Without one it is computed from all data at once: from
     the bounds given, one step of the corollary for each observation, every step on all
     data. That is valid because the noise bounds hold for every regulariser at once, on the
-    same event. It is usually a little looser: what earlier rounds showed more sharply is
-    not remembered, so the interval may also widen again from one round to the next.
+    same event. What earlier rounds showed is not remembered then, so the interval may
+    widen again from one round to the next.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
