@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
-from scipy.special import wrightomega
+from scipy.special import lambertw
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
@@ -177,8 +177,7 @@ class JointSet(NamedTuple):
         r"""Smallest and largest noise scale in the set, outcome units.
 
         With ``M`` the least squared misfit of functions within the norm bound, the scales
-        solve ``2 s^2 (budget - n ln(s)) = M``: both real branches of Lambert's ``W``, here
-        from ``ln`` of its argument.
+        solve ``2 s^2 (budget - n ln(s)) = M``: both real branches of Lambert's ``W``.
 
         Args:
             norm: Norm bound, prior units.
@@ -187,10 +186,11 @@ class JointSet(NamedTuple):
         misfit = max(least_misfit(self.regression, norm), _TINY)
         # Share of the largest radius; above one the set was empty and has been relaxed.
         log_share = math.log(misfit / count) - 2.0 * self.budget / count + 1.0
+        share = math.exp(max(min(log_share, 0.0), -_LARGEST_EXPONENT))
         interval = [0.0, math.inf]
-        for index, side in enumerate((-1, 1)):
-            root = wrightomega(complex(min(log_share, 0.0) - 1.0, side * math.pi)).real
-            exponent = self.budget / count + 0.5 * float(root)
+        for index, branch in enumerate((-1, 0)):
+            root = float(lambertw(-share / math.e, branch).real)
+            exponent = self.budget / count + 0.5 * root
             if exponent < _LARGEST_EXPONENT:
                 interval[index] = unit * math.exp(exponent)
         if self.bounds.assumed:
