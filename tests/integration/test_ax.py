@@ -235,6 +235,23 @@ class TestStorage:
         assert reopened._experiment.trials[min(pending)].status is TrialStatus.ABANDONED
         run(reopened, 1)
 
+    def test_unknown_noise_goes_on_after_reload(self, tmp_path):
+        path, options = (
+            str(tmp_path / "bench.json"),
+            {"norm_bound": 300.0, "noise_std": "unknown", "noise_bounds": (0.1, 50.0)},
+        )
+        client = run(make_client(options=options), 5)
+        client.save_to_json_file(path)
+        reopened = Client.load_from_json_file(path)
+        for each in (client, reopened):
+            torch.manual_seed(3)
+            next_trial(each)
+        intervals = [
+            kernelucb.ax.last_bound(each).noise_interval for each in (client, reopened)
+        ]
+        assert intervals[1] == pytest.approx(intervals[0], rel=1e-6)
+        assert 0.1 <= intervals[0][0] < intervals[0][1] <= 50.0
+
     @pytest.mark.parametrize("acqf_class", BOUNDS)
     def test_strategies_of_every_bound_are_stored_with_their_options(self, acqf_class):
         options = REQUIRED[acqf_class] | {"delta": 0.01}
