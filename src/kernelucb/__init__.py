@@ -21,6 +21,11 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.thompson import KernelThompsonSampling
 from kernelucb.bandit import KernelBandit
+from kernelucb.certificates import (
+    CertifiedGapStopping,
+    RegretCertificate,
+    regret_certificate,
+)
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.streaming import StreamingNoiseTracker
@@ -30,15 +35,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "CertifiedGapStopping",
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",
     "KernelThompsonSampling",
     "MartingaleMixtureUCB",
+    "RegretCertificate",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
     "WangDeFreitasUCB",
     "information_gain",
     "least_consistent_norm",
+    "regret_certificate",
 ]

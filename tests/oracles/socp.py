@@ -52,6 +52,20 @@ def lower_deviation(
     return -upper_deviation(K_joint, -y, noise_std, squared, norm)
 
 
+def largest_difference(
+    K_joint: Tensor, y: Tensor, noise_std: Tensor, squared: float, norm: float
+) -> float:
+    r"""As Eq. (10), ``max f(x) - f(x')`` for the last two rows ``x, x'`` of ``K_joint``."""
+    root = _square_root(K_joint)
+    g = cp.Variable(root.shape[1])
+    values = root.numpy() @ g
+    misfit = cp.multiply((1.0 / noise_std).numpy(), values[:-2] - y.numpy())
+    return _solve(
+        cp.Maximize(values[-2] - values[-1]),
+        [cp.norm(misfit, 2) <= math.sqrt(squared), cp.norm(g, 2) <= norm],
+    )
+
+
 def least_norm(K: Tensor, y: Tensor, noise_std: Tensor, squared: float) -> float:
     r"""``min ||f - m||_H`` over functions within the radius of Eq. (8)."""
     root = _square_root(K)

@@ -50,6 +50,11 @@ class KernelUCB(AcquisitionFunction, ABC):
         return self.confidence_set.regression
 
     @property
+    def direction(self) -> int:
+        r"""1 where large outcomes are sought, -1 where small ones are."""
+        return 1 if self.maximize == (self._weight > 0) else -1
+
+    @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on: given, estimated or violated."""
         return self.confidence_set.assumptions

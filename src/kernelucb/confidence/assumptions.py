@@ -51,6 +51,11 @@ class Assumptions:
         r"""Whether every assumption was given by the user and none is contradicted."""
         return all(item.status is Status.GIVEN for item in self.items)
 
+    @property
+    def violated(self) -> bool:
+        r"""Whether the data contradict an assumption."""
+        return any(item.status is Status.VIOLATED for item in self.items)
+
     def __getitem__(self, name: str) -> Assumption:
         for item in self.items:
             if item.name == name:

@@ -65,6 +65,14 @@ class ConfidenceSet(Module, ABC):
         self.design = regression if design is None else design
         self.assumptions = assumptions
 
+    # Whether the support function holds for differences of values as well as for values.
+    bounds_differences = False
+
+    @property
+    def norm(self) -> float | None:
+        r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded."""
+        return None
+
     @abstractmethod
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Support function at projected points; differentiable in the points.
@@ -91,3 +99,23 @@ class ConfidenceSet(Module, ABC):
         lower = points.centre.prior_mean - self.support(points, -1).value
         upper = points.centre.prior_mean + self.support(points, 1).value
         return lower, upper
+
+    def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+        r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
+
+        The maximum over the set itself where it bounds differences; otherwise the
+        difference of two sides of the band.
+
+        Args:
+            X: ``b x d`` raw points.
+            reference: ``1 x d`` raw point.
+            sign: 1, or -1 where small outcomes are sought.
+        """
+        points, other = self.regression.project(X), self.regression.project(reference)
+        if self.bounds_differences:
+            difference = self.regression.difference(points, other)
+            both = QueryPoints(difference, difference)
+            return sign * difference.prior_mean + self.support(both, sign).value
+        above = self.support(QueryPoints(points, points), sign).value
+        below = self.support(QueryPoints(other, other), -sign).value
+        return sign * (points.prior_mean - other.prior_mean) + above + below

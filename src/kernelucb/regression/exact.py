@@ -252,6 +252,31 @@ class KernelRegression(Module):
             unexplained=unexplained,
         )
 
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` in the form of a projected point.
+
+        Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
+
+        Args:
+            points: Projection of ``b`` points ``x``.
+            other: Projection of one point ``x'``.
+        """
+        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        whole = points.prior_variance + other.prior_variance - 2.0 * covariance
+        whole = torch.where((points.inputs == other.inputs).all(-1), 0.0, whole)
+        whole = whole.clamp_min(0.0)
+        farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
+        features, rest = split_variance(
+            points.features - other.features, whole, farthest.square()
+        )
+        return Projection(
+            inputs=points.inputs,
+            prior_mean=points.prior_mean - other.prior_mean,
+            prior_variance=whole,
+            features=features,
+            unexplained=rest,
+        )
+
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
 

@@ -68,6 +68,16 @@ class Prior(Module):
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``."""
         return self.scale**2 * self.covar_module(left, right).to_dense()
 
+    def metric(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.
+
+        Rounded up, so that it stays an upper bound for pairs next to each other.
+        """
+        whole = self.variance(left) + self.variance(right)
+        between = self.scale**2 * self.covar_module(left, right, diag=True)
+        rounding = 8.0 * torch.finfo(whole.dtype).eps * whole
+        return (whole - 2.0 * between + rounding).clamp_min(0.0).sqrt()
+
 
 def _frozen(module: Module) -> Module:
     copy = deepcopy(module).to(torch.float64).eval()

@@ -34,6 +34,8 @@ class ConvexSet(ConfidenceSet):
         assumptions: What the bound rests on.
     """
 
+    bounds_differences = True
+
     def __init__(
         self,
         regression: KernelRegression,
@@ -47,6 +49,11 @@ class ConvexSet(ConfidenceSet):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
+
+    @property
+    def norm(self) -> float:
+        r"""The norm bound, prior units."""
+        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""

@@ -33,6 +33,8 @@ class GridSet(ConfidenceSet):
         assumptions: What the bound rests on.
     """
 
+    bounds_differences = True
+
     regularizers: Tensor
     mean_weights: Tensor
     shrinkage: Tensor
@@ -56,6 +58,11 @@ class GridSet(ConfidenceSet):
         self.register_buffer("shrinkage", shrinkage.mT)
         excess = constraints.excess(regression, self.regularizers).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / self.regularizers)
+
+    @property
+    def norm(self) -> float:
+        r"""The norm bound, prior units."""
+        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid; see ``ConfidenceSet``."""
@@ -92,6 +99,8 @@ class ExactSet(ConfidenceSet):
         design: The inputs that variances are conditioned on.
     """
 
+    bounds_differences = True
+
     def __init__(
         self,
         regression: KernelRegression,
@@ -103,6 +112,11 @@ class ExactSet(ConfidenceSet):
         self.constraints = constraints
         grid, self.log_step = _bracketing_grid(self.design, constraints)
         self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
+
+    @property
+    def norm(self) -> float:
+        r"""The norm bound, prior units."""
+        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers; see ``ConfidenceSet``."""

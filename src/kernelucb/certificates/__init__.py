@@ -1,0 +1,6 @@
+r"""What a confidence set certifies about an optimisation: how good, and when to stop."""
+
+from kernelucb.certificates.regret import RegretCertificate, regret_certificate
+from kernelucb.certificates.stopping import CertifiedGapStopping
+
+__all__ = ["CertifiedGapStopping", "RegretCertificate", "regret_certificate"]

@@ -1,0 +1,117 @@
+r"""Branch and bound: the maximum of a function over a box, with a proof."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from botorch.models.transforms.input import Normalize
+from torch import Tensor
+
+from kernelucb.regression import KernelRegression
+
+_BATCH = 2048
+
+
+class BoxMaximum(NamedTuple):
+    r"""What is known of the maximum over a box.
+
+    Attributes:
+        value: Largest value found.
+        argument: ``d`` coordinates of the point where it was found.
+        upper: Proven upper bound on the maximum.
+    """
+
+    value: float
+    argument: Tensor
+    upper: float
+
+
+class _Cells(NamedTuple):
+    r"""``m`` boxes: centres and half sides (``m x d``), and ``m`` upper bounds."""
+
+    centres: Tensor
+    halves: Tensor
+    uppers: Tensor
+
+    def where(self, mask: Tensor) -> "_Cells":
+        return _Cells(*(part[mask] for part in self))
+
+
+def largest_on_box(
+    function: Callable[[Tensor], Tensor],
+    change: Callable[[Tensor, Tensor], Tensor],
+    box: Tensor,
+    tolerance: float,
+    max_evaluations: int,
+) -> BoxMaximum:
+    r"""Maximise a function whose change over a cell is bounded.
+
+    Args:
+        function: Maps ``m x d`` points to ``m`` values.
+        change: Maps ``m x d`` centres and ``m x d`` half sides to ``m`` upper bounds on
+            how far the function rises above its value at the centre within each cell.
+        box: ``2 x d`` lower and upper limits.
+        tolerance: Share of the maximum by which ``upper`` may exceed ``value``.
+        max_evaluations: Largest number of function values; where they are used up, or no
+            positive value is found, ``upper`` is the bound reached.
+    """
+    whole = box.new_full((1,), torch.inf)
+    cells = _Cells(box.mean(0, keepdim=True), 0.5 * (box[1:] - box[:1]), whole)
+    best, argument, settled = -torch.inf, cells.centres[0], -torch.inf
+    waiting, evaluations = cells.where(whole < 0.0), 0
+    while True:
+        values = function(cells.centres)
+        evaluations += len(values)
+        if float(values.max()) > best:
+            best, argument = float(values.max()), cells.centres[values.argmax()]
+        new = cells._replace(uppers=values + change(cells.centres, cells.halves))
+        waiting = _Cells(*(torch.cat(pair) for pair in zip(waiting, new, strict=True)))
+        keep = waiting.uppers > best + tolerance * max(best, 0.0)
+        settled = max([settled, *waiting.uppers[~keep].tolist()])
+        waiting = waiting.where(keep)
+        if len(waiting.uppers) == 0:
+            return BoxMaximum(best, argument, settled)
+        count = min(_BATCH, len(waiting.uppers), (max_evaluations - evaluations) // 2)
+        if count <= 0:
+            return BoxMaximum(best, argument, max(settled, float(waiting.uppers.max())))
+        chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)
+        chosen[waiting.uppers.topk(count).indices] = True
+        cells, waiting = _halved(waiting.where(chosen), change), waiting.where(~chosen)
+
+
+def _halved(cells: _Cells, change: Callable[[Tensor, Tensor], Tensor]) -> _Cells:
+    r"""Every cell cut in two along the side over which the function changes most."""
+    sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
+    along = [change(cells.centres, cells.halves * side) for side in sides]
+    side = sides[torch.stack(along).argmax(0)]
+    halves = cells.halves * (1.0 - 0.5 * side)
+    shift = 0.5 * cells.halves * side
+    centres = torch.cat([cells.centres - shift, cells.centres + shift])
+    return _Cells(centres, halves.repeat(2, 1), cells.uppers.repeat(2))
+
+
+def kernel_change(
+    regression: KernelRegression, norm: float
+) -> Callable[[Tensor, Tensor], Tensor] | None:
+    r"""``B d_k``: how much a function of norm at most ``B`` changes within a cell.
+
+    ``|f(x) - f(x')| <= ||f|| d_k(x, x')`` (Cauchy-Schwarz) with ``d_k`` the kernel metric,
+    largest at the corners of a cell where the kernel falls with the distance along each
+    coordinate. None where that is not known: for other kernels than RBF, Matern and
+    rational quadratic, and input transforms other than ``Normalize``.
+
+    Args:
+        regression: Holds the kernel.
+        norm: Norm bound, prior units.
+    """
+    prior = regression.prior
+    affine = prior.input_transform is None or type(prior.input_transform) is Normalize
+    if not (affine and prior.has_constant_variance):
+        return None
+
+    def change(centres: Tensor, halves: Tensor) -> Tensor:
+        middle = prior.transform(centres.to(regression.eigenvalues))
+        corner = prior.transform((centres + halves).to(regression.eigenvalues))
+        return norm * prior.metric(middle, corner)
+
+    return change

@@ -1,0 +1,196 @@
+r"""An upper bound on how far a recommended point is from the optimum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, positive_scalar, whole_number
+from kernelucb.certificates.boxes import kernel_change, largest_on_box
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+
+_MOST_DIMENSIONS = 3
+_CHUNK = 1024
+_SCAN = 1024
+
+
+class Bound(Protocol):
+    r"""What is asked of an acquisition function: its set, and what it looks for."""
+
+    @property
+    def confidence_set(self) -> ConfidenceSet:
+        r"""The set of functions that explain the data."""
+        ...
+
+    @property
+    def direction(self) -> int:
+        r"""1 where large outcomes are sought, -1 where small ones are."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegretCertificate:
+    r"""How much better than the recommended point any other can be.
+
+    With the probability of the bound, the optimum over the domain exceeds the recommended
+    point's value by at most ``gap``. An anytime bound lets it be looked at in every round,
+    and acted on in any.
+
+    Attributes:
+        gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
+            small outcomes are sought), outcome units, at least 0.
+        recommended: ``d`` coordinates of the recommended point.
+        challenger: ``d`` coordinates of the point that may be better by most.
+        certified: Whether the maximum over the domain is rigorous: on finite sets and,
+            by branch and bound, on boxes of up to 3 dimensions. Otherwise it comes from a
+            search and is a heuristic.
+        resolution: How far ``gap`` may lie above the exact maximum over the domain,
+            outcome units; 0 on finite sets, infinite where nothing is certified.
+        assumptions: What the probability rests on.
+    """
+
+    gap: float
+    recommended: Tensor
+    challenger: Tensor
+    certified: bool
+    resolution: float
+    assumptions: Assumptions
+
+    def __str__(self) -> str:
+        status = "certified" if self.certified else "heuristic"
+        return f"{status}: at most {self.gap:.4g} from the optimum\n{self.assumptions}"
+
+
+@torch.no_grad()
+def regret_certificate(
+    acqf: Bound,
+    candidates: Tensor | None = None,
+    *,
+    bounds: Tensor | None = None,
+    recommended: Tensor | None = None,
+    tolerance: float = 0.05,
+    max_evaluations: int = 100_000,
+) -> RegretCertificate:
+    r"""Bound the regret of a recommended point, anytime.
+
+    The martingale-mixture sets bound the difference ``f(x) - f(recommended)`` itself, over
+    all functions in the set at once, which is tighter than the difference of an upper and
+    a lower bound; the other bounds give the latter.
+
+    Source: the confidence set's own theorem; on boxes ``|f(x) - f(x')| <= B d_k(x, x')``
+    for every function of norm at most ``B``, with ``d_k`` the kernel metric.
+
+    Args:
+        acqf: An acquisition function of this package.
+        candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
+        bounds: ``2 x d`` lower and upper limits of a box.
+        recommended: ``d`` or ``1 x d`` point; by default the one whose guaranteed value
+            is best, on a box among Sobol points.
+        tolerance: On a box, the share of the gap that branch and bound may leave open.
+        max_evaluations: On a box, the largest number of points looked at; when they are
+            used up the certificate is valid but looser (see ``resolution``).
+
+    Raises:
+        ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or a
+            scalar is out of its range.
+        BotorchTensorDimensionError: If a shape does not fit.
+        InputDataError: If a value is not finite or there is no candidate.
+    """
+    if (candidates is None) == (bounds is None):
+        raise ValueError("Give either candidates or bounds, the domain to certify on.")
+    positive_scalar("tolerance", tolerance)
+    whole_number("max_evaluations", max_evaluations)
+    confidence_set, sign = acqf.confidence_set, acqf.direction
+    box = None if bounds is None else _checked_box(bounds, confidence_set)
+    if box is not None:
+        candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
+    points = _checked("candidates", cast(Tensor, candidates), confidence_set)
+    best = _recommended(points, recommended, confidence_set, sign)
+    values = _in_chunks(lambda X: confidence_set.largest_excess(X, best, sign), points)
+    gap, index = values.max(0)
+    finite_set = RegretCertificate(
+        gap=max(float(gap), 0.0),
+        recommended=best[0],
+        challenger=points[index],
+        certified=True,
+        resolution=0.0,
+        assumptions=confidence_set.assumptions,
+    )
+    if box is None:
+        return finite_set
+    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
+
+
+def _on_box(
+    scan: RegretCertificate,
+    confidence_set: ConfidenceSet,
+    sign: int,
+    box: Tensor,
+    tolerance: float,
+    max_evaluations: int,
+) -> RegretCertificate:
+    r"""From Sobol points to the whole box."""
+    norm, change = confidence_set.norm, None
+    if norm is not None:
+        change = kernel_change(confidence_set.regression, norm)
+    if change is None or box.shape[1] > _MOST_DIMENSIONS:
+        return replace(scan, certified=False, resolution=float("inf"))
+    best = scan.recommended.unsqueeze(0)
+    result = largest_on_box(
+        lambda X: confidence_set.largest_excess(X, best, sign),
+        # The recommended point stays, so only f(x) changes within a cell.
+        change,
+        box,
+        tolerance,
+        max_evaluations,
+    )
+    challenger = result.argument if result.value > scan.gap else scan.challenger
+    attained = max(result.value, scan.gap)
+    upper = max(result.upper, attained)
+    return replace(scan, gap=upper, challenger=challenger, resolution=upper - attained)
+
+
+def _recommended(
+    points: Tensor, given: Tensor | None, confidence_set: ConfidenceSet, sign: int
+) -> Tensor:
+    r"""``1 x d``: the point given, or the one with the best guaranteed value."""
+    if given is not None:
+        return _checked("recommended", given.reshape(1, -1), confidence_set)
+
+    def guaranteed(X: Tensor) -> Tensor:
+        lower, upper = confidence_set.bounds(X)
+        return lower if sign == 1 else -upper
+
+    index = int(_in_chunks(guaranteed, points).argmax())
+    return points[index : index + 1]
+
+
+def _in_chunks(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
+    return torch.cat([function(chunk) for chunk in points.split(_CHUNK)])
+
+
+def _checked(name: str, X: Tensor, confidence_set: ConfidenceSet) -> Tensor:
+    dimension = confidence_set.regression.dimension
+    if X.dim() != 2 or X.shape[1] != dimension:
+        raise BotorchTensorDimensionError(
+            f"{name} must have {dimension} columns, got shape {tuple(X.shape)}."
+        )
+    if len(X) == 0:
+        raise InputDataError(f"There are no {name}.")
+    return finite(name, X).detach().double()
+
+
+def _checked_box(bounds: Tensor, confidence_set: ConfidenceSet) -> Tensor:
+    dimension = confidence_set.regression.dimension
+    if bounds.shape != (2, dimension):
+        raise BotorchTensorDimensionError(
+            f"bounds must be `2 x {dimension}`, got shape {tuple(bounds.shape)}."
+        )
+    if not bool((finite("bounds", bounds)[0] < bounds[1]).all()):
+        raise ValueError("Every lower limit in bounds must be below its upper limit.")
+    return bounds.detach().double()

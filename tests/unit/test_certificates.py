@@ -1,0 +1,256 @@
+r"""The regret certificate: exact on finite sets, proven on boxes."""
+
+import math
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.transforms import Normalize
+from gpytorch.kernels import LinearKernel
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    CertifiedGapStopping,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+    regret_certificate,
+)
+from kernelucb.certificates.boxes import kernel_change, largest_on_box
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from oracles import socp
+from problems import KERNELS, frozen_model, make_problem, uniform
+from tolerances import ORDER, SOCP
+
+NORM = 3.0
+LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+FORMS = [{}, {"alphas": "paper"}, {"form": "convex"}]
+
+
+def bound(problem, **options):
+    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options)
+
+
+def mesh(per_side, d):
+    axes = [torch.linspace(0.0, 1.0, per_side, dtype=torch.float64)] * d
+    return torch.cartesian_prod(*axes).reshape(-1, d)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_is_the_largest_difference_over_the_set(name):
+    r"""One cone program for each candidate."""
+    problem = make_problem(n=8, d=2, kernel=name, norm=NORM, seed=5)
+    candidates = uniform(6, 2, 9)
+    acqf = bound(problem)
+    certificate = regret_certificate(acqf, candidates)
+    squared = acqf.constraints.radius.squared(acqf.regression)
+    noise = torch.full((8,), problem.noise_std).double()
+    expected = []
+    for x in candidates:
+        points = torch.cat([problem.X, x.unsqueeze(0), certificate.recommended[None]])
+        K = problem.kernel(points).to_dense()
+        expected.append(socp.largest_difference(K, problem.Y, noise, squared, NORM))
+    assert certificate.gap == pytest.approx(max(expected), abs=SOCP)
+    challenger = candidates[max(range(6), key=expected.__getitem__)]
+    assert torch.equal(certificate.challenger, challenger)
+    assert certificate.certified
+    assert certificate.resolution == 0.0
+
+
+@given(seed=st.integers(0, 200), n=st.integers(1, 25), maximize=st.booleans())
+def test_between_the_true_regret_and_the_sides_of_the_band(seed, n, maximize):
+    problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=seed)
+    candidates, truth = uniform(30, 2, seed), problem.function(uniform(30, 2, seed))
+    acqf = bound(problem, maximize=maximize, delta=1e-3)
+    certificate = regret_certificate(acqf, candidates)
+    lower, upper = acqf.bounds(candidates)
+    index = int((candidates == certificate.recommended).all(-1).nonzero()[0])
+    if maximize:
+        sides = upper.max() - lower[index]
+        regret = truth.max() - truth[index]
+        assert index == int(lower.argmax())
+    else:
+        sides = upper[index] - lower.min()
+        regret = truth[index] - truth.min()
+        assert index == int(upper.argmin())
+    assert certificate.gap <= float(sides) + ORDER
+    assert certificate.gap >= float(regret) - ORDER
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_forms_are_in_order(options):
+    problem = make_problem(n=10, d=2, kernel="matern52", norm=NORM)
+    exact, other = (
+        regret_certificate(bound(problem, **o), uniform(8, 2, 1)).gap for o in ({}, options)
+    )
+    assert exact <= other + 1e-6
+
+
+def test_follows_the_direction_of_the_outcome():
+    problem, candidates = make_problem(n=10, d=2, norm=NORM), uniform(20, 2, 1)
+    transform = ScalarizedPosteriorTransform(weights=torch.tensor([-2.0]).double())
+    smallest = regret_certificate(bound(problem, maximize=False), candidates)
+    turned = regret_certificate(bound(problem, posterior_transform=transform), candidates)
+    both = bound(problem, posterior_transform=transform, maximize=False)
+    assert turned.gap == smallest.gap
+    assert regret_certificate(both, candidates).gap == pytest.approx(
+        regret_certificate(bound(problem), candidates).gap
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound_class", "options"),
+    [(AbbasiYadkoriUCB, {"norm_bound": NORM}), (SrinivasUCB, {})],
+)
+def test_other_bounds_give_the_difference_of_their_sides(bound_class, options):
+    problem, candidates = make_problem(n=10, d=2), uniform(20, 2, 1)
+    acqf = bound_class(problem.model, **options)
+    lower, upper = acqf.bounds(candidates)
+    certificate = regret_certificate(acqf, candidates)
+    assert certificate.gap == pytest.approx(float(upper.max() - lower.max()))
+    assert certificate.certified  # on a finite set
+
+
+def test_the_point_to_certify_may_be_given():
+    problem, candidates = make_problem(n=10, d=2, norm=NORM), uniform(20, 2, 1)
+    acqf = bound(problem)
+    best = regret_certificate(acqf, candidates)
+    worse = regret_certificate(acqf, candidates, recommended=candidates[3])
+    assert torch.equal(worse.recommended, candidates[3])
+    alone = regret_certificate(acqf, candidates[3:4])
+    assert alone.gap == pytest.approx(0.0, abs=1e-6)
+    assert best.gap > 0.0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("d", "per_side"), [(1, 4001), (2, 121)])
+def test_branch_and_bound_agrees_with_a_fine_grid(name, d, per_side):
+    problem = make_problem(n=12, d=d, kernel=name, norm=NORM, seed=2)
+    box = LINE if d == 1 else SQUARE
+    acqf = bound(problem)
+    certificate = regret_certificate(acqf, bounds=box)
+    assert certificate.certified
+    grid = regret_certificate(acqf, mesh(per_side, d), recommended=certificate.recommended)
+    assert certificate.gap >= grid.gap - 1e-9
+    assert certificate.gap - certificate.resolution <= grid.gap * 1.001 + 1e-9
+    assert certificate.resolution <= 0.05 * certificate.gap + 1e-9
+
+
+def test_three_dimensions_and_few_evaluations_stay_valid():
+    problem = make_problem(n=20, d=3, kernel="matern52", norm=NORM, seed=4)
+    box = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
+    acqf = bound(problem)
+    few = regret_certificate(acqf, bounds=box, max_evaluations=500)
+    many = regret_certificate(acqf, bounds=box, max_evaluations=20_000)
+    grid = regret_certificate(acqf, mesh(21, 3), recommended=many.recommended)
+    assert few.certified
+    assert few.gap >= many.gap >= grid.gap - 1e-9
+    assert few.resolution >= many.resolution
+
+
+def test_where_nothing_is_proven_it_says_heuristic():
+    problem = make_problem(n=10, d=2, norm=NORM)
+    four = make_problem(n=10, d=4, norm=NORM)
+    linear = LinearKernel().double().requires_grad_(False)
+    state = KernelRegression(problem.X, problem.Y, linear, 0.5)
+    cases = [
+        (AbbasiYadkoriUCB(problem.model, norm_bound=NORM), SQUARE),
+        (bound(four), torch.tensor([[0.0] * 4, [1.0] * 4]).double()),
+        (MartingaleMixtureUCB(state, norm_bound=20.0), SQUARE),
+    ]
+    for acqf, box in cases:
+        certificate = regret_certificate(acqf, bounds=box)
+        assert not certificate.certified
+        assert math.isinf(certificate.resolution)
+        assert str(certificate).startswith("heuristic")
+        assert not CertifiedGapStopping(1e6, bounds=box)(acqf).stop
+
+
+def test_input_transforms_and_units():
+    r"""The same problem on [0, 10] with Normalize, outcomes in thousands."""
+    problem = make_problem(n=12, d=1, norm=NORM, seed=2)
+    plain = regret_certificate(bound(problem), bounds=LINE)
+    transform = Normalize(d=1, bounds=10.0 * LINE)
+    model = frozen_model(
+        10.0 * problem.X, problem.Y, problem.kernel, 0.1, input_transform=transform
+    )
+    scaled = regret_certificate(
+        MartingaleMixtureUCB(model, norm_bound=NORM), bounds=10.0 * LINE
+    )
+    assert scaled.gap == pytest.approx(plain.gap, rel=1e-6)
+    assert_close(scaled.recommended, 10.0 * plain.recommended, rtol=1e-9, atol=1e-9)
+
+
+@given(seed=st.integers(0, 100), name=st.sampled_from(KERNELS))
+def test_no_function_changes_more_than_the_kernel_metric(seed, name):
+    problem = make_problem(n=3, d=2, kernel=name, norm=NORM, seed=seed)
+    change = kernel_change(problem.state, NORM)
+    centre, half = uniform(1, 2, seed), 0.3 * uniform(1, 2, seed + 1)
+    inside = centre + half * (2.0 * uniform(50, 2, seed + 2) - 1.0)
+    largest = (problem.function(inside) - problem.function(centre)).abs().max()
+    assert float(largest) <= float(change(centre, half)) + ORDER
+
+
+def test_a_function_without_positive_values():
+    r"""The relative tolerance has nothing to refer to; the bound reached is returned."""
+    result = largest_on_box(
+        lambda X: -1.0 - X.sum(-1),
+        lambda centres, halves: halves.sum(-1),
+        SQUARE,
+        tolerance=0.05,
+        max_evaluations=3000,
+    )
+    assert result.value <= -1.0 <= result.upper
+    assert result.upper < -0.9
+
+
+class TestStopping:
+    def test_stops_when_the_gap_is_small(self):
+        problem = make_problem(n=40, d=1, norm=1.0, noise_std=0.05)
+        acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.0)
+        gap = regret_certificate(acqf, bounds=LINE).gap
+        assert CertifiedGapStopping(1.1 * gap, bounds=LINE)(acqf).stop
+        decision = CertifiedGapStopping(0.9 * gap, bounds=LINE)(acqf)
+        assert not decision.stop
+        assert "from the optimum" in decision.reason
+        assert decision.certificate.gap == gap
+
+    def test_not_on_data_that_contradict_the_assumptions(self):
+        problem = make_problem(n=40, d=1, norm=5.0, noise_std=0.01)
+        with pytest.warns(InconsistentConfidenceSetWarning):
+            acqf = MartingaleMixtureUCB(problem.model, norm_bound=0.5)
+        decision = CertifiedGapStopping(100.0, bounds=LINE)(acqf)
+        assert not decision.stop
+        assert "contradict" in decision.reason
+
+
+def test_bad_input():
+    acqf = bound(make_problem(n=5, d=2))
+    with pytest.raises(ValueError, match="either candidates or bounds"):
+        regret_certificate(acqf)
+    with pytest.raises(ValueError, match="either candidates or bounds"):
+        regret_certificate(acqf, SQUARE, bounds=SQUARE)
+    with pytest.raises(ValueError, match="either candidates or bounds"):
+        CertifiedGapStopping(1.0)
+    with pytest.raises(ValueError, match="gap must be a finite number above 0"):
+        CertifiedGapStopping(0.0, bounds=SQUARE)
+    with pytest.raises(BotorchTensorDimensionError, match="candidates must have 2 columns"):
+        regret_certificate(acqf, LINE)
+    with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
+        regret_certificate(acqf, bounds=LINE)
+    with pytest.raises(ValueError, match="below its upper limit"):
+        regret_certificate(acqf, bounds=SQUARE.flip(0))
+    with pytest.raises(InputDataError, match="There are no candidates"):
+        regret_certificate(acqf, SQUARE[:0])
+    with pytest.raises(InputDataError, match="bounds contains NaN"):
+        regret_certificate(acqf, bounds=SQUARE * math.nan)
+    with pytest.raises(BotorchTensorDimensionError, match="recommended must have 2"):
+        regret_certificate(acqf, SQUARE, recommended=LINE[:1])
+    for name in ("tolerance", "max_evaluations"):
+        with pytest.raises(ValueError, match=name):
+            regret_certificate(acqf, bounds=SQUARE, **{name: 0})
