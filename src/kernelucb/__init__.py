@@ -28,6 +28,7 @@ from kernelucb.certificates import (
 )
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
 
@@ -41,6 +42,7 @@ __all__ = [
     "KernelRegression",
     "KernelThompsonSampling",
     "MartingaleMixtureUCB",
+    "PrequentialRadius",
     "RegretCertificate",
     "SrinivasUCB",
     "StreamingKernelUCB",

@@ -48,6 +48,7 @@ _NOT_AN_OPTION = {
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
     "X_pending": "Ax passes the trials that are running or abandoned",
+    "radius": "it needs the predictions made before each outcome, which Ax does not keep",
     "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
 }
 

@@ -29,6 +29,7 @@ from kernelucb.confidence.martingale_mixture import (
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -78,6 +79,7 @@ class MartingaleMixtureUCB(KernelUCB):
         delta: float = 0.05,
         covariance_scale: CovarianceScale | None = None,
         noise_bounds: tuple[float, float] | None = None,
+        radius: PrequentialRadius | None = None,
         form: Form = "dual",
         alphas: Alphas = None,
         strict: bool = False,
@@ -106,6 +108,8 @@ class MartingaleMixtureUCB(KernelUCB):
             noise_bounds: With ``noise_std="unknown"``: the smallest and the largest noise
                 scale that are possible, outcome units. By default every scale is; the set
                 is then tight for scales of 0.001 to 10 prior standard deviations.
+            radius: A radius of its own, from predictions by refitted models; noise and
+                ``delta`` are its own, and ``covariance_scale`` has no meaning then.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` where the set was empty and
@@ -129,17 +133,21 @@ class MartingaleMixtureUCB(KernelUCB):
         positive_scalar("norm_bound", norm_bound)
         probability("delta", delta)
         given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
+        if radius is not None:
+            given = _own_noise(radius, noise_std, delta, covariance_scale)
         regression = KernelRegression.of(model, given)
         norm = regression.norm_in_prior_units(norm_bound)
         joint = None
-        if isinstance(noise_std, str):
+        if radius is not None:
+            fit = radius.radius(regression)
+        elif isinstance(noise_std, str):
             bounds = NoiseBounds.of(regression, noise_bounds)
             joint = JointSet.of(regression, delta, scale, bounds)
-            regression, radius = joint.regression, joint.radius(norm)
+            regression, fit = joint.regression, joint.radius(norm)
         else:
-            radius = mixture_radius(regression, delta, scale)
-        least = least_norm(regression, radius)
-        constraints = consistent_constraints(regression, radius, norm, least, strict)
+            fit = mixture_radius(regression, delta, scale)
+        least = least_norm(regression, fit)
+        constraints = consistent_constraints(regression, fit, norm, least, strict)
         assumptions = _assumptions(regression, constraints, joint, delta, norm_bound)
         build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
@@ -186,6 +194,23 @@ def _known_noise(
     if noise_std != _UNKNOWN:
         raise ValueError(f'noise_std must be a number or "unknown", got {noise_std!r}.')
     return None, "mixture" if covariance_scale is None else covariance_scale
+
+
+def _own_noise(
+    radius: PrequentialRadius,
+    noise_std: float | Tensor | str | None,
+    delta: float,
+    covariance_scale: CovarianceScale | None,
+) -> Tensor:
+    r"""The noise scales of a radius of its own; nothing may contradict it."""
+    if noise_std is not None or covariance_scale is not None:
+        raise ValueError(
+            "radius has its own noise scales and no covariance scale; leave out noise_std "
+            "and covariance_scale."
+        )
+    if delta != radius.delta:
+        raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")
+    return radius.noise_std
 
 
 def _assumptions(

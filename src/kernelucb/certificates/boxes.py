@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from botorch.models.transforms.input import Normalize
 from torch import Tensor
 
 from kernelucb.regression import KernelRegression
@@ -105,8 +104,7 @@ def kernel_change(
         norm: Norm bound, prior units.
     """
     prior = regression.prior
-    affine = prior.input_transform is None or type(prior.input_transform) is Normalize
-    if not (affine and prior.has_constant_variance):
+    if not prior.falls_with_distance:
         return None
 
     def change(centres: Tensor, halves: Tensor) -> Tensor:

@@ -3,7 +3,7 @@ r"""Prior mean and covariance in the units of the outcomes."""
 from copy import deepcopy
 
 import torch
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import InputTransform, Normalize
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
 from gpytorch.means import Mean
 from torch import Tensor
@@ -49,6 +49,14 @@ class Prior(Module):
         while isinstance(kernel, ScaleKernel):
             kernel = kernel.base_kernel
         return type(kernel) in (RBFKernel, MaternKernel, RQKernel)
+
+    @property
+    def falls_with_distance(self) -> bool:
+        r"""Whether the covariance surely falls with the distance along each raw input."""
+        transform = self.input_transform
+        return self.has_constant_variance and (
+            transform is None or type(transform) is Normalize
+        )
 
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""

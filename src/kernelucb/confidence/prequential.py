@@ -1,0 +1,171 @@
+r"""A radius from predictions made one step ahead, by whatever model there was."""
+
+import math
+from typing import Any, cast
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, positive_values, probability
+from kernelucb.confidence.martingale_mixture.radius import Radius
+from kernelucb.regression import KernelRegression
+
+
+class PrequentialRadius:
+    r"""Radius of the fit that stays valid when the predicting model is refitted, anytime.
+
+    Every outcome is predicted from the past before it arrives: latent mean ``m_s`` and
+    variance ``v_s`` at its input, by any rule. With probability ``1 - delta``, for all
+    rounds at once, the true function's values at the inputs lie within
+
+        ``r^2 = sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
+        + 2 ln(1/delta)``
+
+    noise units of the outcomes. Refitting a model and then using the closed form on all
+    data is *not* covered by any theorem; this is. The norm bound still refers to one kernel
+    fixed in advance: give ``MartingaleMixtureUCB`` a model with that kernel and all data,
+    and this radius, while the refitted model predicts (and, if one likes, chooses points).
+
+    Source: Flynn & Reeb (2024), Lemma 4.1 with the sequence of predictive distributions as
+    the mixture; for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
+    conditionally sub-Gaussian noise of the stated scale, and predictions that used nothing
+    but the past.
+
+    Example:
+        >>> radius = PrequentialRadius(delta=0.05)
+        >>> for _ in range(rounds):
+        ...     radius.update(refitted_model, x, y, noise_std=0.1)  # fitted without y
+        ...     acqf = MartingaleMixtureUCB(
+        ...         KernelRegression(X, Y, fixed_kernel, 0.1), norm_bound=B, radius=radius
+        ...     )
+
+    Attributes:
+        delta: Failure probability.
+    """
+
+    def __init__(self, delta: float = 0.05) -> None:
+        r"""Radius before any observation.
+
+        Args:
+            delta: Failure probability.
+
+        Raises:
+            ValueError: If it is not strictly between 0 and 1.
+        """
+        self.delta = probability("delta", delta)
+        self._squared = 2.0 * math.log(1.0 / self.delta)
+        self._noise_std: list[float] = []
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations so far."""
+        return len(self._noise_std)
+
+    @property
+    def squared(self) -> float:
+        r"""``r^2``, noise units."""
+        return self._squared
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""Noise scales of the observations, in order, outcome units."""
+        return torch.tensor(self._noise_std, dtype=torch.float64)
+
+    def observe(
+        self,
+        mean: float | Tensor,
+        variance: float | Tensor,
+        outcome: float | Tensor,
+        noise_std: float | Tensor,
+    ) -> None:
+        r"""Add outcomes, one or ``n``, with what was predicted before they arrived.
+
+        Args:
+            mean: Predicted means, outcome units.
+            variance: Predicted *latent* variances, without noise, outcome units squared.
+            outcome: Outcomes.
+            noise_std: Sub-Gaussian noise scale, one number or one per outcome; known, not
+                fitted to these outcomes.
+
+        Raises:
+            BotorchTensorDimensionError: If the numbers of values differ.
+            InputDataError: If a value is not finite.
+            ValueError: If a variance is negative or a noise scale not above 0.
+        """
+        means, variances, outcomes = (
+            finite(name, torch.as_tensor(value, dtype=torch.float64).detach().reshape(-1))
+            for name, value in (
+                ("mean", mean),
+                ("variance", variance),
+                ("outcome", outcome),
+            )
+        )
+        if not len(means) == len(variances) == len(outcomes):
+            raise BotorchTensorDimensionError(
+                f"There are {len(means)} means, {len(variances)} variances and "
+                f"{len(outcomes)} outcomes; give one of each for every observation."
+            )
+        if bool((variances < 0.0).any()):
+            raise ValueError("variance must not be negative.")
+        noise = positive_values("noise_std", noise_std, len(outcomes))
+        squares = noise.square()
+        terms = (outcomes - means).square() / (squares + variances)
+        terms = terms + torch.log1p(variances / squares)
+        self._squared += float(terms.sum())
+        self._noise_std += noise.tolist()
+
+    @torch.no_grad()
+    def update(self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor) -> None:
+        r"""Add outcomes predicted by a BoTorch model that has not seen them.
+
+        Args:
+            model: Fitted to earlier data only; its latent posterior is the prediction.
+            X: ``n x d`` inputs; several at once where they were chosen together.
+            Y: ``n x 1`` or ``n`` outcomes.
+            noise_std: As for ``observe``.
+        """
+        posterior = cast(GPyTorchPosterior, model.posterior(X.reshape(-1, X.shape[-1])))
+        self.observe(posterior.mean, posterior.variance.clamp_min(0.0), Y, noise_std)
+
+    def radius(self, regression: KernelRegression) -> Radius:
+        r"""The radius in the form that the confidence sets take.
+
+        Args:
+            regression: The same observations under the kernel of the norm bound.
+        """
+        reference = 1.0
+        surplus = self._squared - float(regression.quadratic_form(reference))
+        return Radius(reference, surplus)
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""Plain numbers, for JSON or ``torch.save``."""
+        return {
+            "delta": self.delta,
+            "squared": self._squared,
+            "noise_std": list(self._noise_std),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        r"""Go on from a saved state.
+
+        Args:
+            state_dict: From a radius with the same ``delta``.
+
+        Raises:
+            ValueError: If keys are missing or ``delta`` differs.
+        """
+        if state_dict.keys() != self.state_dict().keys():
+            raise ValueError(
+                f"The state must have the keys {', '.join(self.state_dict())}; got "
+                f"{', '.join(map(str, state_dict))}."
+            )
+        if state_dict["delta"] != self.delta:
+            raise ValueError(
+                f"The saved radius has delta = {state_dict['delta']}, this one has "
+                f"{self.delta}."
+            )
+        self._squared = float(state_dict["squared"])
+        self._noise_std = [float(value) for value in state_dict["noise_std"]]

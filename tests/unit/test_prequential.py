@@ -1,0 +1,185 @@
+r"""The prequential radius: identities, bookkeeping, and coverage under refits."""
+
+import json
+import math
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from scipy.stats import binom
+from torch.testing import assert_close
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB, PrequentialRadius
+from kernelucb.confidence.martingale_mixture import mixture_radius
+from problems import (
+    RKHSFunction,
+    frozen_kernel,
+    frozen_model,
+    generator,
+    make_problem,
+    uniform,
+)
+from tolerances import COVERAGE_FALSE_ALARM, LINEAR_SOLVE, ORDER
+
+DELTA, NORM = 0.1, 3.0
+FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+
+
+def one_step_ahead(problem, c=1.0, noise_std=None):
+    r"""Predictions of the fixed kernel scaled by ``c``, one at a time."""
+    radius = PrequentialRadius(DELTA)
+    for s in range(len(problem.Y)):
+        x, y = problem.X[s : s + 1], problem.Y[s]
+        mean, variance = torch.zeros(1).double(), problem.kernel(x, diag=True)
+        if s > 0:
+            past = KernelRegression(
+                problem.X[:s], problem.Y[:s], problem.kernel, problem.noise_std
+            )
+            mean, variance = past.mean(x, 1.0 / c), past.variance(x, 1.0 / c)
+        radius.observe(mean, c * variance, y, noise_std or problem.noise_std)
+    return radius
+
+
+@pytest.mark.parametrize("c", [0.2, 1.0, 4.0])
+def test_a_fixed_kernel_gives_the_closed_form(c):
+    problem = make_problem(n=20, d=2, kernel="matern52", duplicates=True)
+    closed = mixture_radius(problem.state, DELTA, c).squared(problem.state)
+    assert one_step_ahead(problem, c).squared == pytest.approx(closed, rel=1e-9)
+
+
+@pytest.mark.parametrize("options", FORMS)
+def test_every_form_takes_it(options):
+    problem = make_problem(n=15, d=2, kernel="matern52")
+    ours = MartingaleMixtureUCB(
+        problem.state,
+        norm_bound=NORM,
+        delta=DELTA,
+        radius=one_step_ahead(problem),
+        **options,
+    )
+    closed = MartingaleMixtureUCB(problem.state, norm_bound=NORM, delta=DELTA, **options)
+    for a, b in zip(
+        ours.bounds(problem.test_X), closed.bounds(problem.test_X), strict=True
+    ):
+        assert_close(a, b, rtol=0.0, atol=1e-6)
+
+
+def test_a_model_predicts():
+    problem = make_problem(n=12, d=2, kernel="matern52")
+    by_model, by_numbers = PrequentialRadius(DELTA), one_step_ahead(problem)
+    by_model.observe(0.0, problem.kernel(problem.X[:1], diag=True), problem.Y[0], 0.1)
+    for s in range(1, 12):
+        model = frozen_model(problem.X[:s], problem.Y[:s], problem.kernel, 0.1)
+        by_model.update(model, problem.X[s], problem.Y[s], 0.1)
+    assert by_model.num_observations == 12
+    assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE * 10)
+
+
+def test_several_at_once_are_the_sum_of_each():
+    singles, together = PrequentialRadius(DELTA), PrequentialRadius(DELTA)
+    means, variances, outcomes = uniform(4, 3, 0).mT
+    noise = 0.1 + uniform(4, 1, 1)[:, 0]
+    for each in zip(means, variances, outcomes, noise, strict=True):
+        singles.observe(*each)
+    together.observe(means, variances, outcomes, noise)
+    assert together.squared == pytest.approx(singles.squared)
+    assert torch.equal(together.noise_std, noise)
+
+
+def test_noise_of_each_observation_is_its_own():
+    problem = make_problem(n=5, d=2)
+    radius = PrequentialRadius(DELTA)
+    noise = torch.linspace(0.1, 0.5, 5).double()
+    radius.observe(torch.zeros(5), torch.ones(5), problem.Y, noise)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, radius=radius)
+    assert_close(acqf.regression.noise_std, noise)
+    squared = acqf.constraints.radius.squared(acqf.regression)
+    assert squared == pytest.approx(radius.squared)
+
+
+def test_saved_and_resumed():
+    problem = make_problem(n=6, d=2)
+    radius = one_step_ahead(problem)
+    resumed = PrequentialRadius(DELTA)
+    resumed.load_state_dict(json.loads(json.dumps(radius.state_dict())))
+    for each in (radius, resumed):
+        each.observe(0.1, 0.2, 0.3, 0.4)
+    assert resumed.state_dict() == radius.state_dict()
+    with pytest.raises(ValueError, match=r"delta = 0\.1, this one has 0\.2"):
+        PrequentialRadius(0.2).load_state_dict(radius.state_dict())
+    with pytest.raises(ValueError, match="must have the keys delta, squared, noise_std"):
+        resumed.load_state_dict({"delta": DELTA})
+
+
+def test_bad_input():
+    radius, problem = PrequentialRadius(DELTA), make_problem(n=3)
+    before = radius.squared
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        PrequentialRadius(1.0)
+    with pytest.raises(BotorchTensorDimensionError, match="2 means, 1 variances and 1"):
+        radius.observe(torch.zeros(2), 1.0, 0.0, 0.1)
+    with pytest.raises(InputDataError, match="outcome contains NaN"):
+        radius.observe(0.0, 1.0, math.nan, 0.1)
+    with pytest.raises(ValueError, match="variance must not be negative"):
+        radius.observe(0.0, -1.0, 0.0, 0.1)
+    with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
+        radius.observe(0.0, 1.0, 0.0, 0.0)
+    assert radius.squared == before
+    assert radius.num_observations == 0
+    full = one_step_ahead(problem)
+    for options, message in (
+        ({"noise_std": 0.1}, "leave out noise_std"),
+        ({"covariance_scale": 1.0}, "and covariance_scale"),
+        ({"delta": 0.01}, "delta is 0.01, that of radius 0.1"),
+    ):
+        options = {"delta": DELTA, **options}
+        with pytest.raises(ValueError, match=message):
+            MartingaleMixtureUCB(problem.state, norm_bound=1.0, radius=full, **options)
+    with pytest.raises(BotorchTensorDimensionError, match="one value per observation"):
+        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
+
+
+LENGTHS = (0.1, 0.3, 0.9)
+ARMS = torch.linspace(0.0, 1.0, 30, dtype=torch.float64).unsqueeze(-1)
+SEQUENCES, ROUNDS, LEVEL, NOISE_STD = 40, 12, 0.2, 0.3
+
+
+def likeliest(X, Y):
+    r"""The length scale of the largest marginal likelihood: a refit in every round."""
+    states = [
+        KernelRegression(X, Y, frozen_kernel("rbf", ell), NOISE_STD) for ell in LENGTHS
+    ]
+    return min(states, key=lambda state: float(state.quadratic_form() + state.log_det()))
+
+
+def fails(seed, shrink=1.0):
+    r"""Whether the band, points chosen by it, misses the truth in any round."""
+    kernel, random = frozen_kernel("rbf", 0.2), generator(seed)
+    truth = RKHSFunction.random(kernel, 2.0, d=1, seed=1000 * seed)(ARMS)
+    chosen, outcomes, radius = [15], [], PrequentialRadius(LEVEL)
+    for _ in range(ROUNDS):
+        y = truth[chosen[-1]] + NOISE_STD * torch.randn((), generator=random).double()
+        mean, variance = torch.zeros(1).double(), torch.ones(1).double()
+        if outcomes:
+            past = likeliest(ARMS[chosen[:-1]], torch.stack(outcomes))
+            x = ARMS[chosen[-1:]]
+            mean, variance = past.mean(x), past.variance(x)
+        outcomes.append(y)
+        radius.observe(mean, variance, y, shrink * NOISE_STD)
+        fixed = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, 1.0)
+        acqf = MartingaleMixtureUCB(
+            fixed, norm_bound=2.0 * shrink, delta=LEVEL, radius=radius
+        )
+        lower, upper = acqf.bounds(ARMS)
+        if bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any()):
+            return True
+        chosen.append(int(upper.argmax()))
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_coverage_under_refits_in_every_round():
+    r"""False-alarm rate as in the statistical tests; a wrong claim is found out."""
+    limit = binom.isf(COVERAGE_FALSE_ALARM, SEQUENCES, LEVEL)
+    assert sum(fails(seed) for seed in range(SEQUENCES)) <= limit
+    assert sum(fails(seed, shrink=0.4) for seed in range(SEQUENCES)) > limit
