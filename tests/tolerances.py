@@ -92,3 +92,9 @@ BANDIT_UNRESOLVED = 1e-7
 # sqrt(4 EPS n) / (2 noise) relative at the ridge parameter itself: measured 1.2e-8 at
 # n = 300 and noise 1e-3; a cut-off n times larger gives 2.3e-7 and must fail.
 SMALL_NOISE_MEAN = 5e-8
+
+# Logarithms of normal tails at u = (mean - best) / deviation, about -u^2 / 2. Means differ
+# by LINEAR_SOLVE each and deviations are at least 0.05 (a few observations of noise 0.16),
+# so u by 2 * 4e-9 / 0.05 = 1.6e-7, and the logarithm by |u| times that, below 1.6e-7
+# absolute for |u| < 1 and 1.6e-7 relative beyond.
+LOG_TAIL = 2e-7
