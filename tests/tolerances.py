@@ -97,3 +97,8 @@ SMALL_NOISE_MEAN = 5e-8
 # difference has a deviation of sqrt(10 EPS k) = 7e-8 for k = 2.5, times an inflated scale
 # of 30 and four standard deviations.
 REPEATED_SAMPLE = 1e-5
+# Logarithms of normal tails at u = (mean - best) / deviation, about -u^2 / 2. Means differ
+# by LINEAR_SOLVE each and deviations are at least 0.05 (a few observations of noise 0.16),
+# so u by 2 * 4e-9 / 0.05 = 1.6e-7, and the logarithm by |u| times that, below 1.6e-7
+# absolute for |u| < 1 and 1.6e-7 relative beyond.
+LOG_TAIL = 2e-7

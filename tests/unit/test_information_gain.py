@@ -97,7 +97,9 @@ def test_greedy_bound_is_the_greedy_gain_over_its_share(kernel, rounds):
 
 @pytest.mark.parametrize("rounds", [1, 3, 6])
 def test_spectral_bound_is_the_best_allocation(rounds):
-    r"""Eq. (8): above every whole allocation, and stationary among real ones."""
+    r"""Eq. (8): above every whole allocation, stationary among real ones that reach as
+    many eigenvectors as there are rounds.
+    """
     k, X = frozen_kernel("matern32"), uniform(4, 1, seed=5)
     lam = torch.linalg.eigvalsh(k(X).to_dense()) / 0.3**2
     bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
@@ -111,10 +113,22 @@ def test_spectral_bound_is_the_best_allocation(rounds):
         allocation = torch.bincount(torch.tensor(choice), minlength=4)
         whole = max(whole, gain(allocation))
     assert whole - ORDER <= bound
-    weights = torch.rand(20000, 4, dtype=torch.float64).log()
+    leading = lam[-rounds:]
+    weights = torch.rand(20000, len(leading), dtype=torch.float64).log()
     simplex = rounds * weights / weights.sum(-1, keepdim=True)
-    real = 0.5 * torch.log1p(simplex * lam).sum(-1).max()
+    real = 0.5 * torch.log1p(simplex * leading).sum(-1).max()
     assert float(real) - ORDER <= bound <= max(float(real), whole) * 1.02
+
+
+def test_bounds_of_independent_points_are_their_gain_over_the_share():
+    r"""With no more rounds than points, the best choice is a new point every round."""
+    X = 1e3 * torch.arange(8, dtype=torch.float64)[:, None]
+    for method in ("greedy", "spectral"):
+        bound = information_gain(
+            frozen_kernel("rbf"), X, noise_std=0.5, num_points=5, method=method
+        )
+        expected = 2.5 * torch.log1p(torch.tensor(4.0, dtype=torch.float64))
+        assert bound * GREEDY_SHARE == pytest.approx(float(expected), rel=REARRANGED)
 
 
 def test_domain_size_rounds_by_default():

@@ -33,7 +33,8 @@ def information_gain(
 
     Source: Srinivas et al. (2010): ``"greedy"`` is the bound
     ``gamma_T <= I(greedy set) / (1 - 1/e)``, ``"spectral"`` is Eq. (8) with its maximum
-    over allocations solved over real numbers (which can only enlarge it).
+    over allocations to the ``T`` leading eigenvectors solved over real numbers (which can
+    only enlarge it).
 
     Args:
         model: A kernel, or a model whose kernel (and noise) is used, in outcome units.
@@ -118,10 +119,11 @@ def _greedy_gain(ratios: Tensor, num_points: int) -> float:
 def _spectral_gain(eigenvalues: Tensor, num_points: int) -> float:
     r"""``max 1/2 sum ln(1 + m_i lam_i)`` over ``m >= 0`` with ``sum m_i = num_points``.
 
+    Whole ``m_i`` reach ``num_points`` directions at most, so only the leading ones count.
     Water-filling: ``m_i = max(level - 1/lam_i, 0)``, the level found by how many
     directions are active.
     """
-    values = eigenvalues[eigenvalues > 0].sort(descending=True).values
+    values = eigenvalues[eigenvalues > 0].sort(descending=True).values[:num_points]
     if len(values) == 0:
         return 0.0
     counts = torch.arange(1, len(values) + 1, dtype=values.dtype, device=values.device)

@@ -1,0 +1,138 @@
+r"""The methods of the comparison behind one interface."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.analytic import (
+    LogExpectedImprovement,
+    LogProbabilityOfImprovement,
+    PosteriorMean,
+    PosteriorStandardDeviation,
+)
+from torch import Tensor
+
+from benchmarks.papers.srinivas_2010.configuration import Method, Setting
+from benchmarks.papers.srinivas_2010.priors import Prior
+from benchmarks.papers.srinivas_2010.tabulated import (
+    FiniteDomainGP,
+    TabulatedKernel,
+    TabulatedMean,
+    domain,
+)
+from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
+from kernelucb.confidence.srinivas import finite_domain_beta
+
+
+class Learner(ABC):
+    r"""Plays the maximiser of an acquisition function over the whole domain."""
+
+    def __init__(self, prior: Prior, method: Method) -> None:
+        self.prior, self.method = prior, method
+        self.candidates = domain(prior.size).unsqueeze(-2)
+
+    @abstractmethod
+    def acquisition(self) -> AcquisitionFunction:
+        r"""The acquisition function after the observations so far (at least one)."""
+
+    @abstractmethod
+    def update(self, index: int, outcome: float) -> None:
+        r"""Learn from a noisy outcome."""
+
+    @torch.no_grad()
+    def select(self) -> int:
+        r"""The point to play next."""
+        return int(self.acquisition()(self.candidates).argmax())
+
+
+class PosteriorLearner(Learner):
+    r"""BoTorch's analytic acquisition functions on the exact posterior."""
+
+    def __init__(self, prior: Prior, method: Method) -> None:
+        super().__init__(prior, method)
+        self.model = FiniteDomainGP(prior)
+        self.outcomes: dict[int, float] = {}
+
+    def update(self, index: int, outcome: float) -> None:
+        self.model.observe(index, outcome)
+        self.outcomes[index] = max(outcome, self.outcomes.get(index, outcome))
+
+    def acquisition(self) -> AcquisitionFunction:
+        rule = self.method.rule
+        if rule == "posterior_mean":
+            return PosteriorMean(self.model)
+        if rule == "posterior_variance":
+            return PosteriorStandardDeviation(self.model)
+        classes = {
+            "expected_improvement": LogExpectedImprovement,
+            "probability_of_improvement": LogProbabilityOfImprovement,
+        }
+        return classes[rule](self.model, best_f=self.target())
+
+    def target(self) -> Tensor:
+        r"""What EI and MPI try to improve on."""
+        if self.method.incumbent == "best_observation":
+            incumbent = self.prior.mean.new_tensor(max(self.outcomes.values()))
+        else:
+            incumbent = self.model.mean_at(list(self.outcomes)).max()
+        return incumbent + self.method.margin * self.prior.signal_std
+
+
+class BandLearner(Learner):
+    r"""Upper confidence bounds of kernelucb, on pooled observations.
+
+    Observations at the same point are replaced by their average with the noise variance
+    divided by their number. Posterior and martingale-mixture set stay exactly the same,
+    and the cost follows the number of distinct points instead of the number of rounds.
+    """
+
+    def __init__(self, prior: Prior, method: Method, setting: Setting) -> None:
+        super().__init__(prior, method)
+        self.delta = setting.delta
+        self.kernel = TabulatedKernel(prior.covariance)
+        self.mean = TabulatedMean(prior.mean)
+        self.counts: dict[int, int] = {}
+        self.sums: dict[int, float] = {}
+
+    def update(self, index: int, outcome: float) -> None:
+        self.counts[index] = self.counts.get(index, 0) + 1
+        self.sums[index] = self.sums.get(index, 0.0) + outcome
+
+    def pooled(self) -> KernelRegression:
+        r"""Regression on the distinct points."""
+        counts = self.prior.mean.new_tensor(list(self.counts.values()))
+        sums = self.prior.mean.new_tensor(list(self.sums.values()))
+        points = self.prior.mean.new_tensor(list(self.counts))
+        noise = self.prior.noise_std / counts.sqrt()
+        return KernelRegression(
+            points[:, None], sums / counts, self.kernel, noise, self.mean
+        )
+
+    def acquisition(self) -> AcquisitionFunction:
+        if self.method.rule == "srinivas":
+            return self._srinivas()
+        # Half of delta for the norm, whose distribution is known; half for the noise.
+        return MartingaleMixtureUCB(
+            self.pooled(),  # pyright: ignore[reportArgumentType]
+            norm_bound=self.prior.norm_quantile(1.0 - self.delta / 2.0),
+            delta=self.delta / 2.0,
+        )
+
+    def _srinivas(self) -> SrinivasUCB:
+        r"""``SrinivasUCB`` counts the observations it sees, which are pooled here."""
+        size, delta = self.prior.size, self.delta
+        beta = finite_domain_beta(sum(self.counts.values()) + 1, delta, size)
+        beta_of_pooled = finite_domain_beta(len(self.counts) + 1, delta, size)
+        return SrinivasUCB(
+            self.pooled(),  # pyright: ignore[reportArgumentType]
+            delta=delta,
+            domain_size=size,
+            scale=self.method.scale * beta / beta_of_pooled,
+        )
+
+
+def make_learner(prior: Prior, method: Method, setting: Setting) -> Learner:
+    r"""The learner of a method."""
+    if method.rule in ("srinivas", "martingale_mixture"):
+        return BandLearner(prior, method, setting)
+    return PosteriorLearner(prior, method)

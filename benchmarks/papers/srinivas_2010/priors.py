@@ -1,0 +1,119 @@
+r"""Priors on finite domains, and the functions that are played on them."""
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+import torch
+from gpytorch.kernels import RBFKernel
+from scipy.stats import chi2
+from torch import Tensor
+
+from benchmarks.papers.srinivas_2010.configuration import Setting
+from benchmarks.runner import load_data, stream
+
+
+@dataclass(frozen=True)
+class Prior:
+    r"""A Gaussian prior on the points ``0 .. N - 1`` and the noise of observations.
+
+    Attributes:
+        mean: ``N`` values.
+        covariance: ``N x N``.
+        noise_variance: Of every observation.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    noise_variance: float
+
+    @property
+    def size(self) -> int:
+        r"""``N``, the number of points of the domain."""
+        return len(self.mean)
+
+    @property
+    def noise_std(self) -> float:
+        r"""Noise standard deviation."""
+        return math.sqrt(self.noise_variance)
+
+    @property
+    def signal_std(self) -> float:
+        r"""Root mean square of the prior standard deviations."""
+        return math.sqrt(float(self.covariance.diagonal().mean()))
+
+    @cached_property
+    def features(self) -> Tensor:
+        r"""``N x r`` matrix ``F`` with ``F F^T`` the covariance up to round-off."""
+        values, vectors = torch.linalg.eigh(self.covariance)
+        resolved = values > 4.0 * torch.finfo(values.dtype).eps * values[-1]
+        return vectors[:, resolved] * values[resolved].sqrt()
+
+    def norm(self, function: Tensor) -> float:
+        r"""RKHS norm of ``function - mean`` (``N`` values) under the covariance."""
+        weights = torch.linalg.lstsq(self.features, (function - self.mean)[:, None])
+        return float(weights.solution.norm())
+
+    def norm_quantile(self, probability: float) -> float:
+        r"""Quantile of the norm of a sample: its square is chi-squared."""
+        return math.sqrt(chi2.ppf(probability, self.features.shape[1]))
+
+
+@cache
+def prior_of(setting: Setting) -> Prior:
+    r"""The prior that all methods know.
+
+    Of sensors it is mean and covariance of the rows for training.
+
+    Raises:
+        FileNotFoundError: If the readings are absent; the message says what to do.
+    """
+    if setting.source == "squared_exponential":
+        mean, covariance = _squared_exponential(setting)
+    else:
+        train, _ = _readings(setting.source)
+        mean = train.mean(0)
+        covariance = torch.cov(train.mT)
+    return Prior(mean, covariance, setting.noise_share * float(covariance.diag().mean()))
+
+
+def function_of(setting: Setting, trial: int) -> Tensor:
+    r"""The function of a trial at the points of the domain, the same for all methods.
+
+    A sample of the prior, or a row of readings that was not used for it.
+    """
+    if setting.functions == "samples":
+        features = prior_of(setting).features
+        generator = stream(setting.seed, "function", setting.source, trial)
+        weights = torch.from_numpy(generator.standard_normal(features.shape[1]))
+        return prior_of(setting).mean + features @ weights
+    return rows_of(setting)[trial % len(rows_of(setting))]
+
+
+def rows_of(setting: Setting) -> Tensor:
+    r"""The readings that are played, in the order of time."""
+    return _readings(setting.source)[1]
+
+
+def _squared_exponential(setting: Setting) -> tuple[Tensor, Tensor]:
+    grid = torch.linspace(0.0, 1.0, setting.points or 0, dtype=torch.float64)
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(setting.lengthscale, dtype=torch.float64)
+    return torch.zeros_like(grid), kernel(grid[:, None]).to_dense().detach()
+
+
+@cache
+def _readings(source: str) -> tuple[Tensor, Tensor]:
+    r"""Rows for training and rows to play, one column for each sensor."""
+    data = load_data(source)
+    if source == "intel_temperature":
+        split = int(data["n_train_rows"])
+        train, test = data["T"][:split], data["T"][split:]
+    else:
+        train, test = data["train_lux"], data["test_lux"]
+    return _double(train), _double(test)
+
+
+def _double(values: np.ndarray) -> Tensor:
+    return torch.from_numpy(values.astype(np.float64))

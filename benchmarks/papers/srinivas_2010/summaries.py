@@ -1,0 +1,63 @@
+r"""From finished runs to numbers: mean average regret and paired differences."""
+
+import numpy as np
+
+from benchmarks.papers.srinivas_2010.configuration import Experiment, Method, Setting
+from benchmarks.papers.srinivas_2010.play import Run
+from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
+from benchmarks.runner import Moments, RunStore, paired_difference
+
+BASELINE = "gp_ucb"
+
+
+def average_regret(
+    store: RunStore[Run], experiment: Experiment, method: Method
+) -> np.ndarray:
+    r"""Average regret ``R_t / t``, ``blocks x rounds``.
+
+    Consecutive rows of a sensor network are nearly the same function, so that only blocks
+    of them count as repetitions; trials with the same row belong to the same block.
+    """
+    regret = [store.load(task).regret for task in experiment.tasks_of(method)]
+    curves = np.cumsum(regret, axis=1) / np.arange(1, experiment.setting.rounds + 1)
+    block = _blocks(experiment.setting)
+    return np.array([curves[block == number].mean(axis=0) for number in np.unique(block)])
+
+
+def _blocks(setting: Setting) -> np.ndarray:
+    r"""The block of each trial."""
+    trials = np.arange(setting.trials)
+    functions = setting.trials if setting.functions == "samples" else len(rows_of(setting))
+    return trials % functions // setting.block
+
+
+def curve_rows(store: RunStore[Run], experiment: Experiment) -> list[dict]:
+    r"""Mean average regret and its difference to GP-UCB's at some rounds."""
+    rounds = experiment.setting.rounds
+    shown = np.unique(np.geomspace(1, rounds, 21).round().astype(int))
+    curves = {m.name: average_regret(store, experiment, m) for m in experiment.methods}
+    rows = []
+    for name, curve in curves.items():
+        for number in shown:
+            values, baseline = curve[:, number - 1], curves[BASELINE][:, number - 1]
+            moments, difference = Moments.of(values), paired_difference(values, baseline)
+            rows.append(
+                {
+                    "method": name,
+                    "round": number,
+                    "mean": f"{moments.mean:.5g}",
+                    "standard_error": f"{moments.standard_error:.3g}",
+                    "difference": f"{difference.mean:.5g}",
+                    "difference_standard_error": f"{difference.standard_error:.3g}",
+                    "trials": experiment.setting.trials,
+                    "blocks": moments.n,
+                }
+            )
+    return rows
+
+
+def norms_of_functions(setting: Setting) -> tuple[np.ndarray, float]:
+    r"""RKHS norms of the played rows, and the 95 % quantile for samples of the prior."""
+    prior = prior_of(setting)
+    norms = np.array([prior.norm(row) for row in rows_of(setting)])
+    return norms, prior.norm_quantile(0.95)

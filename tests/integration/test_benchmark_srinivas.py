@@ -1,0 +1,335 @@
+r"""The GP-UCB benchmark: pooled observations, the same problems for all, resumable."""
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from botorch import settings
+from botorch.acquisition import LogExpectedImprovement
+from botorch.acquisition.analytic import (
+    LogProbabilityOfImprovement,
+    PosteriorMean,
+    PosteriorStandardDeviation,
+)
+from botorch.models import SingleTaskGP
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
+from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
+
+ROOT = Path(__file__).parents[2]
+pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
+
+SENSORS, TRAIN_ROWS, TEST_ROWS = 6, 40, 8
+
+
+@pytest.fixture(autouse=True)
+def repository_importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.fixture
+def readings(tmp_path, monkeypatch):
+    r"""A small sensor network in place of the real one, and its folder."""
+    from benchmarks.papers.srinivas_2010 import priors
+
+    generator = np.random.default_rng(0)
+    mixing = generator.standard_normal((SENSORS, SENSORS))
+    rows = 20.0 + generator.standard_normal((TRAIN_ROWS + TEST_ROWS, SENSORS)) @ mixing
+    folder = tmp_path / "data"
+    folder.mkdir()
+    np.savez(folder / "intel_temperature.npz", T=rows, n_train_rows=np.int64(TRAIN_ROWS))
+    monkeypatch.setenv("KERNELUCB_DATA", str(folder))
+    caches = (priors.prior_of, priors._readings)
+    for cache in caches:
+        cache.cache_clear()
+    yield rows
+    for cache in caches:
+        cache.cache_clear()
+
+
+def experiment(name: str = "synthetic", **changes):
+    from benchmarks.papers.srinivas_2010.configuration import Experiment, load_configuration
+
+    whole = load_configuration().experiments[name]
+    return Experiment(replace(whole.setting, **changes), whole.methods)
+
+
+def small(**changes):
+    r"""Synthetic functions on few points."""
+    return experiment(**{"points": 40, "rounds": 12, "trials": 2, **changes})
+
+
+def method(name: str):
+    (found,) = [m for m in experiment().methods if m.name == name]
+    return found
+
+
+def command(name: str, output: Path, trials: int, rounds: int) -> None:
+    from benchmarks.papers.srinivas_2010.__main__ import main
+
+    numbers = ("--trials", str(trials), "--rounds", str(rounds))
+    main([name, *numbers, "--output", str(output)])
+
+
+def observations(prior, count: int = 30) -> tuple[list[int], Tensor]:
+    r"""Noisy outcomes at few points, each of them several times."""
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randint(0, prior.size, (7,), generator=generator)
+    arms = points[torch.randint(0, 7, (count,), generator=generator)]
+    noise = torch.randn(count, dtype=torch.float64, generator=generator)
+    truth = prior.features @ torch.ones(prior.features.shape[1], dtype=torch.float64)
+    return arms.tolist(), prior.mean[arms] + truth[arms] + prior.noise_std * noise
+
+
+def unpooled(prior, arms: list[int], outcomes: Tensor) -> KernelRegression:
+    from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, TabulatedMean
+
+    inputs = torch.tensor(arms, dtype=torch.float64)[:, None]
+    kernel, mean = TabulatedKernel(prior.covariance), TabulatedMean(prior.mean)
+    return KernelRegression(inputs, outcomes, kernel, prior.noise_std, mean)
+
+
+def taught(learner, arms: list[int], outcomes: Tensor):
+    for arm, outcome in zip(arms, outcomes.tolist(), strict=True):
+        learner.update(arm, outcome)
+    return learner
+
+
+def learner(name: str, setting, prior):
+    from benchmarks.papers.srinivas_2010.learners import make_learner
+
+    return make_learner(prior, method(name), setting)
+
+
+def shifted_prior(setting):
+    r"""The setting's prior with a mean that is not zero."""
+    from benchmarks.papers.srinivas_2010.priors import prior_of
+
+    prior = prior_of(setting)
+    return replace(prior, mean=torch.linspace(-1.0, 1.0, prior.size).double())
+
+
+def test_pooled_posterior_is_the_posterior():
+    r"""Averages with the noise variance over the counts, against every observation."""
+    setting = small().setting
+    prior = shifted_prior(setting)
+    arms, outcomes = observations(prior)
+    state = taught(learner("gp_ucb", setting, prior), arms, outcomes).pooled()
+    assert state.num_observations == len(set(arms)) < len(arms)
+    whole = unpooled(prior, arms, outcomes)
+    X = torch.arange(prior.size, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(state.mean(X), whole.mean(X), rtol=0, atol=LINEAR_SOLVE)
+    torch.testing.assert_close(
+        state.variance(X), whole.variance(X), rtol=0, atol=LINEAR_SOLVE
+    )
+    assert float(state.log_det()) == pytest.approx(float(whole.log_det()), rel=REARRANGED)
+
+
+def test_round_number_counts_rounds_not_distinct_points():
+    setting = small().setting
+    prior = shifted_prior(setting)
+    arms, outcomes = observations(prior)
+    pooled = taught(learner("gp_ucb", setting, prior), arms, outcomes)
+    whole = SrinivasUCB(
+        unpooled(prior, arms, outcomes),
+        delta=setting.delta,
+        domain_size=prior.size,
+        scale=0.2,
+    )
+    expected = 2.0 * math.log(prior.size * (len(arms) + 1) ** 2 * math.pi**2 / 0.6)
+    assert whole.beta == pytest.approx(expected, rel=REARRANGED)
+    actual = pooled.acquisition()(pooled.candidates)
+    torch.testing.assert_close(
+        actual, whole(pooled.candidates), rtol=0, atol=2 * LINEAR_SOLVE
+    )
+
+
+def test_pooled_martingale_mixture_set_is_the_set():
+    r"""Pooling shifts radius and misfit by the same spread within the points."""
+    setting = small().setting
+    prior = shifted_prior(setting)
+    arms, outcomes = observations(prior)
+    pooled = taught(learner("mixture", setting, prior), arms, outcomes)
+    norm = prior.norm_quantile(0.95)
+    whole = MartingaleMixtureUCB(
+        unpooled(prior, arms, outcomes), norm_bound=norm, delta=setting.delta / 2
+    )
+    actual = pooled.acquisition()(pooled.candidates)
+    expected = whole(pooled.candidates)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=norm * PERMUTATION)
+
+
+@pytest.mark.parametrize(
+    "name", ["ei", "ei_observed", "mpi", "mpi_margin", "mpi_observed", "mean", "variance"]
+)
+def test_botorch_s_rules_see_the_posterior_of_an_exact_gp(name):
+    r"""Against ``SingleTaskGP`` on all observations."""
+    setting = small().setting
+    prior = shifted_prior(setting)
+    arms, outcomes = observations(prior)
+    ours = taught(learner(name, setting, prior), arms, outcomes)
+    X = torch.tensor(arms, dtype=torch.float64)[:, None]
+    with settings.validate_input_scaling(False):
+        model = SingleTaskGP(
+            X,
+            outcomes[:, None],
+            train_Yvar=torch.full_like(X, prior.noise_variance),
+            covar_module=unpooled(prior, arms, outcomes).prior.covar_module,
+            mean_module=unpooled(prior, arms, outcomes).prior.mean_module,
+            outcome_transform=None,
+        ).eval()
+    best = outcomes.max() if "observed" in name else model.posterior(X).mean.max()
+    best = best + (0.1 if "margin" in name else 0.0)  # the prior variance is one
+    acquisition = {
+        "ei": lambda: LogExpectedImprovement(model, best),
+        "mpi": lambda: LogProbabilityOfImprovement(model, best),
+        "mean": lambda: PosteriorMean(model),
+        "variance": lambda: PosteriorStandardDeviation(model),
+    }[name.split("_")[0]]()
+    with torch.no_grad():
+        expected = acquisition(ours.candidates)
+        actual = ours.acquisition()(ours.candidates)
+    assert int(expected.argmax()) == ours.select()
+    torch.testing.assert_close(actual, expected, rtol=LOG_TAIL, atol=LOG_TAIL)
+
+
+def test_synthetic_prior_is_the_kernel_and_its_samples_have_the_norm_of_their_weights():
+    from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
+
+    setting = small().setting
+    prior = prior_of(setting)
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.2, dtype=torch.float64)
+    grid = torch.linspace(0.0, 1.0, 40, dtype=torch.float64)[:, None]
+    torch.testing.assert_close(prior.covariance, kernel(grid).to_dense().detach())
+    assert prior.noise_variance == pytest.approx(0.025)
+    torch.testing.assert_close(prior.features @ prior.features.mT, prior.covariance)
+    weights = torch.arange(1.0, 5.0).double()
+    function = prior.mean + prior.features[:, -4:] @ weights
+    assert prior.norm(function) == pytest.approx(math.sqrt(30.0), rel=LINEAR_SOLVE)
+    samples = torch.stack([function_of(setting, trial) for trial in range(400)])
+    # Four standard deviations of the mean of 400 squares of a standard normal.
+    assert float(samples.square().mean(0).max()) < 1.0 + 4.0 * math.sqrt(2.0 / 400)
+    assert float(samples.square().mean(0).min()) > 1.0 - 4.0 * math.sqrt(2.0 / 400)
+
+
+def test_all_methods_meet_the_same_first_point_and_function():
+    from benchmarks.papers.srinivas_2010.play import play
+
+    tasks = small(rounds=3).tasks()
+    runs = [(task.trial, play(task)) for task in tasks]
+    for trial in (0, 1):
+        firsts = {(run.arms[0], run.regret[0]) for number, run in runs if number == trial}
+        assert len(firsts) == 1
+    assert len({run.regret[0] for _, run in runs}) == 2
+
+
+def test_fewer_rounds_are_the_first_of_more():
+    from benchmarks.papers.srinivas_2010.play import play
+
+    for name in ("gp_ucb", "ei"):
+        task = small().tasks_of(method(name))[0]
+        fewer = replace(task, setting=replace(task.setting, rounds=5))
+        assert play(fewer).arms == play(task).arms[:5]
+
+
+def test_command_resumes_and_writes_every_table(tmp_path, capsys):
+    command("synthetic", tmp_path, trials=2, rounds=4)
+    runs = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")}
+    methods = experiment().methods
+    assert len(runs) == 2 * len(methods)
+    command("synthetic", tmp_path, trials=3, rounds=4)
+    assert len(list((tmp_path / "runs").rglob("*.json"))) == 3 * len(methods)
+    assert {path: path.read_bytes() for path in runs} == runs
+
+    stem = "synthetic_2_trials_4_rounds"
+    with (tmp_path / "results" / f"{stem}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    one = json.loads((tmp_path / "runs/synthetic/ei/4-rounds-trial-000.json").read_text())
+    two = json.loads((tmp_path / "runs/synthetic/ei/4-rounds-trial-001.json").read_text())
+    (last,) = [row for row in rows if (row["method"], row["round"]) == ("ei", "4")]
+    expected = (sum(one["regret"]) + sum(two["regret"])) / 8
+    assert float(last["mean"]) == pytest.approx(expected, rel=1e-4)  # five digits
+    table = (tmp_path / "results" / f"{stem}.md").read_text(encoding="utf-8")
+    assert all(m.label in table for m in methods)
+    assert "standard errors from" not in table
+    assert (tmp_path / "images" / f"srinivas_2010_{stem}.png").stat().st_size > 10_000
+
+
+def test_sensor_prior_is_that_of_the_rows_for_training(readings, tmp_path):
+    from benchmarks.papers.srinivas_2010.priors import function_of, prior_of
+
+    setting = experiment("temperature").setting
+    prior = prior_of(setting)
+    np.testing.assert_allclose(prior.mean.numpy(), readings[:TRAIN_ROWS].mean(0))
+    np.testing.assert_allclose(prior.covariance.numpy(), np.cov(readings[:TRAIN_ROWS].T))
+    share = prior.noise_variance / float(prior.covariance.diagonal().mean())
+    assert share == pytest.approx(0.05)
+    for trial in (0, 3, TEST_ROWS + 3):
+        row = readings[TRAIN_ROWS + trial % TEST_ROWS]
+        np.testing.assert_array_equal(function_of(setting, trial).numpy(), row)
+    command("temperature", tmp_path, trials=4, rounds=3)
+    (table,) = (tmp_path / "results").glob("*.md")
+    assert f"RKHS norm of the {TEST_ROWS} rows" in table.read_text(encoding="utf-8")
+
+
+def test_trials_of_one_row_or_its_neighbours_are_one_block(readings, tmp_path):
+    from benchmarks.papers.srinivas_2010.play import Run
+    from benchmarks.papers.srinivas_2010.summaries import average_regret
+    from benchmarks.runner import RunStore
+
+    trials = 2 * TEST_ROWS
+    sensors = experiment("temperature", trials=trials, rounds=2, block=4)
+    store = RunStore(tmp_path, Run)
+    for task in sensors.tasks_of(method("ei")):
+        store.save(task, Run([0, 0], [float(task.trial), 0.0], 0.0))
+    # Rows 0 to 3 are trials 0 to 3 and 8 to 11.
+    curves = average_regret(store, sensors, method("ei"))
+    np.testing.assert_allclose(curves, [[5.5, 2.75], [9.5, 4.75]])
+
+
+def test_absent_readings_are_said_to_be_absent(readings, tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELUCB_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(SystemExit, match="KERNELUCB_DATA"):
+        command("temperature", tmp_path, trials=1, rounds=1)
+
+
+def test_information_gain_bounds_are_ordered():
+    from benchmarks.papers.srinivas_2010.configuration import load_configuration
+    from benchmarks.papers.srinivas_2010.gain import bound_rows, covariances
+
+    few = replace(load_configuration().gain, points=60, samples=(1, 5, 30))
+    tables = covariances(few)
+    assert [float(table.trace()) for table in tables.values()] == pytest.approx([60.0] * 4)
+    rows = bound_rows(few, tables)
+    bounds = {(row["kernel"], row["samples"]): row for row in rows}
+    for row in rows:
+        assert float(row["greedy"]) <= float(row["spectral"]) * (1 + 1e-4)  # five digits
+    greedy = [
+        float(bounds[kernel, 30]["greedy"])
+        for kernel in ("linear", "squared exponential", "Matérn 5/2", "independent")
+    ]
+    assert greedy == sorted(greedy)
+    exact = 0.5 * 30 * math.log1p(1.0 / few.noise_share) / (1.0 - math.exp(-1.0))
+    assert greedy[-1] == pytest.approx(exact, rel=1e-4)
+    for method_name in ("greedy", "spectral"):
+        values = [float(bounds["linear", n][method_name]) for n in few.samples]
+        assert values == sorted(values)
+
+
+def test_report_holds_the_committed_tables(tmp_path):
+    from benchmarks.papers.srinivas_2010.__main__ import REPORT
+    from benchmarks.papers.srinivas_2010.configuration import HERE
+    from benchmarks.runner import update_report
+
+    copy = tmp_path / REPORT.name
+    copy.write_bytes(REPORT.read_bytes())
+    update_report(copy, HERE / "results")
+    assert copy.read_text(encoding="utf-8") == REPORT.read_text(encoding="utf-8")
