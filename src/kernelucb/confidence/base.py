@@ -8,6 +8,7 @@ from torch.nn import Module
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.regression import KernelRegression, Projection
+from kernelucb.regression.projection import difference
 
 
 class QueryPoints(NamedTuple):
@@ -113,9 +114,9 @@ class ConfidenceSet(Module, ABC):
         """
         points, other = self.regression.project(X), self.regression.project(reference)
         if self.bounds_differences:
-            difference = self.regression.difference(points, other)
-            both = QueryPoints(difference, difference)
-            return sign * difference.prior_mean + self.support(both, sign).value
+            change = difference(self.regression.prior, points, other)
+            support = self.support(QueryPoints(change, change), sign)
+            return sign * change.prior_mean + support.value
         above = self.support(QueryPoints(points, points), sign).value
         below = self.support(QueryPoints(other, other), -sign).value
         return sign * (points.prior_mean - other.prior_mean) + above + below

@@ -13,11 +13,7 @@ from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import (
-    Projection,
-    nearest_section,
-    split_variance,
-)
+from kernelucb.regression.projection import Projection, project
 
 
 class KernelRegression(Module):
@@ -236,45 +232,8 @@ class KernelRegression(Module):
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        covariance = self.prior.covariance(inputs, self.sections)
-        whole = self.prior.variance(inputs)
-        nearest = nearest_section(
-            inputs, whole, covariance, self.sections, self.section_variance
-        )
-        features, unexplained = split_variance(
-            covariance @ self.feature_basis, whole, nearest
-        )
-        return Projection(
-            inputs=inputs,
-            prior_mean=self.prior.mean(inputs),
-            prior_variance=whole,
-            features=features,
-            unexplained=unexplained,
-        )
-
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')`` in the form of a projected point.
-
-        Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
-
-        Args:
-            points: Projection of ``b`` points ``x``.
-            other: Projection of one point ``x'``.
-        """
-        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
-        whole = points.prior_variance + other.prior_variance - 2.0 * covariance
-        whole = torch.where((points.inputs == other.inputs).all(-1), 0.0, whole)
-        whole = whole.clamp_min(0.0)
-        farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
-        features, rest = split_variance(
-            points.features - other.features, whole, farthest.square()
-        )
-        return Projection(
-            inputs=points.inputs,
-            prior_mean=points.prior_mean - other.prior_mean,
-            prior_variance=whole,
-            features=features,
-            unexplained=rest,
+        return project(
+            self.prior, inputs, self.sections, self.section_variance, self.feature_basis
         )
 
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:

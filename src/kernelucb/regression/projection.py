@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kernelucb.regression.prior import Prior
+
 
 class Projection(NamedTuple):
     r"""Query points as the state sees them; everything else is arithmetic on these.
@@ -31,6 +33,51 @@ class Projection(NamedTuple):
     def detach(self) -> "Projection":
         r"""The same points without gradients."""
         return Projection(*(part.detach() for part in self))
+
+
+def project(
+    prior: Prior,
+    inputs: Tensor,
+    sections: Tensor,
+    section_variance: Tensor,
+    feature_basis: Tensor,
+) -> Projection:
+    r"""Coordinates of kernel inputs in the eigenbasis; differentiable in the inputs.
+
+    Args:
+        prior: Prior of the outcomes.
+        inputs: ``b x d'`` kernel inputs.
+        sections: ``m x d'`` kernel inputs of the training sections.
+        section_variance: ``m`` prior variances there.
+        feature_basis: ``m x r`` matrix that maps covariances to features.
+    """
+    covariance = prior.covariance(inputs, sections)
+    whole = prior.variance(inputs)
+    nearest = nearest_section(inputs, whole, covariance, sections, section_variance)
+    features, unexplained = split_variance(covariance @ feature_basis, whole, nearest)
+    return Projection(inputs, prior.mean(inputs), whole, features, unexplained)
+
+
+def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
+    r"""The functional ``f(x) - f(x')`` in the form of a projected point.
+
+    Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
+
+    Args:
+        prior: Prior of the outcomes.
+        points: Projection of ``b`` points ``x``.
+        other: Projection of one point ``x'``.
+    """
+    covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
+    whole = points.prior_variance + other.prior_variance - 2.0 * covariance
+    whole = torch.where((points.inputs == other.inputs).all(-1), 0.0, whole)
+    whole = whole.clamp_min(0.0)
+    farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
+    features, rest = split_variance(
+        points.features - other.features, whole, farthest.square()
+    )
+    mean = points.prior_mean - other.prior_mean
+    return Projection(points.inputs, mean, whole, features, rest)
 
 
 def nearest_section(
