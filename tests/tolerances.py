@@ -97,3 +97,12 @@ SMALL_NOISE_MEAN = 5e-8
 # difference has a deviation of sqrt(10 EPS k) = 7e-8 for k = 2.5, times an inflated scale
 # of 30 and four standard deviations.
 REPEATED_SAMPLE = 1e-5
+
+# Posteriors without a noise term: the covariance of the evaluated candidates has condition
+# numbers of up to 1e6 in these tests, and the oracle inverts it; see LINEAR_SOLVE.
+META_POSTERIOR = 4e-9
+
+# A completed matrix of exact low rank: the sweeps stop at relative changes of 1e-5 and
+# contract by at least the observed share, here half or more, so they end within a few times
+# that of the fixed point, except for rows with hardly more values than the rank.
+META_COMPLETION = 1e-3

@@ -2,6 +2,7 @@ r"""Acquisition functions for priors estimated from earlier tasks."""
 
 from typing import Any
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -106,7 +107,8 @@ class MetaPI(KernelUCB):
             model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
                 evaluations so far (none is fine).
             target: Value to exceed (to fall below, where the outcome is minimised); by
-                default the largest (smallest) value of the training functions.
+                default the largest (smallest) value of the training functions and of the
+                evaluations so far.
             maximize: If False, the outcome is minimised.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation.
@@ -127,15 +129,14 @@ class MetaPI(KernelUCB):
         self.target = best if given is None else given
 
     def _value(self, points: QueryPoints, weight: float, offset: float) -> Tensor:
-        lead = points.centre.prior_mean - self.target
-        deviation = safe_sqrt(points.spread.unexplained)
-        floor = _SMALLEST_RATIO * lead.detach().abs()
         sign = 1.0 if weight > 0 else -1.0
-        usable = deviation > floor
-        ratio = lead / deviation.where(usable, 1.0)
-        # At the floor the ratio's size is one for all points; their leads order them.
-        hopeless = lead.detach().sign() / _SMALLEST_RATIO + lead
-        return sign * ratio.where(usable, hopeless)
+        lead = sign * (points.centre.prior_mean - self.target)
+        deviation = safe_sqrt(points.spread.unexplained)
+        open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
+        ratio = lead / deviation.where(open_, 1.0)
+        # A point that is decided exceeds the target surely or never; leads order the rest.
+        decided = torch.where(lead > 0, 1.0, -1.0) / _SMALLEST_RATIO + lead
+        return ratio.where(open_, decided)
 
 
 def _check_model(model: Any) -> None:

@@ -19,7 +19,6 @@ class EstimatedPrior(Protocol):
 
     dimension: int
     estimated: frozenset[str]
-    value_range: tuple[float, float]
 
     @property
     def num_tasks(self) -> int:
@@ -29,6 +28,11 @@ class EstimatedPrior(Protocol):
     @property
     def num_evaluations(self) -> int:
         r"""Number of distinct evaluations that told something."""
+        ...
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        r"""Smallest and largest value of training functions and evaluations."""
         ...
 
     def posterior(self, X: Tensor) -> Any:

@@ -111,15 +111,14 @@ class MetaModel(Model, ABC):
         covar_module: The estimated kernel, as a GPyTorch kernel.
         estimated: ``"values"`` where missing training values were completed,
             ``"features"`` where the basis functions were trained on the same tasks.
-        value_range: Smallest and largest value of the training tasks.
         dimension: Number of input columns ``d``.
     """
 
     mean_module: Mean
     covar_module: Kernel
     estimated: frozenset[str]
-    value_range: tuple[float, float]
     dimension: int
+    _task_range: tuple[float, float]
     _moments: TaskMoments
     _evidence: Evidence
 
@@ -162,6 +161,13 @@ class MetaModel(Model, ABC):
     def num_evaluations(self) -> int:
         r"""Number ``t`` of distinct evaluations that told something."""
         return len(self._evidence.inputs)
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        r"""Smallest and largest value of the training tasks and of the evaluations."""
+        outcomes = (self._evidence.sums / self._evidence.counts).tolist()
+        smallest, largest = self._task_range
+        return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
 
     def posterior(
         self,

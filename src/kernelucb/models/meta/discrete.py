@@ -84,7 +84,7 @@ class DiscreteMetaModel(MetaModel):
         self.covar_module = FeatureKernel(features)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
         observed = values[~values.isnan()]
-        self.value_range = (float(observed.min()), float(observed.max()))
+        self._task_range = (float(observed.min()), float(observed.max()))
         self._covariance = self._moments.root.mT @ self._moments.root
         rows = candidates.new_zeros(0, len(candidates))
         self._evidence = Evidence.none(self.dimension, rows)

@@ -97,7 +97,7 @@ class FeatureMetaModel(MetaModel):
         root = self._combinations @ self._moments.root.mT
         self.covar_module = FeatureKernel(Combined(self.features, root))
         everything = torch.cat([group.values.reshape(-1) for group in groups])
-        self.value_range = (float(everything.min()), float(everything.max()))
+        self._task_range = (float(everything.min()), float(everything.max()))
         directions = heads.new_zeros(self.rank, 0)
         self._evidence = Evidence.none(self.dimension, directions)
         if train_X is not None and train_Y is not None:
