@@ -478,9 +478,9 @@ class TestBadInput:
         with pytest.raises(InputDataError, match="at least 2 training tasks"):
             FeatureMetaModel(CANDIDATES, VALUES[:1], Polynomials())
 
-    def test_features_that_ax_cannot_store(self):
-        with pytest.raises(UnsupportedError, match="cannot store Polynomials"):
-            feature_model().ax_options()
+    def test_features_that_cannot_be_stored(self):
+        with pytest.raises(UnsupportedError, match="Polynomials cannot be written"):
+            feature_model().constructor_options()
 
 
 def test_cosine_features():

@@ -134,8 +134,8 @@ class MetaModel(Model, ABC):
         """
 
     @abstractmethod
-    def ax_options(self) -> dict[str, Any]:
-        r"""Keyword arguments that make this prior again, as tensors that Ax can store."""
+    def constructor_options(self) -> dict[str, Any]:
+        r"""Arguments of ``construct_inputs`` for this prior, as plain numbers (JSON)."""
 
     @property
     def num_outputs(self) -> int:
@@ -321,6 +321,11 @@ def finite(name: str, value: Tensor) -> None:
     r"""Raise ``InputDataError`` where a value is NaN or infinite."""
     if not bool(torch.isfinite(value).all()):
         raise InputDataError(f"{name} contains NaN or infinite values; remove those rows.")
+
+
+def numbers(values: Any) -> Tensor:
+    r"""Float64 tensor from plain numbers or a tensor."""
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def check_tasks(task_values: Tensor, columns: int) -> Tensor:

@@ -12,6 +12,7 @@ from kernelucb.models.meta.base import (
     MetaModel,
     Query,
     check_tasks,
+    numbers,
     unresolved,
 )
 from kernelucb.models.meta.completion import complete_matrix
@@ -121,13 +122,14 @@ class DiscreteMetaModel(MetaModel):
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
-        r"""Arguments from BoTorch's or Ax's dataset; the prior is among the options."""
-        options.pop("categorical_features", None)
-        return {"train_X": training_data.X, "train_Y": training_data.Y, **options}
+        r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
+        data = {"train_X": training_data.X, "train_Y": training_data.Y}
+        return data | {n: numbers(options[n]) for n in ("task_values", "candidates")}
 
-    def ax_options(self) -> dict[str, Any]:
-        r"""The (completed) task values and the candidates."""
-        return {"task_values": self.completion.values, "candidates": self.candidates}
+    def constructor_options(self) -> dict[str, Any]:
+        r"""The (completed) task values and the candidates, as lists."""
+        values = self.completion.values.tolist()
+        return {"task_values": values, "candidates": self.candidates.tolist()}
 
     def task_norms(self, task_values: Tensor) -> Tensor:
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""

@@ -13,7 +13,14 @@ from botorch.exceptions import (
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb.models.meta.base import Evidence, MetaModel, Query, finite, unresolved
+from kernelucb.models.meta.base import (
+    Evidence,
+    MetaModel,
+    Query,
+    finite,
+    numbers,
+    unresolved,
+)
 from kernelucb.models.meta.cosine import CosineFeatures, TaskGroup
 from kernelucb.models.meta.modules import Combined, FeatureKernel, FeatureMean
 from kernelucb.models.meta.moments import TaskMoments
@@ -105,30 +112,33 @@ class FeatureMetaModel(MetaModel):
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
-        r"""Arguments from BoTorch's or Ax's dataset; the prior is among the options."""
-        options.pop("categorical_features", None)
-        if "frequencies" in options:
-            options["features"] = CosineFeatures(
-                options.pop("frequencies"), options.pop("phases")
-            )
-        return {"train_X": training_data.X, "train_Y": training_data.Y, **options}
+        r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
+        data = {"train_X": training_data.X, "train_Y": training_data.Y}
+        tasks = {
+            name: [numbers(each) for each in options[name]]
+            for name in ("task_inputs", "task_values")
+        }
+        parts = (numbers(options[name]) for name in ("frequencies", "phases"))
+        return data | tasks | {"features": CosineFeatures(*parts)}
 
-    def ax_options(self) -> dict[str, Any]:
-        r"""The tasks and the cosine features.
+    def constructor_options(self) -> dict[str, Any]:
+        r"""The tasks and the cosine features, as lists.
 
         Raises:
-            UnsupportedError: If the features are others, which Ax cannot store.
+            UnsupportedError: If the features are others.
         """
-        if not isinstance(self.features, CosineFeatures):
+        features = self.features
+        if not isinstance(features, CosineFeatures):
             raise UnsupportedError(
-                f"Ax cannot store {type(self.features).__name__}; use CosineFeatures."
+                f"{type(features).__name__} cannot be written as plain numbers; use "
+                "CosineFeatures."
             )
         inputs, values = zip(*self._tasks, strict=True)
         return {
-            "task_inputs": list(inputs),
-            "task_values": list(values),
-            "frequencies": self.features.frequencies.detach(),
-            "phases": self.features.phases.detach(),
+            "task_inputs": [each.tolist() for each in inputs],
+            "task_values": [each.tolist() for each in values],
+            "frequencies": features.frequencies.tolist(),
+            "phases": features.phases.tolist(),
         }
 
     def task_norms(
