@@ -114,8 +114,10 @@ class Experiment:
 
     def tasks(self) -> list[Task]:
         r"""All runs; those that share a prior follow each other."""
-        pairs = product(self.settings, self.methods)
-        return [task for pair in pairs for task in self.runs_of(*pair)]
+        triples = product(self.settings, range(self.problems), self.methods)
+        return [
+            self.runs_of(setting, method)[problem] for setting, problem, method in triples
+        ]
 
 
 def load_experiments(path: Path = HERE / "config.toml") -> dict[str, Experiment]:

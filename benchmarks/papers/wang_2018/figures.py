@@ -60,12 +60,14 @@ def _against_evaluations(axes, store: RunStore[Run], experiment: Experiment) -> 
 
 def _against_settings(axes, store: RunStore[Run], experiment: Experiment) -> None:
     missing = any(setting.held_out > 1 for setting in experiment.settings)
-    for method in experiment.methods:
+    for number, method in enumerate(experiment.methods):
         shares, moments = [], []
         for setting in experiment.settings:
             best = best_values(store, experiment, setting, method)
             if best is not None:
-                shares.append(100.0 * (setting.missing if missing else setting.share))
+                share = 100.0 * (setting.missing if missing else setting.share)
+                # Beside each other, not over each other.
+                shares.append(share + number if missing else share * 1.04**number)
                 moments.append(Moments.of(best[:, -1]))
         errors = [1.96 * m.standard_error for m in moments]
         means = [m.mean for m in moments]
@@ -75,6 +77,9 @@ def _against_settings(axes, store: RunStore[Run], experiment: Experiment) -> Non
         )
     if not missing:
         axes.set_xscale("log")
+        ticks = [100.0 * setting.share for setting in experiment.settings]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
     what = "training values missing" if missing else "training data"
     axes.set_xlabel(f"{what}, %")
     axes.set_title(

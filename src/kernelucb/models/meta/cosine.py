@@ -10,7 +10,7 @@ from torch.nn import Module, Parameter
 
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies, per input range
 _HELD_OUT = 0.2
-_RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
+RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
 
 
 class TaskGroup(NamedTuple):
@@ -132,7 +132,7 @@ def _error(
     for fit, rest in zip(fitted, predicted, strict=True):
         design = features(fit.inputs / span)
         gram = design.mT @ design
-        ridge = _RIDGE * len(design) * torch.eye(len(gram), dtype=gram.dtype)
+        ridge = RIDGE * len(design) * torch.eye(len(gram), dtype=gram.dtype)
         heads = torch.linalg.solve(gram + ridge, design.mT @ fit.values)
         total = total + (features(rest.inputs / span) @ heads - rest.values).square().sum()
         count += rest.values.numel()

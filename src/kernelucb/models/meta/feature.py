@@ -21,13 +21,14 @@ from kernelucb.models.meta.base import (
     numbers,
     unresolved,
 )
-from kernelucb.models.meta.cosine import CosineFeatures, TaskGroup
+from kernelucb.models.meta.cosine import RIDGE, CosineFeatures, TaskGroup
 from kernelucb.models.meta.modules import Combined, FeatureKernel, FeatureMean
 from kernelucb.models.meta.moments import TaskMoments
 
 # Combinations of basis functions this much smaller than the largest, on all training
 # inputs together, cannot be told from zero by a least-squares fit in double precision.
-_INDEPENDENT = 1e-7
+# Those of a trained network are cut off where the ridge of its training did.
+_INDEPENDENT, _TRAINED = 1e-7, RIDGE**0.5
 
 
 class FeatureMetaModel(MetaModel):
@@ -39,7 +40,8 @@ class FeatureMetaModel(MetaModel):
     Source: Wang, Kim & Kaelbling (2018), Section 4.2; Lemma 3 for given basis functions
     and tasks that share their inputs. Trained basis functions and different inputs are
     beyond it. Basis functions that are linearly dependent on the training inputs are
-    combined into independent ones first, which does not change the space they span.
+    combined into independent ones first, which does not change the space they span;
+    of a trained network, nearly dependent ones are left out too.
 
     Example:
         >>> model = FeatureMetaModel(task_inputs, task_values)  # trains cosine features
@@ -95,7 +97,8 @@ class FeatureMetaModel(MetaModel):
         self.features = deepcopy(features).double().eval().requires_grad_(False)
         self.dimension = tasks[0][0].shape[-1]
         stacked = torch.cat([group.inputs for group in groups])
-        self._combinations = self._independent_combinations(stacked)
+        cutoff = _TRAINED if "features" in self.estimated else _INDEPENDENT
+        self._combinations = self._independent_combinations(stacked, cutoff)
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(group) for group in groups])
         self._moments = TaskMoments.of(heads)
@@ -154,7 +157,7 @@ class FeatureMetaModel(MetaModel):
         heads = [self._heads(TaskGroup(x, y.unsqueeze(-1))) for x, y in tasks]
         return self._moments.norms(torch.cat(heads))
 
-    def _independent_combinations(self, inputs: Tensor) -> Tensor:
+    def _independent_combinations(self, inputs: Tensor, cutoff: float) -> Tensor:
         r"""``K x K'`` weights of combinations that are orthonormal on the inputs."""
         values = self.features(inputs)
         if values.shape[:-1] != inputs.shape[:-1]:
@@ -164,7 +167,7 @@ class FeatureMetaModel(MetaModel):
             )
         finite("features(task_inputs)", values)
         _, singular, right = torch.linalg.svd(values, full_matrices=False)
-        kept = singular > _INDEPENDENT * singular.max()
+        kept = singular > cutoff * singular.max()
         return right[kept].mT / singular[kept] * len(inputs) ** 0.5
 
     def _heads(self, group: TaskGroup) -> Tensor:
