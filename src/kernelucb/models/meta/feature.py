@@ -149,6 +149,8 @@ class FeatureMetaModel(MetaModel):
     ) -> Tensor:
         r"""Norms of other tasks under the estimated prior, one for each task.
 
+        A task's norm is that of its least-squares fit by the basis functions.
+
         Args:
             task_inputs: As for the constructor.
             task_values: As for the constructor.
