@@ -1,8 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, and ``ax``
-on those; the package root collects the public names; ``plotting``, ``__main__`` and its
-``_demo`` stand on top.
+on those and on ``models``, which stands beside; the package root collects the public names;
+``plotting``, ``__main__`` and its ``_demo`` stand on top.
 """
 
 import ast
@@ -25,7 +25,10 @@ LOWER = {
     "bandit": {"_numerics", "regression", "confidence"},
     "acquisition": {"_numerics", "regression", "confidence"},
     "certificates": {"_numerics", "regression", "confidence"},
-    "ax": {"_numerics", "regression", "confidence", "acquisition", "certificates"},
+    "ax": {
+        *("_numerics", "regression", "confidence", "acquisition", "certificates"),
+        "models",
+    },
 }
 # Applications and the collection of public names; no layer imports them.
 TOP = {"__init__", "__main__", "_demo", "plotting"}
@@ -86,6 +89,12 @@ def test_imports_go_one_way(path):
 )
 def test_nothing_but_the_demo_imports_plotting_or_ax(path):
     assert not imported_layers(path) & ({"plotting", "ax"} - {layer(path)})
+
+
+def test_models_stand_beside_and_only_ax_reads_them():
+    assert (ROOT / "models").is_dir()
+    readers = {layer(path) for path in FILES if "models" in imported_layers(path)}
+    assert readers <= {"models", "ax", "__init__"}
 
 
 def importers(module: str) -> set[str]:

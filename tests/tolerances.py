@@ -102,3 +102,12 @@ REPEATED_SAMPLE = 1e-5
 # so u by 2 * 4e-9 / 0.05 = 1.6e-7, and the logarithm by |u| times that, below 1.6e-7
 # absolute for |u| < 1 and 1.6e-7 relative beyond.
 LOG_TAIL = 2e-7
+
+# Posteriors without a noise term: the covariance of the evaluated candidates has condition
+# numbers of up to 1e6 in these tests, and the oracle inverts it; see LINEAR_SOLVE.
+META_POSTERIOR = 4e-9
+
+# A completed matrix of exact low rank: the sweeps stop at relative changes of 1e-5 and
+# contract by at least the observed share, here half or more, so they end within a few times
+# that of the fixed point, except for rows with hardly more values than the rank.
+META_COMPLETION = 1e-3

@@ -6,6 +6,7 @@ experiment is saved and before it is reopened in a new process.
 
 import inspect
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,8 +17,10 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import BOUNDS
+from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
+from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 
 try:
@@ -31,8 +34,11 @@ try:
     from ax.generation_strategy.generator_spec import GeneratorSpec
     from ax.generation_strategy.transition_criterion import MinTrials
     from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-    from ax.generators.torch.botorch_modular.utils import ModelConfig
-    from ax.storage.botorch_modular_registry import register_acquisition_function
+    from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
+    from ax.storage.botorch_modular_registry import (
+        register_acquisition_function,
+        register_model,
+    )
 except ImportError as error:
     raise ImportError(
         f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
@@ -52,8 +58,15 @@ _NOT_AN_OPTION = {
     "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
 }
 
-for _bound in BOUNDS:
+for _bound in (*BOUNDS, *META_ACQUISITIONS):
     register_acquisition_function(_bound)
+for _model in (DiscreteMetaModel, FeatureMetaModel):
+    register_model(_model)
+
+
+@fit_botorch_model.register(MetaModel)
+def _keep_estimated_prior(model: MetaModel, **_: Any) -> None:
+    r"""The prior was estimated from earlier tasks; nothing is left to fit."""
 
 
 def generation_strategy(
@@ -92,6 +105,12 @@ def generation_strategy(
     been abandoned, and ``min_observed`` of them are observed; until then more Sobol
     trials are handed out, so that no worker waits. Trials attached by hand count.
 
+    **Estimated priors.** ``MetaUCB`` and ``MetaPI`` need a ``model_config`` from
+    ``meta_model_config``. One Sobol trial is enough, and inputs are not scaled: columns of
+    the prior's inputs are the parameters in their order, after the logarithm of log-scaled
+    ones, ordered choices as positions in their lists. Reported standard errors are not
+    used; the noise is part of the prior.
+
     The objective must be one outcome. Outcome constraints, several objectives and sums
     of outcomes raise ``UnsupportedError`` in the first trial that needs the bound.
 
@@ -103,7 +122,7 @@ def generation_strategy(
         ... )
 
     Args:
-        acqf_class: One of ``kernelucb.acquisition.BOUNDS``.
+        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``MetaUCB``, ``MetaPI``.
         options: Arguments of ``acqf_class``, except for the model and what Ax sets from
             the objective and the pending trials. ``noise_std`` must be one number.
         num_initial: Number of Sobol trials, at least one.
@@ -124,7 +143,8 @@ def generation_strategy(
             trials is.
     """
     _check_class(acqf_class)
-    acqf_options = _checked_options(acqf_class, options or {})
+    rehearsal = _rehearsal_model(acqf_class, model_config)
+    acqf_options = _checked_options(acqf_class, options or {}, rehearsal)
     num_initial = whole_number("num_initial", num_initial)
     observed = max(1, num_initial // 2)
     if min_observed is not None:
@@ -137,6 +157,20 @@ def generation_strategy(
     bound = _bound_node(name, acqf_class, acqf_options, model_config, optimizer_options)
     initial = _initial_node(name, num_initial, observed, seed)
     return GenerationStrategy(name=f"{_INITIAL_NODE}+{name}", nodes=[initial, bound])
+
+
+def meta_model_config(model: MetaModel) -> ModelConfig:
+    r"""Ax configuration of a model with an estimated prior, which Ax can store.
+
+    Args:
+        model: A ``DiscreteMetaModel``, or a ``FeatureMetaModel`` with cosine features.
+    """
+    return ModelConfig(
+        botorch_model_class=type(model),
+        model_options=model.constructor_options(),
+        input_transform_classes=None,
+        name=f"{type(model).__name__}, prior from {model.num_tasks} tasks",
+    )
 
 
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
@@ -227,14 +261,36 @@ def _bound_node(
 
 
 def _check_class(acqf_class: type[KernelUCB]) -> None:
-    if acqf_class not in BOUNDS:
-        names = ", ".join(bound.__name__ for bound in BOUNDS)
+    known = (*BOUNDS, *META_ACQUISITIONS)
+    if acqf_class not in known:
+        names = ", ".join(bound.__name__ for bound in known)
         given = getattr(acqf_class, "__name__", repr(acqf_class))
         raise UnsupportedError(f"acqf_class must be one of {names}; got {given}.")
 
 
+def _rehearsal_model(acqf_class: type[KernelUCB], config: ModelConfig | None) -> Any:
+    r"""What the bound can be built on before there are trials.
+
+    One observation at the prior mean contradicts nothing, so whatever the constructor
+    raises then is about the options, and not about trial number six.
+    """
+    zero = torch.zeros(1, 1, dtype=torch.float64)
+    model_class: Any = None if config is None else config.botorch_model_class
+    is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
+    if is_meta != (acqf_class in META_ACQUISITIONS):
+        raise UnsupportedError(
+            "MetaUCB and MetaPI need model_config=meta_model_config(model), and the other "
+            "bounds another model."
+        )
+    if config is None or not is_meta:
+        return KernelRegression(zero, zero, RBFKernel(), noise_std=1.0)
+    nothing: Any = SimpleNamespace(X=None, Y=None)
+    inputs = model_class.construct_inputs(nothing, **config.model_options)
+    return model_class(**inputs)
+
+
 def _checked_options(
-    acqf_class: type[KernelUCB], options: Mapping[str, Any]
+    acqf_class: type[KernelUCB], options: Mapping[str, Any], rehearsal: Any
 ) -> dict[str, Any]:
     r"""The options as plain numbers that Ax can store, after a rehearsal of the bound."""
     name = acqf_class.__name__
@@ -257,14 +313,6 @@ def _checked_options(
             "noise_std must be one number, since the trials are not known yet; report a "
             "standard error with each outcome instead, and leave out noise_std."
         )
-    # One observation at the prior mean contradicts nothing, so whatever the constructor
-    # raises here is about the options, and not about trial number six.
-    rehearsal: Any = KernelRegression(
-        torch.zeros(1, 1, dtype=torch.float64),
-        torch.zeros(1, dtype=torch.float64),
-        RBFKernel(),
-        noise_std=1.0,
-    )
     acqf_class(rehearsal, **plain)
     return plain
 
@@ -273,4 +321,4 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
 
 
-__all__ = ["generation_strategy", "last_bound"]
+__all__ = ["generation_strategy", "last_bound", "meta_model_config"]

@@ -8,6 +8,18 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 
+def finite_scalar(name: str, value: object) -> float:
+    r"""Return ``value`` as a float if it is one finite number.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    number = _as_float(name, value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {number}.")
+    return number
+
+
 def positive_scalar(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it is one finite number above zero.
 

@@ -2,6 +2,7 @@ r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
 from kernelucb.acquisition.streaming import StreamingKernelUCB
@@ -15,7 +16,10 @@ BOUNDS = (
     StreamingKernelUCB,
 )
 
-for _bound in BOUNDS:
+# For models with an estimated prior only.
+META_ACQUISITIONS = (MetaUCB, MetaPI)
+
+for _bound in (*BOUNDS, *META_ACQUISITIONS):
     register_input_constructor(_bound)
 
 __all__ = [
@@ -23,6 +27,9 @@ __all__ = [
     "BOUNDS",
     "IGPUCB",
     "MartingaleMixtureUCB",
+    "META_ACQUISITIONS",
+    "MetaPI",
+    "MetaUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "WangDeFreitasUCB",

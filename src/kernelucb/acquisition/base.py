@@ -2,6 +2,7 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import warnings
 from abc import ABC
+from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.base import ConfidenceSet, QueryPoints
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 
@@ -31,7 +32,7 @@ class KernelUCB(AcquisitionFunction, ABC):
     def __init__(
         self,
         model: Model,
-        confidence_set: ConfidenceSet,
+        confidence_set: ConfidenceSet[Any],
         maximize: bool,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
@@ -108,9 +109,13 @@ class KernelUCB(AcquisitionFunction, ABC):
         orientation = 1.0 if self.maximize else -1.0
         weight, offset = orientation * self._weight, orientation * self._offset
         points = self._scoring_set.project(X.reshape(-1, X.shape[-1]))
-        support = self._scoring_set.support(points, 1 if weight > 0 else -1)
-        value = offset + weight * points.centre.prior_mean + abs(weight) * support.value
+        value = self._value(points, weight, offset)
         return value.reshape(batch_shape).to(X.dtype)
+
+    def _value(self, points: QueryPoints, weight: float, offset: float) -> Tensor:
+        r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
+        support = self._scoring_set.support(points, 1 if weight > 0 else -1)
+        return offset + weight * points.centre.prior_mean + abs(weight) * support.value
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The confidence band, without sign, posterior transform or pending points.

@@ -1,10 +1,11 @@
 r"""What every confidence set offers: its support function."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol
 
 from torch import Tensor
 from torch.nn import Module
+from typing_extensions import TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.regression import KernelRegression, Projection
@@ -45,7 +46,24 @@ class Support(NamedTuple):
     gap: Tensor
 
 
-class ConfidenceSet(Module, ABC):
+class State(Protocol):
+    r"""What the plumbing asks of the state that a confidence set was computed from."""
+
+    dimension: int
+
+    def project(self, X: Tensor) -> Projection:
+        r"""Query points as the state sees them."""
+        ...
+
+    def with_pending(self, X_pending: Tensor) -> Any:
+        r"""The state with variances conditioned on pending points as well."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=State, default=KernelRegression)
+
+
+class ConfidenceSet(Module, ABC, Generic[StateT]):
     r"""A set of functions that holds the true one with the stated probability.
 
     Args:
@@ -57,9 +75,9 @@ class ConfidenceSet(Module, ABC):
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: StateT,
         assumptions: Assumptions,
-        design: KernelRegression | None = None,
+        design: StateT | None = None,
     ) -> None:
         super().__init__()
         self.regression = regression
@@ -84,7 +102,7 @@ class ConfidenceSet(Module, ABC):
         """
 
     @abstractmethod
-    def with_design(self, design: KernelRegression) -> "ConfidenceSet":
+    def with_design(self, design: StateT) -> "ConfidenceSet[StateT]":
         r"""The set with variances conditioned on another design (pending points)."""
 
     def project(self, X: Tensor) -> QueryPoints:

@@ -1,0 +1,119 @@
+r"""Learners on the grasp domain: one of 162 grasps at a time, none twice."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.papers.wang_2018.configuration import Setting, Task
+from benchmarks.papers.wang_2018.gaussian import (
+    PooledPrior,
+    condition,
+    fit,
+    squared_exponential,
+    standardised,
+)
+from benchmarks.papers.wang_2018.problems import grasp_data, grasp_tasks, own_stream
+from benchmarks.runner import stream
+from kernelucb import MetaPI, MetaUCB
+from kernelucb.confidence.meta import exploration_factor
+from kernelucb.models import DiscreteMetaModel
+
+NUM_ARMS = 162
+_ORDERS = 500  # of the random learner
+ARMS = torch.arange(NUM_ARMS, dtype=torch.float64).unsqueeze(-1)  # names, not features
+Scores = Callable[[list[int], Tensor], Tensor]  # of all arms, from arms played and rewards
+
+
+def play_grasp(task: Task) -> list[float]:
+    r"""Rewards of the grasps tried, in their order."""
+    rewards, thetas = grasp_data()
+    truth, random = rewards[task.problem], own_stream(task)
+    if task.method.name == "random":
+        return _random(truth, random, task.evaluations)
+    score = _learner(task, truth, thetas, random)
+    played: list[int] = []
+    for _ in range(task.evaluations):
+        scores = score(played, truth[played]).clone()
+        scores[played] = -torch.inf
+        played.append(int(scores.argmax()))
+    return truth[played].tolist()
+
+
+def _random(truth: Tensor, random: np.random.Generator, evaluations: int) -> list[float]:
+    r"""Best reward so far, averaged over many orders: hardly any noise of its own."""
+    orders = random.permuted(np.tile(np.arange(NUM_ARMS), (_ORDERS, 1)), axis=1)
+    rewards = truth.numpy()[orders[:, :evaluations]]
+    return np.maximum.accumulate(rewards, axis=1).mean(0).tolist()
+
+
+def _learner(task: Task, truth: Tensor, thetas: Tensor, random: np.random.Generator):
+    name = task.method.name
+    if name == "plain":
+        return _plain(task, thetas, random)
+    if name == "tlsm":
+        return _tlsm(task, thetas)
+    target = float(truth.max()) if name == "pem_pi_oracle" else None
+    return _estimated_prior(task, target)
+
+
+def _estimated_prior(task: Task, target: float | None) -> Scores:
+    first = task.problem - task.problem % task.setting.held_out
+    state = [_prior(task.seed, task.setting, first)]
+
+    def scores(played: list[int], y: Tensor) -> Tensor:
+        if played:
+            last, outcome = ARMS[played[-1:]], y[-1:].unsqueeze(-1)
+            state[0] = state[0].condition_on_observations(last, outcome)
+        if task.method.name == "pem_ucb":
+            acqf = MetaUCB(state[0], delta=task.domain.delta)
+        else:
+            acqf = MetaPI(state[0], target=target)
+        return acqf(ARMS.unsqueeze(1))
+
+    return scores
+
+
+@lru_cache(maxsize=1)
+def _prior(seed: int, setting: Setting, first: int) -> DiscreteMetaModel:
+    r"""The prior, shared by the problems that are left out together."""
+    return DiscreteMetaModel(grasp_tasks(seed, setting, first), ARMS)
+
+
+def _plain(task: Task, thetas: Tensor, random: np.random.Generator) -> Scores:
+    r"""A GP on the grasp parameters, fitted to the problem's own rewards."""
+    first = torch.from_numpy(random.random(len(thetas)))
+
+    def scores(played: list[int], y: Tensor) -> Tensor:
+        if not played:
+            return first
+        chosen = fit(thetas[played], y)
+        mean = torch.full((len(thetas),), chosen.mean, dtype=torch.float64)
+        covariance = chosen.variance * squared_exponential(thetas, thetas, chosen.length)
+        return _upper(task, *condition(mean, covariance, played, y, chosen.noise), played)
+
+    return scores
+
+
+def _tlsm(task: Task, thetas: Tensor) -> Scores:
+    r"""Yogatama & Mann (2014): one response surface for all standardised problems."""
+    values = grasp_tasks(task.seed, task.setting, task.problem)
+    random = stream(task.seed, "pool", task.setting.name, task.problem)
+    chosen = torch.from_numpy(random.permutation(values.numel())[: task.pooled_points])
+    pool = PooledPrior.of(thetas[chosen % NUM_ARMS], standardised(values, 1), chosen)
+    mean, covariance = pool.mean(thetas), pool.covariance(thetas, thetas)
+
+    def scores(played: list[int], y: Tensor) -> Tensor:
+        own = standardised(y, 0) if played else y
+        posterior = condition(mean, covariance, played, own, pool.jitter)
+        return _upper(task, *posterior, played)
+
+    return scores
+
+
+def _upper(task: Task, mean: Tensor, covariance: Tensor, played: list[int]) -> Tensor:
+    r"""The paper gives all methods the same multiplier."""
+    zeta = exploration_factor(len(grasp_data()[0]) - 1, len(played) + 1, task.domain.delta)
+    return mean + zeta * covariance.diagonal().clamp_min(0.0).sqrt()

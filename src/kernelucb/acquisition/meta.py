@@ -1,0 +1,147 @@
+r"""Acquisition functions for priors estimated from earlier tasks."""
+
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.meta import (
+    MetaBand,
+    PosteriorState,
+    exploration_factor,
+    meta_assumptions,
+)
+from kernelucb.confidence.ridge_band import safe_sqrt
+
+# Standard deviations count as at least this share of the distance to the target: the
+# improvement is then finite where nothing is left to learn, and ordered by the mean.
+_SMALLEST_RATIO = 1e-8
+
+
+class MetaUCB(KernelUCB):
+    r"""Upper confidence bound under a prior estimated from earlier tasks.
+
+    ``mu_t + zeta_t sqrt(k_t)`` with the unbiased posterior estimates of the model.
+
+    Source: Wang, Kim & Kaelbling (2018), Eqs. 11 and 12; Theorem 2 (finite domain) and
+    Theorem 4 (given basis functions) bound the best-sample simple regret of ``T`` rounds
+    if there are at least ``4 ln(6 / delta) + T + 2`` training functions. Not anytime: by
+    Lemma 11 and Corollary 6 each side of the band holds at a point and a round fixed in
+    advance. It bounds ``f`` where the estimated prior is right; for a band that does not
+    assume that, give ``model.to_gp(...)`` and ``model.norm_bound(...)`` to
+    ``MartingaleMixtureUCB``.
+
+    Attributes:
+        zeta: Multiplier of the standard deviation.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        delta: float = 0.05,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Upper confidence bound of meta Bayesian optimisation.
+
+        Args:
+            model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
+                evaluations so far (none is fine).
+            delta: Failure probability.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If ``delta`` is not between 0 and 1, or the training functions are
+                too few for it at this round; the message says how many are needed.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        _check_model(model)
+        probability("delta", delta)
+        zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
+        guarantee = (
+            "the band holds at a point and a round fixed in advance, and the regret bound "
+            f"for the whole search, each with probability {1 - delta:.6g}"
+        )
+        assumptions = meta_assumptions(model, guarantee)
+        band = MetaBand(PosteriorState(model), zeta, assumptions)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.zeta = zeta
+
+
+class MetaPI(KernelUCB):
+    r"""Probability of improvement under a prior estimated from earlier tasks.
+
+    ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of exceeding the
+    target does. ``bounds`` is one estimated standard deviation on either side of the mean
+    and carries no guarantee.
+
+    Source: Wang, Kim & Kaelbling (2018), Section 4.1; the regret bounds of Theorems 2 and 4
+    need a target of at least ``max f``. Unlike ``MetaUCB`` it is defined for any number of
+    training functions from the number of evaluations plus two.
+
+    Attributes:
+        target: The value to exceed, outcome units.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        target: float | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Probability of improvement of meta Bayesian optimisation.
+
+        Args:
+            model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
+                evaluations so far (none is fine).
+            target: Value to exceed (to fall below, where the outcome is minimised); by
+                default the largest (smallest) value of the training functions and of the
+                evaluations so far.
+            maximize: If False, the outcome is minimised.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation.
+
+        Raises:
+            ValueError: If the target is not a finite number.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        _check_model(model)
+        given = None if target is None else finite_scalar("target", target)
+        assumptions = meta_assumptions(
+            model, "the regret bound for the whole search, for a target of at least max f"
+        ).without_guarantee("the band is one standard deviation; no theorem covers that")
+        band = MetaBand(PosteriorState(model), 1.0, assumptions)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        smallest, largest = model.value_range
+        best = largest if (self._weight > 0) == maximize else smallest
+        self.target = best if given is None else given
+
+    def _value(self, points: QueryPoints, weight: float, offset: float) -> Tensor:
+        sign = 1.0 if weight > 0 else -1.0
+        lead = sign * (points.centre.prior_mean - self.target)
+        deviation = safe_sqrt(points.spread.unexplained)
+        open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
+        ratio = lead / deviation.where(open_, 1.0)
+        # A point that is decided exceeds the target surely or never; leads order the rest.
+        decided = torch.where(lead > 0, 1.0, -1.0) / _SMALLEST_RATIO + lead
+        return ratio.where(open_, decided)
+
+
+def _check_model(model: Any) -> None:
+    if not (hasattr(model, "num_tasks") and hasattr(model, "num_evaluations")):
+        raise UnsupportedError(
+            f"{type(model).__name__} has no estimated prior; use DiscreteMetaModel or "
+            "FeatureMetaModel of kernelucb.models."
+        )

@@ -1,0 +1,346 @@
+r"""What both models with an estimated prior have in common."""
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import Any, NamedTuple
+
+import torch
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import SingleTaskGP
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from linear_operator import to_linear_operator
+from torch import Tensor
+
+from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
+
+# A conditional variance below this share of the prior variance is round-off.
+_RESOLUTION = 1e-12
+
+
+class MetaPosterior(GPyTorchPosterior):
+    r"""A posterior whose variance may be exactly zero, as it is where nothing is noisy."""
+
+    @property
+    def variance(self) -> Tensor:
+        r"""``b x q x 1`` variances."""
+        covariance = self.distribution.lazy_covariance_matrix
+        return covariance.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+
+
+class Evidence(NamedTuple):
+    r"""Evaluations of the new function that told something, distinct inputs only.
+
+    Attributes:
+        inputs: ``t x d``.
+        sums: ``t`` sums of the outcomes at each input.
+        counts: ``t`` numbers of outcomes there.
+        prior_means: ``t``.
+        factor: ``t x t`` Cholesky factor of the prior covariance.
+        basis: The subclass's own: what turns query points into features.
+    """
+
+    inputs: Tensor
+    sums: Tensor
+    counts: Tensor
+    prior_means: Tensor
+    factor: Tensor
+    basis: Tensor
+
+    @classmethod
+    def none(cls, dimension: int, basis: Tensor) -> "Evidence":
+        r"""Before the first evaluation."""
+        zero = basis.new_zeros(0)
+        inputs, factor = basis.new_zeros(0, dimension), basis.new_zeros(0, 0)
+        return cls(inputs, zero, zero, zero, factor, basis)
+
+    @property
+    def weights(self) -> Tensor:
+        r"""``t`` innovations: mean outcomes less predictions, in units of their error."""
+        residuals = self.sums / self.counts - self.prior_means
+        solution = torch.linalg.solve_triangular(
+            self.factor, residuals.unsqueeze(-1), upper=False
+        )
+        return solution.squeeze(-1)
+
+    def with_outcome(self, position: int, outcome: Tensor) -> "Evidence":
+        r"""One more outcome at an input that is there already."""
+        one = torch.zeros_like(self.counts)
+        one[position] = 1.0
+        return self._replace(sums=self.sums + outcome * one, counts=self.counts + one)
+
+
+class Query(NamedTuple):
+    r"""Query points as the evidence sees them.
+
+    Attributes:
+        prior_mean: ``... x q``.
+        features: ``... x q x t`` coordinates along the evaluations, in their order.
+        covariance: ``... x q x q`` prior covariance that is left, without the factor.
+    """
+
+    prior_mean: Tensor
+    features: Tensor
+    covariance: Tensor
+
+
+class MetaModel(Model, ABC):
+    r"""Posterior under a prior that was estimated from ``N`` earlier tasks.
+
+    ``mu_t = mu + k(., I) k(I, I)^-1 (y - mu(I))`` and
+    ``k_t = (N - 1) / (N - t - 1) (k - k(., I) k(I, I)^-1 k(I, .))``, with ``mu`` and ``k``
+    as estimated, no noise term (the noise of the tasks is part of ``k``) and the factor
+    applied once, to the prior covariance that is left after all ``t`` evaluations.
+
+    Source: Wang, Kim & Kaelbling (2018), Eqs. 3, 4, 7 and 8. For inputs that were chosen
+    without the training tasks, both are unbiased over those (Lemmas 1 and 3); ``k_t`` then
+    includes the noise. Evaluations are conditioned on in the order in which they came.
+    Outcomes at a repeated input are averaged and count as one evaluation. One that the
+    earlier ones determine under the prior changes nothing and does not count, so ``t``
+    is the rank of ``k(I, I)``.
+
+    Attributes:
+        mean_module: The estimated mean, as a GPyTorch mean.
+        covar_module: The estimated kernel, as a GPyTorch kernel.
+        estimated: ``"values"`` where missing training values were completed,
+            ``"features"`` where the basis functions were trained on the same tasks.
+        dimension: Number of input columns ``d``.
+    """
+
+    mean_module: Mean
+    covar_module: Kernel
+    estimated: frozenset[str]
+    dimension: int
+    _task_range: tuple[float, float]
+    _moments: TaskMoments
+    _evidence: Evidence
+
+    @abstractmethod
+    def _query(self, X: Tensor) -> Query:
+        r"""Query points ``... x q x d`` (float64)."""
+
+    @abstractmethod
+    def _extended_basis(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        r"""Basis after an evaluation at ``x``, and the new row of the factor.
+
+        None where the conditional variance at ``x`` is round-off.
+        """
+
+    @abstractmethod
+    def constructor_options(self) -> dict[str, Any]:
+        r"""Arguments of ``construct_inputs`` for this prior, as plain numbers (JSON)."""
+
+    @property
+    def num_outputs(self) -> int:
+        r"""One outcome."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""No batch dimensions."""
+        return torch.Size()
+
+    @property
+    def num_tasks(self) -> int:
+        r"""Number of training tasks ``N``."""
+        return self._moments.num_tasks
+
+    @property
+    def rank(self) -> int:
+        r"""Rank of the estimated covariance; at most ``N - 1``."""
+        return self._moments.rank
+
+    @property
+    def num_evaluations(self) -> int:
+        r"""Number ``t`` of distinct evaluations that told something."""
+        return len(self._evidence.inputs)
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        r"""Smallest and largest value of the training tasks and of the evaluations."""
+        outcomes = (self._evidence.sums / self._evidence.counts).tolist()
+        smallest, largest = self._task_range
+        return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool = False,
+        posterior_transform: Any = None,
+        **_: Any,
+    ) -> Any:
+        r"""Joint posterior of ``... x q x d`` inputs.
+
+        The estimated covariance includes the tasks' noise, so this is the prediction of an
+        observation, whatever ``observation_noise`` says.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If a value is not finite, or the model says nothing there.
+        """
+        self._check_inputs(X)
+        query = self._query(X.double())
+        mean = query.prior_mean + query.features @ self._evidence.weights
+        count, t = self.num_tasks, self.num_evaluations
+        covariance = query.covariance * ((count - 1) / (count - t - 1))
+        distribution = MultivariateNormal(
+            mean.to(X.dtype), to_linear_operator(covariance.to(X.dtype))
+        )
+        posterior = MetaPosterior(distribution)
+        return posterior if posterior_transform is None else posterior_transform(posterior)
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "MetaModel":
+        r"""The model after more evaluations; this one stays as it is.
+
+        Args:
+            X: ``n x d`` inputs.
+            Y: ``n x 1`` outcomes.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together.
+            InputDataError: If a value is not finite, or there would be more than ``N - 2``
+                evaluations.
+            UnsupportedError: If there are batch dimensions.
+        """
+        if X.dim() > 2 or Y.dim() > 2:
+            raise UnsupportedError("Condition on `n x d` inputs, without batch dimensions.")
+        self._check_inputs(X)
+        if Y.shape != (len(X), 1):
+            raise BotorchTensorDimensionError(
+                f"Y must be `n x 1` with n = {len(X)}, got shape {tuple(Y.shape)}."
+            )
+        finite("Y", Y)
+        model = copy(self)
+        with torch.no_grad():
+            for x, y in zip(X.detach().double(), Y.detach().double(), strict=True):
+                model._evidence = model._with_evaluation(x, y)
+        return model
+
+    def to_gp(
+        self, train_X: Tensor, train_Y: Tensor, noise_std: float | Tensor
+    ) -> SingleTaskGP:
+        r"""A GP with this prior and a noise term, for every bound of the package.
+
+        Args:
+            train_X: ``n x d`` evaluations of the new function, at least one.
+            train_Y: ``n x 1`` outcomes.
+            noise_std: Noise scale of the outcomes, one number or ``n x 1``.
+        """
+        noise = torch.as_tensor(noise_std, dtype=torch.float64).to(train_Y)
+        gp = SingleTaskGP(
+            train_X,
+            train_Y,
+            train_Yvar=noise.square().expand_as(train_Y),
+            covar_module=self.covar_module,
+            mean_module=self.mean_module,
+            outcome_transform=None,
+        )
+        return gp.requires_grad_(False).eval()
+
+    def norm_bound(self, probability: float = 0.9, norms: Tensor | None = None) -> float:
+        r"""A bound on ``||f - mean||`` under ``covar_module``, learnt from tasks.
+
+        The ``ceil((n + 1) probability)``-th smallest of the norms of ``n`` tasks. With
+        ``norms`` of tasks that the prior was not estimated from, a new task's norm is at
+        most that with at least this probability, whatever the law of the tasks, as long as
+        they are exchangeable (conformal prediction). By default the norms are those of the
+        training tasks, each under the prior estimated from the others, which needs no extra
+        tasks and holds approximately. Noise in the task values makes norms larger: noise
+        that is independent and symmetric can at most double the failure probability.
+
+        With ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=..., delta=...)`` the band
+        then fails with probability at most ``delta + 1 - probability``.
+
+        Args:
+            probability: Share of new tasks that the bound must hold for.
+            norms: Norms of held-out tasks, see ``task_norms``.
+
+        Raises:
+            ValueError: If the probability is not between 0 and 1.
+            InputDataError: If there are too few tasks for it, or too many whose norm is
+                infinite.
+        """
+        if not 0.0 < probability < 1.0:
+            raise ValueError(
+                f"probability must lie strictly between 0 and 1, got {probability}."
+            )
+        if norms is None:
+            norms = self._moments.leave_one_out_norms()
+        return conformal_quantile(norms.double(), probability)
+
+    def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
+        evidence = self._evidence
+        repeated = (evidence.inputs == x).all(-1).nonzero()
+        if len(repeated):
+            return evidence.with_outcome(int(repeated[0]), y)
+        extended = self._extended_basis(x)
+        if extended is None:
+            return evidence
+        t = self.num_evaluations
+        if t + 1 > self.num_tasks - 2:
+            raise InputDataError(
+                f"{self.num_tasks} training tasks estimate posteriors after at most "
+                f"{max(self.num_tasks - 2, 0)} evaluations; evaluation {t + 1} needs "
+                f"{t + 3}."
+            )
+        basis, row = extended
+        factor = torch.nn.functional.pad(evidence.factor, (0, 1, 0, 1))
+        factor[-1] = row
+        mean = self._query(x.unsqueeze(0)).prior_mean
+        return Evidence(
+            inputs=torch.cat([evidence.inputs, x.unsqueeze(0)]),
+            sums=torch.cat([evidence.sums, y]),
+            counts=torch.cat([evidence.counts, torch.ones_like(y)]),
+            prior_means=torch.cat([evidence.prior_means, mean]),
+            factor=factor,
+            basis=basis,
+        )
+
+    def _check_inputs(self, X: Tensor) -> None:
+        if X.dim() < 2 or X.shape[-1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
+            )
+        finite("X", X)
+
+
+def unresolved(left: Tensor, whole: Tensor) -> Tensor:
+    r"""Where the conditional variance ``left`` is round-off next to the prior variance."""
+    return left <= _RESOLUTION * whole
+
+
+def finite(name: str, value: Tensor) -> None:
+    r"""Raise ``InputDataError`` where a value is NaN or infinite."""
+    if not bool(torch.isfinite(value).all()):
+        raise InputDataError(f"{name} contains NaN or infinite values; remove those rows.")
+
+
+def numbers(values: Any) -> Tensor:
+    r"""Float64 tensor from plain numbers or a tensor."""
+    return torch.as_tensor(values, dtype=torch.float64)
+
+
+def check_tasks(task_values: Tensor, columns: int) -> Tensor:
+    r"""``N x M`` task values as float64.
+
+    Raises:
+        BotorchTensorDimensionError: If the shape is another.
+        InputDataError: If a value is infinite.
+    """
+    if task_values.dim() != 2 or task_values.shape[1] != columns:
+        raise BotorchTensorDimensionError(
+            f"task_values must be `N x {columns}`, one row for each training task, got "
+            f"shape {tuple(task_values.shape)}."
+        )
+    values = task_values.detach().double()
+    if bool(values.isinf().any()):
+        raise InputDataError("task_values contains infinite values; remove those tasks.")
+    return values

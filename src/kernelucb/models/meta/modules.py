@@ -1,0 +1,98 @@
+r"""GPyTorch means and kernels with explicit features."""
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+from torch.nn import Module
+
+# Rows are candidates if they agree to this share of each column's range: wide enough for a
+# single-precision copy.
+_SAME = 1e-6
+
+
+class Lookup(Module):
+    r"""Rows of a table for inputs that are rows of ``candidates``.
+
+    Args:
+        candidates: ``M x d`` distinct inputs.
+        table: ``M x r`` values.
+    """
+
+    candidates: Tensor
+    table: Tensor
+
+    def __init__(self, candidates: Tensor, table: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("candidates", candidates)
+        self.register_buffer("table", table)
+
+    def index(self, X: Tensor) -> Tensor:
+        r"""Positions of ``... x d`` inputs among the candidates.
+
+        Raises:
+            InputDataError: If an input is not one of them.
+        """
+        scale = self.candidates.amax(0) - self.candidates.amin(0)
+        scale = torch.where(scale > 0, scale, 1.0)
+        rows = X.detach().to(self.candidates).reshape(-1, X.shape[-1])
+        distances = torch.cdist(rows / scale, self.candidates / scale, p=torch.inf)
+        nearest, index = distances.min(-1)
+        if bool((nearest > _SAME).any()):
+            row = rows[int(nearest.argmax())].tolist()
+            raise InputDataError(
+                f"The input {row} is not one of the model's candidates; a prior estimated "
+                "on candidates says nothing elsewhere. Use optimize_acqf_discrete, or "
+                "FeatureMetaModel for a continuous domain."
+            )
+        return index.reshape(X.shape[:-1])
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""``... x r`` rows of the table for ``... x d`` inputs."""
+        return self.table[self.index(X)]
+
+
+class Combined(Module):
+    r"""``features(x) @ weights``: ``... x r`` values for ``... x d`` inputs.
+
+    Args:
+        features: Maps ``... x d`` inputs to ``... x K`` values.
+        weights: ``K x r`` matrix.
+    """
+
+    weights: Tensor
+
+    def __init__(self, features: Module, weights: Tensor) -> None:
+        super().__init__()
+        self.features = features
+        self.register_buffer("weights", weights)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Linear combinations of the features."""
+        return self.features(X) @ self.weights
+
+
+class FeatureMean(Mean):
+    r"""Mean given by the one output of a module."""
+
+    def __init__(self, features: Module) -> None:
+        super().__init__()
+        self.features = features
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""``... x n`` means of ``... x n x d`` inputs."""
+        return self.features(x).squeeze(-1)
+
+
+class FeatureKernel(Kernel):
+    r"""``k(x, x') = psi(x)^T psi(x')`` for the outputs ``psi`` of a module."""
+
+    def __init__(self, features: Module) -> None:
+        super().__init__()
+        self.features = features
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **_) -> Tensor:
+        r"""``... x n x m`` covariances, or their diagonal."""
+        left, right = self.features(x1), self.features(x2)
+        return (left * right).sum(-1) if diag else left @ right.mT

@@ -1,0 +1,489 @@
+r"""Estimated priors: the formulas of Wang et al. (2018), updates, gaps, bad input."""
+
+import math
+from unittest.mock import patch
+
+import pytest
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from kernelucb.models.meta import complete_matrix
+from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
+from problems import float64, generator
+from tolerances import META_COMPLETION, META_POSTERIOR, REARRANGED
+
+N, M = 40, 12
+CANDIDATES = torch.linspace(0.0, 1.0, M, dtype=torch.float64).unsqueeze(-1)
+
+
+def tasks(count=N, length=0.2, noise=0.1, seed=0, at=CANDIDATES):
+    r"""Samples of a GP with a squared-exponential kernel and mean ``sin(5 x)``."""
+    random = generator(seed)
+    covariance = torch.exp(-0.5 * torch.cdist(at, at).square() / length**2)
+    covariance = covariance + noise**2 * torch.eye(len(at), dtype=torch.float64)
+    normal = torch.randn(count, len(at), generator=random, dtype=torch.float64)
+    mean = torch.sin(5.0 * at).squeeze(-1)
+    return mean + normal @ torch.linalg.cholesky(covariance).mT
+
+
+VALUES = tasks()
+
+
+def oracle(values, index, outcomes):
+    r"""Eqs. 3 and 4 of Wang et al. (2018), term by term."""
+    count, t = len(values), len(index)
+    mean = values.mean(0)
+    k = torch.cov(values.mT)
+    gain = k[:, index] @ torch.linalg.inv(k[index][:, index])
+    return (
+        mean + gain @ (outcomes - mean[index]),
+        (count - 1) / (count - t - 1) * (k - gain @ k[index]),
+    )
+
+
+class Polynomials(torch.nn.Module):
+    r"""``1, x, .., x^(K-1)`` in float32 parameters, as a user may write it."""
+
+    def __init__(self, number=4):
+        super().__init__()
+        self.powers = torch.nn.Parameter(torch.arange(number).float())
+
+    def forward(self, X):
+        return X ** self.powers.to(X)
+
+
+def feature_model(**options):
+    return FeatureMetaModel(CANDIDATES, VALUES, Polynomials(), **options)
+
+
+class TestDiscretePosterior:
+    @given(st.lists(st.integers(0, M - 1), min_size=0, max_size=8, unique=True))
+    def test_is_the_papers(self, index):
+        outcomes = torch.cos(torch.arange(len(index), dtype=torch.float64))
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        for i, y in zip(index, outcomes, strict=True):  # one at a time: by updates
+            model = model.condition_on_observations(CANDIDATES[[i]], y.reshape(1, 1))
+        mean, covariance = oracle(VALUES, index, outcomes)
+        posterior = model.posterior(CANDIDATES)
+        tolerance = {"atol": META_POSTERIOR, "rtol": META_POSTERIOR}
+        assert_close(posterior.mean.squeeze(-1), mean, **tolerance)
+        assert_close(posterior.distribution.covariance_matrix, covariance, **tolerance)
+        assert_close(posterior.variance.squeeze(-1), covariance.diagonal(), **tolerance)
+
+    def test_all_at_once_and_in_any_order(self):
+        index, y = [3, 9, 0, 5], torch.tensor([[0.3], [1.0], [-2.0], [0.1]]).double()
+        prior = DiscreteMetaModel(VALUES, CANDIDATES)
+        forward = prior.condition_on_observations(CANDIDATES[index], y)
+        back = prior.condition_on_observations(CANDIDATES[index[::-1]], y.flip(0))
+        for left, right in zip(moments_of(forward), moments_of(back), strict=True):
+            assert_close(left, right, atol=META_POSTERIOR, rtol=META_POSTERIOR)
+
+    def test_conditioning_leaves_the_model_alone(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        before = moments_of(model)
+        model.condition_on_observations(CANDIDATES[:3], torch.ones(3, 1).double())
+        assert model.num_evaluations == 0
+        for left, right in zip(before, moments_of(model), strict=True):
+            assert torch.equal(left, right)
+
+    def test_one_observation_costs_no_factorisation(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        model = model.condition_on_observations(CANDIDATES[:3], torch.ones(3, 1).double())
+        names = ["cholesky", "eigh", "svd", "inv", "solve", "lstsq", "qr"]
+        patches = [
+            patch(f"torch.linalg.{name}", side_effect=AssertionError) for name in names
+        ]
+        for each in patches:
+            each.start()
+        try:
+            model.condition_on_observations(CANDIDATES[[7]], torch.ones(1, 1).double())
+        finally:
+            for each in patches:
+                each.stop()
+
+    def test_batches_and_dtypes(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        model = model.condition_on_observations(CANDIDATES[:1], float64(0.5).reshape(1, 1))
+        X = torch.stack([CANDIDATES[[2, 4]], CANDIDATES[[0, 7]], CANDIDATES[[11, 4]]])
+        posterior = model.posterior(X)
+        mean, covariance = moments_of(model)
+        for b, index in enumerate([[2, 4], [0, 7], [11, 4]]):
+            assert_close(posterior.mean[b].squeeze(-1), mean[index])
+            actual = posterior.distribution.covariance_matrix[b]
+            assert_close(actual, covariance[index][:, index])
+        single = model.posterior(CANDIDATES.float())
+        assert single.mean.dtype == torch.float32
+        assert_close(single.mean.double().squeeze(-1), mean, atol=1e-5, rtol=1e-5)
+
+    def test_posterior_transforms_and_samples(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        transform = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double())
+        flipped = model.posterior(CANDIDATES, posterior_transform=transform)
+        assert_close(flipped.mean, -2.0 * model.posterior(CANDIDATES).mean)
+        samples = model.posterior(CANDIDATES[:4]).rsample(torch.Size([5]))
+        assert samples.shape == (5, 4, 1)
+        assert bool(samples.isfinite().all())
+
+
+def moments_of(model, X=CANDIDATES):
+    distribution = model.posterior(X).distribution
+    return distribution.mean, distribution.covariance_matrix
+
+
+class TestDegenerate:
+    def test_an_arm_observed_twice_is_averaged_and_counts_once(self):
+        X, prior = CANDIDATES[[2, 8, 2]], DiscreteMetaModel(VALUES, CANDIDATES)
+        twice = prior.condition_on_observations(
+            X, torch.tensor([[1.0], [0.5], [2.0]]).double()
+        )
+        once = prior.condition_on_observations(X[:2], torch.tensor([[1.5], [0.5]]).double())
+        assert twice.num_evaluations == 2
+        for left, right in zip(moments_of(twice), moments_of(once), strict=True):
+            assert_close(left, right)
+
+    def test_rank_deficient(self):
+        values = tasks(count=5)  # rank 4 of 12
+        values = torch.cat([values, values, values])  # 15 tasks, still rank 4
+        model = DiscreteMetaModel(values, CANDIDATES)
+        assert model.rank == 4
+        evaluated = model.condition_on_observations(
+            CANDIDATES[[0, 4, 7, 11, 2, 5]], torch.arange(6.0).double().reshape(6, 1)
+        )
+        mean, covariance = moments_of(evaluated)
+        assert evaluated.num_evaluations == 4  # the last two were determined
+        assert bool(mean.isfinite().all())
+        assert float(covariance.abs().max()) == 0.0
+
+    def test_constant_columns(self):
+        values = VALUES.clone()
+        values[:, 4] = 1e6 / 3.0
+        model = DiscreteMetaModel(values, CANDIDATES)
+        posterior = model.posterior(CANDIDATES[[4]])
+        assert float(posterior.mean) == pytest.approx(1e6 / 3.0, rel=1e-12)
+        assert float(posterior.variance) <= 1e-12 * 1e12
+        changed = model.condition_on_observations(CANDIDATES[[1]], float64(3.0).view(1, 1))
+        assert bool(moments_of(changed)[0].isfinite().all())
+
+    def test_all_columns_constant(self):
+        model = DiscreteMetaModel(torch.ones(5, M).double(), CANDIDATES)
+        assert model.rank == 0
+        model = model.condition_on_observations(CANDIDATES[:1], float64(7.0).view(1, 1))
+        mean, covariance = moments_of(model)
+        assert model.num_evaluations == 0
+        assert torch.equal(mean, torch.ones(M).double())
+        assert float(covariance.abs().max()) == 0.0
+
+    def test_equal_columns(self):
+        values = VALUES.clone()
+        values[:, 3] = values[:, 2]
+        model = DiscreteMetaModel(values, CANDIDATES)
+        model = model.condition_on_observations(
+            CANDIDATES[[2, 3]], torch.tensor([[1.0], [5.0]]).double()
+        )
+        assert model.num_evaluations == 1  # the second contradicts the prior; it is ignored
+        assert float(model.posterior(CANDIDATES[[3]]).mean) == pytest.approx(1.0)
+
+    def test_too_few_tasks(self):
+        with pytest.raises(InputDataError, match="at least 2 training tasks, got 1"):
+            DiscreteMetaModel(VALUES[:1], CANDIDATES)
+        model = DiscreteMetaModel(VALUES[:5], CANDIDATES)
+        y = torch.arange(4.0).double().reshape(4, 1)
+        model.condition_on_observations(CANDIDATES[:3], y[:3])
+        with pytest.raises(InputDataError, match=r"at most 3 evaluations; .* needs 6"):
+            model.condition_on_observations(CANDIDATES[:4], y)
+
+
+class TestMissing:
+    def low_rank(self, seed=1, count=60, rank=2):
+        random = generator(seed)
+        left = torch.randn(count, rank, generator=random, dtype=torch.float64)
+        right = torch.randn(rank, 20, generator=random, dtype=torch.float64)
+        return left @ right + torch.arange(20.0).double(), random
+
+    @pytest.mark.parametrize("share", [0.1, 0.3])
+    def test_low_rank_is_recovered(self, share):
+        values, random = self.low_rank()
+        gone = torch.rand(values.shape, generator=random) < share
+        completion = complete_matrix(values.masked_fill(gone, torch.nan))
+        assert torch.equal(completion.values[~gone], values[~gone])
+        error = (completion.values - values)[gone].norm() / (values - values.mean(0)).norm()
+        assert float(error) < META_COMPLETION
+        assert completion.rank == 2
+        assert completion.share_missing == pytest.approx(float(gone.double().mean()))
+        assert completion.error_ratio < 0.01
+
+    def test_complete_values_are_left_alone(self):
+        completion = complete_matrix(VALUES)
+        assert completion.values is VALUES
+        assert completion[1:] == (0, 0.0, 0.0)
+
+    def test_the_model_says_that_values_were_completed(self):
+        values, random = self.low_rank()
+        gone = torch.rand(values.shape, generator=random) < 0.2
+        X = torch.arange(20.0).double().unsqueeze(-1)
+        model = DiscreteMetaModel(values.masked_fill(gone, torch.nan), X)
+        assert "values" in model.estimated
+        assert not DiscreteMetaModel(values, X).estimated
+        assert model.value_range == (float(values[~gone].min()), float(values[~gone].max()))
+
+    def test_hopeless_shares_are_refused(self):
+        values, random = self.low_rank(rank=10)
+        gone = torch.rand(values.shape, generator=random) < 0.7
+        with pytest.raises(InputDataError, match="too much to complete"):
+            complete_matrix(values.masked_fill(gone, torch.nan))
+
+    def test_a_column_or_row_without_values(self):
+        values = VALUES.clone()
+        values[:, 5] = torch.nan
+        with pytest.raises(InputDataError, match=r"candidates \[5\] have fewer than 2"):
+            DiscreteMetaModel(values, CANDIDATES)
+        values = VALUES.clone()
+        values[7] = torch.nan
+        with pytest.raises(InputDataError, match=r"tasks \[7\] have fewer than 1"):
+            DiscreteMetaModel(values, CANDIDATES)
+
+    def test_tasks_at_candidates_of_their_own(self):
+        values, random = self.low_rank()
+        X = torch.arange(20.0).double().unsqueeze(-1)
+        kept = [torch.randperm(20, generator=random)[:14] for _ in values]
+        inputs = [X[torch.cat([k, k[:1]])] for k in kept]  # the first of them twice
+        outcomes = [
+            torch.cat([row[k], row[k[:1]] + 2.0])
+            for row, k in zip(values, kept, strict=True)
+        ]
+        model = DiscreteMetaModel.from_observations(inputs, outcomes, X)
+        matrix = torch.full_like(values, torch.nan)
+        for row, full, k in zip(matrix, values, kept, strict=True):
+            row[k] = full[k]
+            row[k[0]] += 1.0
+        expected = DiscreteMetaModel(matrix, X)
+        assert_close(model.completion.values, expected.completion.values)
+
+
+class TestFeatures:
+    def test_posterior_is_the_papers(self):
+        r"""Eqs. 7 and 8, with the least-squares weights in the given basis."""
+        index, y = [1, 6, 10], torch.tensor([[0.5], [-1.0], [0.2]]).double()
+        phi = Polynomials().double()(CANDIDATES)
+        W = torch.linalg.lstsq(phi, VALUES.mT).solution.mT
+        u, sigma = W.mean(0), torch.cov(W.mT)
+        at = phi[index]
+        gain = sigma @ at.mT @ torch.linalg.inv(at @ sigma @ at.mT)
+        mean = phi @ (u + gain @ (y.squeeze(-1) - at @ u))
+        left = (N - 1) / (N - 4) * (sigma - gain @ at @ sigma)
+        model = feature_model().condition_on_observations(CANDIDATES[index], y)
+        actual = moments_of(model)
+        tolerance = {"atol": META_POSTERIOR, "rtol": META_POSTERIOR}
+        assert_close(actual[0], mean, **tolerance)
+        assert_close(actual[1], phi @ left @ phi.mT, **tolerance)
+
+    def test_dependent_features_change_nothing(self):
+        class Doubled(Polynomials):
+            def forward(self, X):
+                phi = super().forward(X)
+                return torch.cat([phi, phi.sum(-1, keepdim=True), 3.0 * phi], -1)
+
+        X, y = CANDIDATES[[1, 6]], torch.tensor([[0.5], [-1.0]]).double()
+        plain = feature_model().condition_on_observations(X, y)
+        doubled = FeatureMetaModel(CANDIDATES, VALUES, Doubled())
+        assert doubled.num_features == 4
+        doubled = doubled.condition_on_observations(X, y)
+        for left, right in zip(moments_of(plain), moments_of(doubled), strict=True):
+            assert_close(left, right, atol=META_POSTERIOR, rtol=META_POSTERIOR)
+
+    def test_tasks_with_inputs_of_their_own(self):
+        random = generator(3)
+        inputs = [torch.rand(n, 1, generator=random).double() for n in [9, 14, 20, 11, 30]]
+        weights = torch.randn(5, 4, generator=random).double()
+        phi = Polynomials().double()
+        values = [phi(x) @ w for x, w in zip(inputs, weights, strict=True)]
+        model = FeatureMetaModel(inputs, values, Polynomials())
+        grid = phi(CANDIDATES)
+        mean, covariance = moments_of(model)
+        assert_close(mean, grid @ weights.mean(0))
+        assert_close(covariance, grid @ torch.cov(weights.mT) @ grid.mT)
+
+    def test_the_prior_is_a_gpytorch_mean_and_kernel(self):
+        model = feature_model()
+        mean, covariance = moments_of(model)
+        assert_close(model.mean_module(CANDIDATES), mean)
+        assert_close(model.covar_module(CANDIDATES).to_dense(), covariance)
+        assert_close(model.covar_module(CANDIDATES, diag=True), covariance.diagonal())
+
+    def test_gradients(self):
+        X, y = CANDIDATES[[1, 6]], torch.tensor([[0.5], [-1.0]]).double()
+        model = feature_model().condition_on_observations(X, y)
+        point = torch.tensor([[0.33]]).double().requires_grad_()
+        assert torch.autograd.gradcheck(
+            lambda x: tuple(
+                part(model.posterior(x))
+                for part in (lambda p: p.mean, lambda p: p.variance)
+            ),
+            point,
+        )
+
+    def test_exhausted_span(self):
+        model = feature_model().condition_on_observations(
+            CANDIDATES[[0, 3, 7, 11, 5]], torch.ones(5, 1).double()
+        )
+        assert model.num_evaluations == 4  # as many as basis functions
+        assert_close(moments_of(model)[1], torch.zeros(M, M).double())
+        assert_close(moments_of(model)[0], torch.ones(M).double())
+
+    def test_training_is_seeded_and_stops(self):
+        X = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
+        values = tasks(count=30, at=X)
+        options = {"num_features": 12, "progress": False}
+        models = [FeatureMetaModel(X, values, seed=s, **options) for s in (0, 0, 1)]
+        first, again, other = [model.features.frequencies for model in models]
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+        assert "features" in models[0].estimated
+        # The tasks are smooth: a network that learnt anything predicts the truth's shape.
+        sampled = tasks(count=400, at=X, seed=9)
+        error = (models[0].posterior(X).mean.squeeze(-1) - sampled.mean(0)).abs().max()
+        assert float(error) < 1.0
+        correlation = models[0].covar_module(X).to_dense()
+        assert float((correlation - torch.cov(sampled.mT)).abs().mean()) < 0.3
+
+    def test_too_few_inputs_in_a_task(self):
+        inputs = [CANDIDATES, CANDIDATES[:3]]
+        with pytest.raises(InputDataError, match="3 inputs for 4 independent basis"):
+            FeatureMetaModel(inputs, [VALUES[0], VALUES[1, :3]], Polynomials())
+
+
+class TestNorms:
+    def test_norm_is_that_of_the_kernel_matrix(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        other = tasks(count=3, seed=5)
+        deviation = other - VALUES.mean(0)
+        squared = (deviation @ torch.linalg.inv(torch.cov(VALUES.mT)) * deviation).sum(-1)
+        assert_close(model.task_norms(other), squared.sqrt(), rtol=1e-8, atol=0.0)
+
+    @pytest.mark.parametrize("count", [15, 40])
+    def test_leave_one_out(self, count):
+        values = tasks(count=count)
+        expected = [
+            TaskMoments.of(torch.cat([values[:i], values[i + 1 :]])).norms(values[[i]])
+            for i in range(count)
+        ]
+        actual = TaskMoments.of(values).leave_one_out_norms()
+        assert_close(actual, torch.cat(expected), rtol=1e-7, atol=0.0)
+
+    def test_leave_one_out_is_infinite_where_nothing_else_reaches(self):
+        moments = TaskMoments.of(tasks(count=8))  # 8 tasks on 12 candidates
+        assert bool(moments.leave_one_out_norms().isinf().all())
+        assert bool(
+            TaskMoments.of(tasks(count=8)).norms(tasks(count=2, seed=3)).isinf().all()
+        )
+
+    def test_conformal_position(self):
+        norms = torch.arange(1.0, 20.0).double()  # 19 of them
+        assert conformal_quantile(norms, 0.9) == 18.0
+        assert conformal_quantile(norms, 0.95) == 19.0
+        with pytest.raises(InputDataError, match="needs at least 99 tasks, got 19"):
+            conformal_quantile(norms, 0.99)
+
+    def test_infinite_norms_are_an_error(self):
+        model = DiscreteMetaModel(tasks(count=8), CANDIDATES)
+        with pytest.raises(InputDataError, match="100% of the tasks are not in the span"):
+            model.norm_bound(0.5)
+
+    @pytest.mark.parametrize("probability", [0.0, 1.0, -1.0, math.nan])
+    def test_probability(self, probability):
+        with pytest.raises(ValueError, match="probability must lie strictly between"):
+            DiscreteMetaModel(VALUES, CANDIDATES).norm_bound(probability)
+
+    def test_feature_norms(self):
+        model = feature_model()
+        held_out = model.task_norms(CANDIDATES, VALUES)
+        inside = model._moments.leverages.mul(N - 1).sqrt()
+        assert_close(held_out, inside, rtol=1e-8, atol=0.0)
+        assert model.norm_bound(0.9, norms=held_out) < model.norm_bound(0.9)
+
+
+class TestUnderTheCore:
+    @pytest.mark.parametrize(
+        "make", [lambda: DiscreteMetaModel(VALUES, CANDIDATES), feature_model]
+    )
+    def test_every_bound_reads_the_prior(self, make):
+        model, X = make(), CANDIDATES[[2, 7, 2]]
+        y = torch.tensor([[0.5], [-0.5], [0.7]]).double()
+        gp = model.to_gp(X, y, noise_std=0.1)
+        acqf = MartingaleMixtureUCB(gp, norm_bound=model.norm_bound(0.9), delta=0.05)
+        assert acqf.assumptions.certified
+        state = KernelRegression(X, y, model.covar_module, 0.1, model.mean_module)
+        direct = MartingaleMixtureUCB(state, norm_bound=model.norm_bound(0.9), delta=0.05)
+        for left, right in zip(
+            acqf.bounds(CANDIDATES), direct.bounds(CANDIDATES), strict=True
+        ):
+            assert_close(left, right, atol=REARRANGED, rtol=REARRANGED)
+            assert bool(left.isfinite().all())
+        posterior = gp.posterior(CANDIDATES).mean.squeeze(-1)
+        assert_close(acqf.regression.mean(CANDIDATES), posterior, atol=1e-6, rtol=1e-6)
+
+
+class TestBadInput:
+    def test_shapes_and_values_of_the_discrete_model(self):
+        with pytest.raises(BotorchTensorDimensionError, match="candidates must be `M x d`"):
+            DiscreteMetaModel(VALUES, CANDIDATES.squeeze(-1))
+        with pytest.raises(
+            BotorchTensorDimensionError, match="task_values must be `N x 12`"
+        ):
+            DiscreteMetaModel(VALUES[:, :5], CANDIDATES)
+        with pytest.raises(InputDataError, match="equal rows"):
+            DiscreteMetaModel(VALUES, torch.zeros_like(CANDIDATES))
+        with pytest.raises(InputDataError, match="candidates contains NaN"):
+            DiscreteMetaModel(VALUES, CANDIDATES * torch.nan)
+        with pytest.raises(InputDataError, match="infinite"):
+            DiscreteMetaModel(VALUES / 0.0, CANDIDATES)
+
+    @pytest.mark.parametrize(
+        "make", [lambda: DiscreteMetaModel(VALUES, CANDIDATES), feature_model]
+    )
+    def test_queries_and_observations(self, make):
+        model, y = make(), torch.ones(2, 1).double()
+        with pytest.raises(BotorchTensorDimensionError, match="X must be"):
+            model.posterior(torch.zeros(3, 2).double())
+        with pytest.raises(InputDataError, match="X contains NaN"):
+            model.posterior(CANDIDATES * torch.nan)
+        with pytest.raises(BotorchTensorDimensionError, match="Y must be `n x 1`"):
+            model.condition_on_observations(CANDIDATES[:2], y.squeeze(-1))
+        with pytest.raises(InputDataError, match="Y contains NaN"):
+            model.condition_on_observations(CANDIDATES[:2], y * torch.nan)
+        with pytest.raises(UnsupportedError, match="without batch dimensions"):
+            model.condition_on_observations(CANDIDATES[:2].unsqueeze(0), y.unsqueeze(0))
+
+    def test_an_input_that_is_no_candidate(self):
+        with pytest.raises(InputDataError, match="not one of the model's candidates"):
+            DiscreteMetaModel(VALUES, CANDIDATES).posterior(torch.tensor([[0.5]]).double())
+
+    def test_shapes_and_values_of_the_feature_model(self):
+        with pytest.raises(BotorchTensorDimensionError, match="task_inputs must be"):
+            FeatureMetaModel(CANDIDATES, VALUES[:, :5], Polynomials())
+        with pytest.raises(InputDataError, match="task_values contains NaN"):
+            FeatureMetaModel(CANDIDATES, VALUES * torch.nan, Polynomials())
+        with pytest.raises(BotorchTensorDimensionError, match="features must map"):
+            FeatureMetaModel(CANDIDATES, VALUES, torch.nn.Flatten(0))
+        with pytest.raises(InputDataError, match="at least 2 training tasks"):
+            FeatureMetaModel(CANDIDATES, VALUES[:1], Polynomials())
+
+    def test_features_that_cannot_be_stored(self):
+        with pytest.raises(UnsupportedError, match="Polynomials cannot be written"):
+            feature_model().constructor_options()
+
+
+def test_cosine_features():
+    features = CosineFeatures(torch.tensor([[1.0, 2.0]]), torch.tensor([0.0, 1.0]))
+    expected = torch.tensor([[math.cos(3.0), math.cos(7.0)]])
+    assert_close(features(torch.tensor([[3.0]])), expected)
