@@ -9,7 +9,6 @@ from typing_extensions import TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.regression import KernelRegression, Projection
-from kernelucb.regression.projection import difference
 
 
 class QueryPoints(NamedTuple):
@@ -84,9 +83,6 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
         self.design = regression if design is None else design
         self.assumptions = assumptions
 
-    # Whether the support function holds for differences of values as well as for values.
-    bounds_differences = False
-
     @property
     def norm(self) -> float | None:
         r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded."""
@@ -122,8 +118,7 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
     def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
 
-        The maximum over the set itself where it bounds differences; otherwise the
-        difference of two sides of the band.
+        Here the difference of two sides of the band; sets of functions give the maximum.
 
         Args:
             X: ``b x d`` raw points.
@@ -131,10 +126,6 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
             sign: 1, or -1 where small outcomes are sought.
         """
         points, other = self.regression.project(X), self.regression.project(reference)
-        if self.bounds_differences:
-            change = difference(self.regression.prior, points, other)
-            support = self.support(QueryPoints(change, change), sign)
-            return sign * change.prior_mean + support.value
         above = self.support(QueryPoints(points, points), sign).value
         below = self.support(QueryPoints(other, other), -sign).value
         return sign * (points.prior_mean - other.prior_mean) + above + below

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.base import QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.ridge_band import safe_sqrt
 from kernelucb.exceptions import SolverError
 from kernelucb.regression import KernelRegression
@@ -20,7 +21,7 @@ from kernelucb.regression import KernelRegression
 _ACCEPTED_GAP = 1e-6
 
 
-class ConvexSet(ConfidenceSet):
+class ConvexSet(FunctionSet):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), reduced in the eigenbasis of
@@ -34,26 +35,18 @@ class ConvexSet(ConfidenceSet):
         assumptions: What the bound rests on.
     """
 
-    bounds_differences = True
-
     def __init__(
         self,
         regression: KernelRegression,
         constraints: Constraints,
         assumptions: Assumptions,
     ) -> None:
-        super().__init__(regression, assumptions)
-        self.constraints = constraints
+        super().__init__(regression, constraints, assumptions)
         self.dual = ExactSet(regression, constraints, assumptions)
         self._program: EllipsoidBallProgram | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
-
-    @property
-    def norm(self) -> float:
-        r"""The norm bound, prior units."""
-        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""

@@ -8,8 +8,9 @@ from torch.linalg import vecdot
 
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.base import QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.confidence.ridge_band import safe_sqrt
 from kernelucb.regression import KernelRegression
@@ -20,7 +21,7 @@ _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class GridSet(ConfidenceSet):
+class GridSet(FunctionSet):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid, never
@@ -32,8 +33,6 @@ class GridSet(ConfidenceSet):
         regularizers: ``g`` values ``tau = alpha / noise_std^2``.
         assumptions: What the bound rests on.
     """
-
-    bounds_differences = True
 
     regularizers: Tensor
     mean_weights: Tensor
@@ -48,8 +47,7 @@ class GridSet(ConfidenceSet):
         assumptions: Assumptions,
         design: KernelRegression | None = None,
     ) -> None:
-        super().__init__(regression, assumptions, design)
-        self.constraints = constraints
+        super().__init__(regression, constraints, assumptions, design)
         self.register_buffer("regularizers", regularizers.to(regression.eigenvalues))
         tau = self.regularizers.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
@@ -58,11 +56,6 @@ class GridSet(ConfidenceSet):
         self.register_buffer("shrinkage", shrinkage.mT)
         excess = constraints.excess(regression, self.regularizers).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / self.regularizers)
-
-    @property
-    def norm(self) -> float:
-        r"""The norm bound, prior units."""
-        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid; see ``ConfidenceSet``."""
@@ -83,7 +76,7 @@ class GridSet(ConfidenceSet):
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
-class ExactSet(ConfidenceSet):
+class ExactSet(FunctionSet):
     r"""The exact bound: the maximum over the confidence set itself, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.5 and Eq. (12); strong duality makes the minimum
@@ -99,8 +92,6 @@ class ExactSet(ConfidenceSet):
         design: The inputs that variances are conditioned on.
     """
 
-    bounds_differences = True
-
     def __init__(
         self,
         regression: KernelRegression,
@@ -108,15 +99,9 @@ class ExactSet(ConfidenceSet):
         assumptions: Assumptions,
         design: KernelRegression | None = None,
     ) -> None:
-        super().__init__(regression, assumptions, design)
-        self.constraints = constraints
+        super().__init__(regression, constraints, assumptions, design)
         grid, self.log_step = _bracketing_grid(self.design, constraints)
         self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
-
-    @property
-    def norm(self) -> float:
-        r"""The norm bound, prior units."""
-        return self.constraints.norm
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers; see ``ConfidenceSet``."""

@@ -1,0 +1,45 @@
+r"""What the sets of functions have in common: a norm bound, and differences of values."""
+
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet, QueryPoints
+from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.projection import difference
+
+
+class FunctionSet(ConfidenceSet[KernelRegression]):
+    r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
+
+    Its support function holds for every linear functional, so for differences of values
+    as well as for values.
+
+    Args:
+        regression: The data.
+        constraints: Fit and norm constraint.
+        assumptions: What the bound rests on.
+        design: The inputs that variances are conditioned on.
+    """
+
+    def __init__(
+        self,
+        regression: KernelRegression,
+        constraints: Constraints,
+        assumptions: Assumptions,
+        design: KernelRegression | None = None,
+    ) -> None:
+        super().__init__(regression, assumptions, design)
+        self.constraints = constraints
+
+    @property
+    def norm(self) -> float:
+        r"""The norm bound, prior units."""
+        return self.constraints.norm
+
+    def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+        r"""Maximum over the set of ``sign * (f(x) - f(reference))``; see the base class."""
+        points, other = self.regression.project(X), self.regression.project(reference)
+        change = difference(self.regression.prior, points, other)
+        support = self.support(QueryPoints(change, change), sign)
+        return sign * change.prior_mean + support.value
