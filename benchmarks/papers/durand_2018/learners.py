@@ -1,7 +1,9 @@
 r"""The bandits: each maps a history to values of the arms, and plays the largest."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
+from botorch.models.model import Model
 from torch import Tensor
 
 from benchmarks.papers.durand_2018.configuration import BanditTask
@@ -14,6 +16,7 @@ from kernelucb import (
     StreamingNoiseTracker,
     WangDeFreitasUCB,
 )
+from kernelucb.confidence.ridge_band import RidgeBand
 
 
 class Learner:
@@ -37,9 +40,10 @@ class Learner:
 
     def select(self, regression: KernelRegression) -> int:
         r"""Index of the arm to play."""
-        return int(self._values(regression).argmax())
+        # The types do not say that every bound takes a state as well.
+        return int(self._values(cast(Model, regression)).argmax())
 
-    def _rule(self) -> Callable[[KernelRegression], Tensor]:
+    def _rule(self) -> Callable[[Model], Tensor]:
         rules = {
             ("ucb", "theorem1"): self._theorem1,
             ("ucb", "corollary1"): self._corollary1,
@@ -57,23 +61,23 @@ class Learner:
         choices = {"true": protocol.noise_std, "guess": protocol.noise_upper}
         return choices[self.method.noise or ""]
 
-    def _noise_bounds(self) -> dict[str, float]:
+    def _noise_bounds(self) -> dict[str, Any]:
         protocol = self.protocol
         return {"noise_lower": protocol.noise_lower, "noise_upper": protocol.noise_upper}
 
-    def _theorem1(self, regression: KernelRegression) -> Tensor:
+    def _theorem1(self, model: Model) -> Tensor:
         noise_std = self._noise_std
         return AbbasiYadkoriUCB(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             noise_std=noise_std,
             delta=self.level,
             alpha=(noise_std / self.norm_bound) ** 2,
         )(self.arms.unsqueeze(1))
 
-    def _corollary1(self, regression: KernelRegression) -> Tensor:
+    def _corollary1(self, model: Model) -> Tensor:
         acquisition = StreamingKernelUCB(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             **self._noise_bounds(),
             delta=4.0 * self.level,
@@ -82,18 +86,18 @@ class Learner:
         self.noise_interval = acquisition.noise_lower, acquisition.noise_upper
         return acquisition(self.arms.unsqueeze(1))
 
-    def _exact(self, regression: KernelRegression) -> Tensor:
+    def _exact(self, model: Model) -> Tensor:
         return MartingaleMixtureUCB(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             noise_std=self._noise_std,
             delta=self.level,
             covariance_scale=self.method.covariance_scale,  # pyright: ignore
         )(self.arms.unsqueeze(1))
 
-    def _joint(self, regression: KernelRegression) -> Tensor:
+    def _joint(self, model: Model) -> Tensor:
         acquisition = MartingaleMixtureUCB(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             noise_std="unknown",
             noise_bounds=(self.protocol.noise_lower, self.protocol.noise_upper),
@@ -102,17 +106,17 @@ class Learner:
         self.noise_interval = acquisition.noise_interval
         return acquisition(self.arms.unsqueeze(1))
 
-    def _sampled_theorem1(self, regression: KernelRegression) -> Tensor:
+    def _sampled_theorem1(self, model: Model) -> Tensor:
         return KernelThompsonSampling(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             noise_std=self._noise_std,
             delta=self.level,
         ).sample_values(self.arms)[0]
 
-    def _sampled_corollary1(self, regression: KernelRegression) -> Tensor:
+    def _sampled_corollary1(self, model: Model) -> Tensor:
         values = KernelThompsonSampling(
-            regression,
+            model,
             norm_bound=self.norm_bound,
             **self._noise_bounds(),
             delta=4.0 * self.level,
@@ -121,20 +125,21 @@ class Learner:
         self.noise_interval = self._tracker.lower, self._tracker.upper
         return values
 
-    def _sampled_wang_de_freitas(self, regression: KernelRegression) -> Tensor:
+    def _sampled_wang_de_freitas(self, model: Model) -> Tensor:
         r"""From ``N(f_lambda, l^2 k_lambda)`` with ``lambda = noise_std^2`` (Lemma 3).
 
         Without inflation the samples are of ``N(f_lambda, B^2 k_lambda)`` with
         ``lambda = (noise_std / B)^2``, so both are multiplied by ``l``.
         """
-        width = WangDeFreitasUCB(
-            regression,
+        bound = WangDeFreitasUCB(
+            model,
             norm_bound=self.norm_bound,
             noise_std=self._noise_std,
             delta=self.level,
-        ).confidence_set.width
+        )
+        width = cast(RidgeBand, bound.confidence_set).width
         return KernelThompsonSampling(
-            regression,
+            model,
             norm_bound=width,
             noise_std=width * self._noise_std,
             inflation=False,

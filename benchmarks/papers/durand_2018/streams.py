@@ -2,9 +2,11 @@ r"""Uniform inputs come in; noise intervals and bands are computed at some round
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
+from botorch.models.model import Model
 from torch import Tensor
 
 from benchmarks.papers.durand_2018.configuration import Protocol, Stream, StreamTask
@@ -84,7 +86,7 @@ def snapshots(task: StreamTask) -> Iterator[Snapshot]:
     )
     for number in kept_rounds(task.stream):
         regression = KernelRegression(inputs[:number], outcomes[:number], kernel, 1.0)
-        bands = _bands(protocol, regression, of_band)
+        bands = _bands(protocol, cast(Model, regression), of_band)
         intervals = {name: each.update(regression) for name, each in trackers.items()}
         intervals["joint"] = bands["joint"].noise_interval  # pyright: ignore
         yield Snapshot(regression, intervals, bands)
@@ -105,23 +107,23 @@ def _trackers(
 
 
 def _bands(
-    protocol: Protocol, regression: KernelRegression, tracker: StreamingNoiseTracker
+    protocol: Protocol, model: Model, tracker: StreamingNoiseTracker
 ) -> dict[str, KernelUCB]:
     r"""Every band fails with probability ``delta``; the first two know the noise."""
-    common = {"norm_bound": protocol.norm_bound, "delta": protocol.delta}
+    common: dict[str, Any] = {"norm_bound": protocol.norm_bound, "delta": protocol.delta}
     known = {**common, "noise_std": protocol.noise_std}
     lower, upper = protocol.noise_lower, protocol.noise_upper
     return {
-        "exact": MartingaleMixtureUCB(regression, covariance_scale="mixture", **known),
-        "exact_one": MartingaleMixtureUCB(regression, covariance_scale=1.0, **known),
+        "exact": MartingaleMixtureUCB(model, covariance_scale="mixture", **known),
+        "exact_one": MartingaleMixtureUCB(model, covariance_scale=1.0, **known),
         "joint": MartingaleMixtureUCB(
-            regression, noise_std="unknown", noise_bounds=(lower, upper), **common
+            model, noise_std="unknown", noise_bounds=(lower, upper), **common
         ),
         "adaptive": StreamingKernelUCB(
-            regression, noise_lower=lower, noise_upper=upper, tracker=tracker, **common
+            model, noise_lower=lower, noise_upper=upper, tracker=tracker, **common
         ),
         "fixed": AbbasiYadkoriUCB(
-            regression,
+            model,
             noise_std=upper,
             alpha=(upper / protocol.norm_bound) ** 2,
             **common,
