@@ -20,6 +20,7 @@ _STYLES = {
     "theorem1": OUTLINES[1],
     "corollary1": OUTLINES[2],
     "wang": OUTLINES[0],
+    "rescaled": OUTLINES[2],
 }
 # Points of a curve: more would not show.
 _POINTS = 500

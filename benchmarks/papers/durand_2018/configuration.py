@@ -72,8 +72,8 @@ class Method:
         name: A legal file name.
         label: For tables and pictures.
         policy: ``"ucb"`` or ``"ts"``.
-        bound: ``"theorem1"``, ``"corollary1"``, ``"wang_de_freitas"``, ``"exact"`` or
-            ``"joint"``.
+        bound: ``"theorem1"``, ``"corollary1"``, ``"wang_de_freitas"`` (or
+            ``"wang_de_freitas_rescaled"``), ``"exact"`` or ``"joint"``.
         noise: The noise scale, where the bound takes one: ``"true"``, or ``"guess"`` for
             the known upper bound on it.
         covariance_scale: Of the exact bound.

@@ -52,6 +52,7 @@ class Learner:
             ("ts", "theorem1"): self._sampled_theorem1,
             ("ts", "corollary1"): self._sampled_corollary1,
             ("ts", "wang_de_freitas"): self._sampled_wang_de_freitas,
+            ("ts", "wang_de_freitas_rescaled"): self._sampled_rescaled,
         }
         return rules[self.method.policy, self.method.bound]
 
@@ -125,22 +126,21 @@ class Learner:
         self.noise_interval = self._tracker.lower, self._tracker.upper
         return values
 
-    def _sampled_wang_de_freitas(self, model: Model) -> Tensor:
-        r"""From ``N(f_lambda, l^2 k_lambda)`` with ``lambda = noise_std^2`` (Lemma 3).
+    def _sampled_wang_de_freitas(self, model: Model, scale: float = 1.0) -> Tensor:
+        r"""From ``N(f_lambda, (scale l)^2 k_lambda)``, ``lambda = (noise_std / scale)^2``.
 
-        Without inflation the samples are of ``N(f_lambda, B^2 k_lambda)`` with
-        ``lambda = (noise_std / B)^2``, so both are multiplied by ``l``.
+        Lemma 3 is about a scale of 1. Without inflation the samples are of
+        ``N(f_lambda, B^2 k_lambda)`` at ``lambda = (noise_std / B)^2``.
         """
+        noise_std = self._noise_std / scale
         bound = WangDeFreitasUCB(
-            model,
-            norm_bound=self.norm_bound,
-            noise_std=self._noise_std,
-            delta=self.level,
+            model, norm_bound=self.norm_bound, noise_std=noise_std, delta=self.level
         )
-        width = cast(RidgeBand, bound.confidence_set).width
+        width = scale * cast(RidgeBand, bound.confidence_set).width
         return KernelThompsonSampling(
-            model,
-            norm_bound=width,
-            noise_std=width * self._noise_std,
-            inflation=False,
+            model, norm_bound=width, noise_std=width * noise_std, inflation=False
         ).sample_values(self.arms)[0]
+
+    def _sampled_rescaled(self, model: Model) -> Tensor:
+        r"""Algorithm 1 at ``lambda = (noise_std / C)^2`` with ``v = l``."""
+        return self._sampled_wang_de_freitas(model, scale=self.norm_bound)

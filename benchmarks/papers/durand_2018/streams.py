@@ -21,6 +21,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    WangDeFreitasUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.noise_scale import NoiseInterval, refined_interval
@@ -109,13 +110,18 @@ def _trackers(
 def _bands(
     protocol: Protocol, model: Model, tracker: StreamingNoiseTracker
 ) -> dict[str, KernelUCB]:
-    r"""Every band fails with probability ``delta``; the first two know the noise."""
+    r"""Every band fails with probability ``delta``; the first five know the noise."""
     common: dict[str, Any] = {"norm_bound": protocol.norm_bound, "delta": protocol.delta}
     known = {**common, "noise_std": protocol.noise_std}
     lower, upper = protocol.noise_lower, protocol.noise_upper
     return {
         "exact": MartingaleMixtureUCB(model, covariance_scale="mixture", **known),
         "exact_one": MartingaleMixtureUCB(model, covariance_scale=1.0, **known),
+        "theorem1": AbbasiYadkoriUCB(
+            model, alpha=(protocol.noise_std / protocol.norm_bound) ** 2, **known
+        ),
+        "theorem1_noise": AbbasiYadkoriUCB(model, alpha=protocol.noise_std**2, **known),
+        "wang": WangDeFreitasUCB(model, **known),
         "joint": MartingaleMixtureUCB(
             model, noise_std="unknown", noise_bounds=(lower, upper), **common
         ),
