@@ -39,7 +39,7 @@ def write_regret(bandits: Bandits, folder: Path) -> list[Path]:
         [
             *_totals(bandits),
             "",
-            *_rates(bandits, ("ucb", "ts")),
+            *_rates(bandits),
             "",
             *markdown_table(TARGET_HEADER, _regret_targets(bandits)),
         ],
@@ -47,10 +47,10 @@ def write_regret(bandits: Bandits, folder: Path) -> list[Path]:
 
 
 def write_rate(bandits: Bandits, folder: Path) -> list[Path]:
-    r"""The rates of growth of Kernel UCB alone, for longer."""
-    target = [_rate_target(bandits, "ucb")]
-    table = markdown_table(TARGET_HEADER, target)
-    return _write(bandits, folder, [*_rates(bandits, ("ucb",)), "", *table])
+    r"""The rates of growth alone, for longer."""
+    targets = [_rate_target(bandits, policy) for policy in POLICIES]
+    lines = [*_rates(bandits), "", *markdown_table(TARGET_HEADER, targets)]
+    return _write(bandits, folder, lines)
 
 
 def write_joint(bandits: Bandits, folder: Path) -> list[Path]:
@@ -151,11 +151,11 @@ def _windows(bandits: Bandits) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairwise(ends) if start > 0]
 
 
-def _rates(bandits: Bandits, policies: Sequence[str]) -> list[str]:
+def _rates(bandits: Bandits) -> list[str]:
     r"""Regret per round of adaptive and oracle, window by window."""
     noise_std = bandits.experiment.protocol.noise_std
     rows = []
-    for policy in policies:
+    for policy in POLICIES:
         adaptive, oracle = f"{policy}_adaptive", f"{policy}_oracle"
         for start, end in _windows(bandits):
             slopes = [bandits.slopes(name, start, end) for name in (oracle, adaptive)]
@@ -177,7 +177,11 @@ def _rates(bandits: Bandits, policies: Sequence[str]) -> list[str]:
         "adaptive / oracle",
         "adaptive σ+ at the end",
     )
-    return markdown_table(header, rows)
+    text = (
+        f"Rates of growth, mean over n = {bandits.experiment.repetitions} functions; "
+        "ratios of these means ± standard error (delta method, paired)."
+    )
+    return [text, "", *markdown_table(header, rows)]
 
 
 def _rate_target(bandits: Bandits, policy: str) -> tuple[str, str, str]:
