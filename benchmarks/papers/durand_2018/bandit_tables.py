@@ -1,0 +1,226 @@
+r"""Figures 7 and 8 in numbers, and our joint set beside the paper's bounds."""
+
+# ruff: noqa: RUF001  (the tables have Greek letters)
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.papers.durand_2018.summaries import (
+    Bandits,
+    digits,
+    estimate,
+    ratio_of_means,
+    verdict,
+)
+from benchmarks.runner import (
+    Moments,
+    markdown_table,
+    paired_difference,
+    write_atomically,
+    write_rows,
+)
+
+TARGET_HEADER = ("claim or target", "measured", "met")
+POLICIES = {"ucb": "Kernel UCB", "ts": "Kernel TS"}
+# Rates are compared over windows that double, and over the last of them as the target.
+_WINDOWS = 4
+_RATE_TOLERANCE = 0.15
+_CURVE_POINTS = 41
+
+
+def write_regret(bandits: Bandits, folder: Path) -> list[Path]:
+    r"""Figure 7: totals, rates of growth, and who beats whom."""
+    return _write(
+        bandits,
+        folder,
+        [
+            *_totals(bandits),
+            "",
+            *_rates(bandits),
+            "",
+            *markdown_table(TARGET_HEADER, _regret_targets(bandits)),
+        ],
+    )
+
+
+def write_rate(bandits: Bandits, folder: Path) -> list[Path]:
+    r"""The rates of growth alone, for longer."""
+    targets = [_rate_target(bandits, policy) for policy in POLICIES]
+    lines = [*_rates(bandits), "", *markdown_table(TARGET_HEADER, targets)]
+    return _write(bandits, folder, lines)
+
+
+def write_joint(bandits: Bandits, folder: Path) -> list[Path]:
+    r"""What not knowing the noise costs, and what the joint set saves."""
+    joint, exact = bandits.totals("joint"), bandits.totals("exact")
+    oracle = paired_difference(joint, bandits.totals("theorem1"))
+    ratio = ratio_of_means(joint, exact)
+    targets = [
+        (
+            "the joint set's regret is below that of Theorem 1 with known noise",
+            f"paired difference {estimate(oracle)}",
+            verdict(oracle.mean < -2.0 * oracle.standard_error),
+        ),
+        (
+            "and at most 1.25 times that of the exact bound with known noise",
+            f"ratio {estimate(ratio)}",
+            verdict(ratio.mean <= 1.25),
+        ),
+    ]
+    lines = [*_totals(bandits, "joint"), "", *markdown_table(TARGET_HEADER, targets)]
+    return _write(bandits, folder, lines)
+
+
+def write_concentration(bandits: Bandits, folder: Path) -> list[Path]:
+    r"""Figure 8: Thompson sampling with two bounds."""
+    readings = {"ts_wang": "λ = σ², as Lemma 3 has it", "ts_rescaled": "λ = σ²/C²"}
+    targets = []
+    for name, reading in readings.items():
+        difference = paired_difference(bandits.totals("ts_theorem1"), bandits.totals(name))
+        targets.append(
+            (
+                f"Theorem 1 improves Kernel TS compared with Wang & de Freitas ({reading})",
+                f"paired difference {estimate(difference)}",
+                verdict(difference.mean < -2.0 * difference.standard_error),
+            )
+        )
+    lines = [*_totals(bandits, "ts_theorem1"), "", *markdown_table(TARGET_HEADER, targets)]
+    return _write(bandits, folder, lines)
+
+
+def _write(bandits: Bandits, folder: Path, lines: Sequence[str]) -> list[Path]:
+    files = [folder / f"{bandits.stem}{suffix}" for suffix in (".csv", ".md")]
+    write_rows(files[0], _curve_rows(bandits))
+    write_atomically(files[1], "\n".join(lines) + "\n")
+    return files
+
+
+def _curve_rows(bandits: Bandits) -> list[dict]:
+    r"""Mean and spread of the regret curves at some rounds."""
+    rounds = np.unique(
+        np.linspace(1, bandits.experiment.rounds, _CURVE_POINTS).round().astype(int)
+    )
+    rows = []
+    for name, curves in bandits.curves.items():
+        for number in rounds:
+            moments = Moments.of(curves[:, number - 1])
+            rows.append(
+                {
+                    "method": name,
+                    "round": number,
+                    "mean": round(moments.mean, 3),
+                    "std": round(moments.std, 3),
+                    "n": moments.n,
+                }
+            )
+    return rows
+
+
+def _totals(bandits: Bandits, reference: str | None = None) -> list[str]:
+    r"""Regret after the last round; with a reference, paired differences to it."""
+    experiment = bandits.experiment
+    text = (
+        f"Cumulative regret after {experiment.rounds} rounds, mean ± population standard "
+        f"deviation over n = {experiment.repetitions} functions."
+    )
+    header, rows = ["method", "regret"], []
+    if reference is not None:
+        first = next(m.label for m in experiment.methods if m.name == reference)
+        text += f" Differences to the row “{first}” are paired, ± standard error."
+        header += ["difference", "ratio of means"]
+    for method in experiment.methods:
+        totals = bandits.totals(method.name)
+        moments = Moments.of(totals)
+        row = [method.label, f"{digits(moments.mean)} ± {digits(moments.std)}"]
+        if reference is not None:
+            row += ["-", "-"]
+            if method.name != reference:
+                other = bandits.totals(reference)
+                row[2] = estimate(paired_difference(totals, other))
+                row[3] = estimate(ratio_of_means(totals, other))
+        rows.append(row)
+    return [text, "", *markdown_table(header, rows)]
+
+
+def _windows(bandits: Bandits) -> list[tuple[int, int]]:
+    r"""Windows that double up to the horizon, the last half last."""
+    ends = [bandits.experiment.rounds // 2**power for power in range(_WINDOWS, -1, -1)]
+    return [(start, end) for start, end in pairwise(ends) if start > 0]
+
+
+def _rates(bandits: Bandits) -> list[str]:
+    r"""Regret per round of adaptive and oracle, window by window."""
+    noise_std = bandits.experiment.protocol.noise_std
+    rows = []
+    for policy in POLICIES:
+        adaptive, oracle = f"{policy}_adaptive", f"{policy}_oracle"
+        for start, end in _windows(bandits):
+            slopes = [bandits.slopes(name, start, end) for name in (oracle, adaptive)]
+            upper = bandits.noise_uppers(adaptive, end).mean() / noise_std
+            rows.append(
+                (
+                    POLICIES[policy],
+                    f"{start + 1} to {end}",
+                    *(digits(1e3 * float(each.mean())) for each in slopes),
+                    estimate(ratio_of_means(slopes[1], slopes[0])),
+                    f"{upper:.2f} σ",
+                )
+            )
+    header = (
+        "policy",
+        "rounds",
+        "oracle: regret per 1000 rounds",
+        "adaptive",
+        "adaptive / oracle",
+        "adaptive σ+ at the end",
+    )
+    text = (
+        f"Rates of growth, mean over n = {bandits.experiment.repetitions} functions; "
+        "ratios of these means ± standard error (delta method, paired)."
+    )
+    return [text, "", *markdown_table(header, rows)]
+
+
+def _rate_target(bandits: Bandits, policy: str) -> tuple[str, str, str]:
+    window = _windows(bandits)[-1]
+    slopes = [
+        bandits.slopes(f"{policy}_{kind}", *window) for kind in ("adaptive", "oracle")
+    ]
+    ratio = ratio_of_means(*slopes)
+    return (
+        f"{POLICIES[policy]}: the adaptive regret grows at the oracle's rate (within "
+        f"{100 * _RATE_TOLERANCE:.0f} % over the last half)",
+        f"ratio {estimate(ratio)}",
+        verdict(abs(ratio.mean - 1.0) <= _RATE_TOLERANCE),
+    )
+
+
+def _regret_targets(bandits: Bandits) -> list[tuple[str, str, str]]:
+    targets = [_rate_target(bandits, policy) for policy in POLICIES]
+    for policy, words in POLICIES.items():
+        fixed, adaptive = (
+            bandits.totals(f"{policy}_{kind}") for kind in ("fixed", "adaptive")
+        )
+        difference = paired_difference(fixed, adaptive)
+        targets.append(
+            (
+                f"{words}: fixed is clearly worse than adaptive",
+                f"paired difference {estimate(difference)}",
+                verdict(difference.mean > 2.0 * difference.standard_error),
+            )
+        )
+    for kind in ("oracle", "fixed", "adaptive"):
+        difference = paired_difference(
+            bandits.totals(f"ts_{kind}"), bandits.totals(f"ucb_{kind}")
+        )
+        targets.append(
+            (
+                f"Kernel UCB beats Kernel TS, {kind}",
+                f"paired difference {estimate(difference)}",
+                verdict(difference.mean > 2.0 * difference.standard_error),
+            )
+        )
+    return targets
