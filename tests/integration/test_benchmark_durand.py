@@ -42,8 +42,11 @@ def run(*arguments: str) -> None:
     main(arguments)
 
 
-def tiny(experiment: str, output: Path, rounds: int = 6) -> list[str]:
-    sizes = ["--rounds", str(rounds), "--repetitions", "2"]
+REPETITIONS = 3
+
+
+def tiny(experiment: str, output: Path, rounds: int) -> list[str]:
+    sizes = ["--rounds", str(rounds), "--repetitions", str(REPETITIONS)]
     return [experiment, *sizes, "--output", str(output)]
 
 
@@ -207,8 +210,8 @@ def test_bandit_commands_finish_once_and_write_everything(
     run(*tiny(experiment, tmp_path, rounds=32))
     files = sorted((tmp_path / "runs").rglob("*.json"))
     methods = configuration().experiments[experiment].methods
-    assert len(files) == 2 * len(methods)
-    stem = f"{experiment}_32_rounds_2_repetitions"
+    assert len(files) == REPETITIONS * len(methods)
+    stem = f"{experiment}_32_rounds_{REPETITIONS}_repetitions"
     with (tmp_path / "results" / f"{stem}.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {method.name for method in methods}
@@ -232,7 +235,7 @@ def test_noise_and_band_share_their_streams(tmp_path, monkeypatch):
     from benchmarks.papers.durand_2018 import __main__ as command
 
     run(*tiny("noise", tmp_path, rounds=60))
-    assert len(list((tmp_path / "runs" / "stream").iterdir())) == 2
+    assert len(list((tmp_path / "runs" / "stream").iterdir())) == REPETITIONS
 
     def refuse(task):
         raise AssertionError(f"{task} is finished")
@@ -240,7 +243,7 @@ def test_noise_and_band_share_their_streams(tmp_path, monkeypatch):
     monkeypatch.setattr(command, "watch", refuse)
     run(*tiny("band", tmp_path, rounds=60))
     for name in ("noise", "band"):
-        stem = f"{name}_60_rounds_2_repetitions"
+        stem = f"{name}_60_rounds_{REPETITIONS}_repetitions"
         assert "| t = 50 |" in (tmp_path / "results" / f"{stem}.md").read_text()
         assert (tmp_path / "images" / f"durand_2018_{stem}.png").stat().st_size > 0
 

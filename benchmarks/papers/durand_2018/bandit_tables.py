@@ -129,7 +129,7 @@ def _totals(bandits: Bandits, reference: str | None = None) -> list[str]:
     header, rows = ["method", "regret"], []
     if reference is not None:
         first = next(m.label for m in experiment.methods if m.name == reference)
-        text += f" Differences to the row “{first}” are paired, ± standard error."
+        text += f" Differences from and ratios to “{first}” are paired, ± standard error."
         header += ["difference", "ratio of means"]
     for method in experiment.methods:
         totals = bandits.totals(method.name)

@@ -120,9 +120,11 @@ def ratio_of_means(numerator: np.ndarray, denominator: np.ndarray) -> Moments:
     r"""Ratio of two means over the same repetitions, with its spread.
 
     The standard error is that of the mean of ``a - r b``, over the mean of ``b`` (delta
-    method).
+    method). Infinite where nothing was lost at all, as in a few rounds of a good learner.
     """
     scale = float(denominator.mean())
+    if scale == 0.0:
+        return Moments(math.inf, 0.0, len(denominator))
     ratio = float(numerator.mean()) / scale
     residuals = Moments.of((numerator - ratio * denominator) / scale)
     return Moments(ratio, residuals.std, residuals.n)
