@@ -464,6 +464,11 @@ class TestBadInput:
         with pytest.raises(UnsupportedError, match="without batch dimensions"):
             model.condition_on_observations(CANDIDATES[:2].unsqueeze(0), y.unsqueeze(0))
 
+    def test_a_bound_of_the_core_asks_for_a_gp(self):
+        model = DiscreteMetaModel(VALUES, CANDIDATES)
+        with pytest.raises(UnsupportedError, match="not an exact single-task GP"):
+            MartingaleMixtureUCB(model, norm_bound=1.0)
+
     def test_an_input_that_is_no_candidate(self):
         with pytest.raises(InputDataError, match="not one of the model's candidates"):
             DiscreteMetaModel(VALUES, CANDIDATES).posterior(torch.tensor([[0.5]]).double())

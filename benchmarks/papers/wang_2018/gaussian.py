@@ -76,53 +76,60 @@ class PooledPrior:
     r"""Prior of a new task from pooled, standardised observations of other tasks.
 
     The posterior of one response surface that all tasks share, plus a deviation of the new
-    task's own: what the pool counts as noise is, for one task, a function with the same
-    length scale.
+    task's own: what the pool counts as noise is, for one task, mostly a function, with a
+    length scale and a noise that single tasks tell.
 
     Attributes:
         inputs: Inputs of the pool.
-        parameters: Maximum-likelihood hyper-parameters of the pool.
+        shared: Maximum-likelihood hyper-parameters of the pool.
+        own: Those of a task's deviation.
         inverse_root: Inverse Cholesky factor of the pool's covariance.
         weights: That covariance's inverse times the centred outcomes.
     """
 
     inputs: Tensor
-    parameters: Fit
+    shared: Fit
+    own: Fit
     inverse_root: Tensor
     weights: Tensor
 
     @classmethod
-    def of(cls, X: Tensor, values: Tensor, chosen: Tensor) -> "PooledPrior":
-        r"""From the inputs of the chosen entries of standardised task values.
+    def of(cls, inputs: Tensor, values: Tensor, chosen: Tensor) -> "PooledPrior":
+        r"""From the chosen entries (flat positions) of standardised task values.
 
-        Hyper-parameters are fitted to the first 200 (to all would take minutes).
+        Hyper-parameters are fitted to 200 of them (to all would take minutes), those of the
+        deviation to three tasks that vary.
         """
-        y = values.reshape(-1)[chosen]
-        p = fit(X[:200], y[:200])
-        matrix = p.variance * squared_exponential(X, X, p.length)
-        root = torch.linalg.cholesky(matrix + (p.noise + 1e-8) * torch.eye(len(X)).double())
-        weights = torch.cholesky_solve((y - p.mean).unsqueeze(-1), root).squeeze(-1)
+        X, y = inputs[chosen % len(inputs)], values.reshape(-1)[chosen]
+        shared = fit(X[:200], y[:200])
+        matrix = shared.variance * squared_exponential(X, X, shared.length)
         identity = torch.eye(len(X), dtype=torch.float64)
+        root = torch.linalg.cholesky(matrix + (shared.noise + 1e-8) * identity)
+        weights = torch.cholesky_solve((y - shared.mean).unsqueeze(-1), root).squeeze(-1)
         inverse_root = torch.linalg.solve_triangular(root, identity, upper=False)
-        return cls(X, p, inverse_root, weights)
-
-    @property
-    def jitter(self) -> float:
-        r"""Noise variance of the new task's own, exact observations."""
-        return 1e-6 * (self.parameters.variance + self.parameters.noise)
+        return cls(X, shared, _deviation(inputs, values, shared), inverse_root, weights)
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Prior mean of a new task."""
-        return self.parameters.mean + self._cross(X) @ self.weights
+        return self.shared.mean + self._cross(X) @ self.weights
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Prior covariance of a new task."""
-        p = self.parameters
-        whole = p.variance + p.noise
         features = [self._cross(X) @ self.inverse_root.mT for X in (left, right)]
-        explained = features[0] @ features[1].mT
-        return whole * squared_exponential(left, right, p.length) - explained
+        prior = self.shared.variance * squared_exponential(left, right, self.shared.length)
+        own = self.own.variance * squared_exponential(left, right, self.own.length)
+        return prior - features[0] @ features[1].mT + own
 
     def _cross(self, X: Tensor) -> Tensor:
-        p = self.parameters
+        p = self.shared
         return p.variance * squared_exponential(X, self.inputs, p.length)
+
+
+def _deviation(inputs: Tensor, values: Tensor, shared: Fit) -> Fit:
+    r"""Length scale and noise of single tasks, at the variance that the pool leaves."""
+    varying = values[values.std(1) > 1e-12][:3]
+    fits = [fit(inputs[:200], row[:200]) for row in varying]
+    length = sorted(each.length for each in fits)[len(fits) // 2]
+    ratio = sorted(each.noise / each.variance for each in fits)[len(fits) // 2]
+    variance = shared.noise / (1.0 + ratio)
+    return Fit(0.0, variance, length, ratio * variance)

@@ -102,12 +102,12 @@ def _tlsm(task: Task, thetas: Tensor) -> Scores:
     values = grasp_tasks(task.seed, task.setting, task.problem)
     random = stream(task.seed, "pool", task.setting.name, task.problem)
     chosen = torch.from_numpy(random.permutation(values.numel())[: task.pooled_points])
-    pool = PooledPrior.of(thetas[chosen % NUM_ARMS], standardised(values, 1), chosen)
+    pool = PooledPrior.of(thetas, standardised(values, 1), chosen)
     mean, covariance = pool.mean(thetas), pool.covariance(thetas, thetas)
 
     def scores(played: list[int], y: Tensor) -> Tensor:
         own = standardised(y, 0) if played else y
-        posterior = condition(mean, covariance, played, own, pool.jitter)
+        posterior = condition(mean, covariance, played, own, pool.own.noise)
         return _upper(task, *posterior, played)
 
     return scores

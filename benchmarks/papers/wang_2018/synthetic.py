@@ -61,7 +61,7 @@ def _acquisition(task: Task, X: Tensor, Y: Tensor) -> Any:
     if name == "tlsm":
         pool = _pool(task.seed, domain, task.setting, task.pooled_points)
         prior = _PooledMean(pool), _PooledKernel(pool)
-        gp = _gp(X, standardised(Y, 0), *prior, pool.jitter)
+        gp = _gp(X, standardised(Y, 0), *prior, pool.own.noise)
     elif name == "known":
         gp = _stationary(X, Y, Fit(0.0, 1.0, domain.lengthscale, domain.noise_std**2))
     else:
@@ -84,7 +84,7 @@ def _pool(seed: int, domain: Domain, setting: Setting, number: int) -> PooledPri
     inputs, values = synthetic_tasks(seed, domain, setting)
     order = stream(seed, "pool", setting.name).permutation(values.numel())[:number]
     chosen = torch.from_numpy(order)
-    return PooledPrior.of(inputs[chosen % len(inputs)], standardised(values, 1), chosen)
+    return PooledPrior.of(inputs, standardised(values, 1), chosen)
 
 
 class _PooledMean(Mean):
