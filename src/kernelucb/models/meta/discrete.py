@@ -8,14 +8,12 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb.models.meta.base import (
-    Evidence,
     MetaModel,
-    Query,
     check_tasks,
     numbers,
-    unresolved,
 )
 from kernelucb.models.meta.completion import complete_matrix
+from kernelucb.models.meta.evidence import Evidence, Query, unresolved
 from kernelucb.models.meta.modules import FeatureKernel, FeatureMean, Lookup
 from kernelucb.models.meta.moments import TaskMoments
 

@@ -14,14 +14,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb.models.meta.base import (
-    Evidence,
     MetaModel,
-    Query,
     finite,
     numbers,
-    unresolved,
 )
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures, TaskGroup
+from kernelucb.models.meta.evidence import Evidence, Query, unresolved
 from kernelucb.models.meta.modules import Combined, FeatureKernel, FeatureMean
 from kernelucb.models.meta.moments import TaskMoments
 
