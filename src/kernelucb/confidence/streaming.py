@@ -8,7 +8,6 @@ import math
 import warnings
 from typing import Any
 
-import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
@@ -231,7 +230,7 @@ def streaming_band(
 
 def _one_noise_scale(regression: KernelRegression) -> None:
     r"""Check that the state was whitened by one number; which one does not matter."""
-    if not torch.equal(*regression.noise_std.aminmax()):
+    if not regression.has_one_noise_scale:
         raise UnsupportedError(
             "The model has one noise scale for each observation (train_Yvar); the unknown "
             "noise scale is one number. Leave out train_Yvar, or use a bound that takes "

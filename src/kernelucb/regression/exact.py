@@ -188,10 +188,9 @@ class KernelRegression(Module):
 
     def with_largest_noise(self) -> "KernelRegression":
         r"""The state with the largest noise scale for every observation."""
-        largest = float(self.noise_std.max())
-        if bool((self.noise_std == largest).all()):
+        if self.has_one_noise_scale:
             return self
-        state = self.with_noise_std(largest)
+        state = self.with_noise_std(float(self.noise_std.max()))
         state.estimated = self.estimated
         return state
 
@@ -216,6 +215,11 @@ class KernelRegression(Module):
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
         return len(self.train_targets)
+
+    @property
+    def has_one_noise_scale(self) -> bool:
+        r"""Whether all observations have the same noise scale."""
+        return bool((self.noise_std == self.noise_std[0]).all())
 
     @property
     def mean_terms(self) -> Tensor:

@@ -137,14 +137,13 @@ class JointSet(NamedTuple):
         Raises:
             UnsupportedError: If the model has several noise scales.
         """
-        noise, count = regression.noise_std, regression.num_observations
-        if bool((noise != noise[0]).any()):
+        if not regression.has_one_noise_scale:
             raise UnsupportedError(
                 'noise_std="unknown" is one scale for all observations, but the model has '
                 "several (train_Yvar): leave out noise_std to use those, or build the "
                 "model without them."
             )
-        unit = float(noise[0])
+        unit, count = float(regression.noise_std[0]), regression.num_observations
         log_density, reference = _mixture(
             regression, covariance_scales(covariance_scale), bounds.grid(unit)
         )
