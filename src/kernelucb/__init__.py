@@ -30,6 +30,7 @@ from kernelucb.certificates import (
 )
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
@@ -46,6 +47,7 @@ __all__ = [
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
+    "NormTracker",
     "PrequentialRadius",
     "RegretCertificate",
     "SrinivasUCB",

@@ -86,8 +86,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({}, "needs the option `norm_bound`"),
-            (None, "needs the option `norm_bound`"),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
             ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),
             ({"norm_bound": 1.0, "delta": 1.5}, "delta must lie strictly between"),
@@ -101,6 +99,11 @@ class TestErrors:
     def test_wrong_options(self, options, message):
         with pytest.raises(ValueError, match=message):
             kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
+
+    @pytest.mark.parametrize("options", [{}, None])
+    def test_missing_options(self, options):
+        with pytest.raises(ValueError, match="needs the option `noise_lower`"):
+            kernelucb.ax.generation_strategy(StreamingKernelUCB, options)
 
     def test_a_tracker_is_not_stored(self):
         options = REQUIRED[StreamingKernelUCB] | {"tracker": None}

@@ -102,11 +102,16 @@ def test_what_would_be_ignored_is_rejected(acqf_class, name, value):
         construct(model=PROBLEM.model, **options_of(acqf_class), **{name: value})
 
 
-@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
-def test_missing_norm_bound(acqf_class):
-    construct = get_acqf_input_constructor(acqf_class)
-    with pytest.raises(ValueError, match=f"{acqf_class.__name__} needs .*`norm_bound`"):
+def test_missing_required_option():
+    construct = get_acqf_input_constructor(StreamingKernelUCB)
+    with pytest.raises(ValueError, match="StreamingKernelUCB needs .*`noise_lower`"):
         construct(model=PROBLEM.model)
+
+
+@pytest.mark.parametrize("acqf_class", [c for c in CLASSES if c is not StreamingKernelUCB])
+def test_nothing_but_the_model_is_required(acqf_class):
+    acqf = acqf_class(**get_acqf_input_constructor(acqf_class)(model=PROBLEM.model))
+    assert bool(torch.isfinite(acqf(PROBLEM.test_X.unsqueeze(-2))).all())
 
 
 @pytest.mark.parametrize("acqf_class", CLASSES)

@@ -1,5 +1,6 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -9,7 +10,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
@@ -29,6 +30,7 @@ from kernelucb.confidence.martingale_mixture import (
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
@@ -74,7 +76,7 @@ class MartingaleMixtureUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float | Tensor | Literal["unknown"] | None = None,
         delta: float = 0.05,
         covariance_scale: CovarianceScale | None = None,
@@ -93,7 +95,9 @@ class MartingaleMixtureUCB(KernelUCB):
             model: A single-output exact GP such as ``SingleTaskGP``, or a
                 ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
-                ``covar_module`` as it stands, in outcome units.
+                ``covar_module`` as it stands, in outcome units. By default it is
+                estimated from the data, and ``assumptions`` says so; a ``NormTracker``
+                keeps the estimate from falling in later rounds.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. With
                 ``"unknown"`` the noise is Gaussian of some one scale, and what the model
@@ -130,25 +134,26 @@ class MartingaleMixtureUCB(KernelUCB):
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
-        positive_scalar("norm_bound", norm_bound)
         probability("delta", delta)
         given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
         if radius is not None:
             given = _own_noise(radius, noise_std, delta, covariance_scale)
         regression = KernelRegression.of(model, given)
-        norm = regression.norm_in_prior_units(norm_bound)
         joint = None
         if radius is not None:
             fit = radius.radius(regression)
         elif isinstance(noise_std, str):
             bounds = NoiseBounds.of(regression, noise_bounds)
             joint = JointSet.of(regression, delta, scale, bounds)
-            regression, fit = joint.regression, joint.radius(norm)
+            regression, fit = joint.regression, joint.radius(math.inf)
         else:
             fit = mixture_radius(regression, delta, scale)
+        norm = resolve_norm_bound(norm_bound, regression, delta, fit)
+        if joint is not None:
+            fit = joint.radius(norm.value)
         least = least_norm(regression, fit)
-        constraints = consistent_constraints(regression, fit, norm, least, strict)
-        assumptions = _assumptions(regression, constraints, joint, delta, norm_bound)
+        constraints = consistent_constraints(regression, fit, norm.value, least, strict)
+        assumptions = _assumptions(regression, constraints, joint, delta, norm)
         build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
         super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
@@ -218,7 +223,7 @@ def _assumptions(
     constraints: Constraints,
     joint: JointSet | None,
     delta: float,
-    norm_bound: float,
+    norm: NormBound,
 ) -> Assumptions:
     guarantee, items = None, [constraints.contradiction]
     if joint is not None:
@@ -228,7 +233,7 @@ def _assumptions(
         )
         items = [joint.bounds.assumption(), *items]
     assumptions = rkhs_assumptions(
-        "Flynn & Reeb (2024)", regression, delta, norm_bound, guarantee=guarantee
+        "Flynn & Reeb (2024)", regression, delta, norm.assumption, guarantee=guarantee
     )
     for item in items:
         assumptions = assumptions if item is None else assumptions.with_item(item)

@@ -8,6 +8,7 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.igp_ucb import igp_ucb_band
+from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.wang_de_freitas import wang_de_freitas_band
 from kernelucb.regression import KernelRegression
@@ -28,7 +29,7 @@ class AbbasiYadkoriUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         alpha: float | None = None,
@@ -40,7 +41,8 @@ class AbbasiYadkoriUCB(KernelUCB):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
+                ``NormTracker``, or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability.
@@ -54,18 +56,23 @@ class AbbasiYadkoriUCB(KernelUCB):
             ValueError: If a scalar is out of its range.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        regression = _norm_bound_state(model, norm_bound, noise_std, delta)
+        regression = _state(model, noise_std, delta)
+        norm = resolve_norm_bound(norm_bound, regression, delta)
         noise_variance = float(regression.noise_std.max()) ** 2
         band = abbasi_yadkori_band(
             regression,
-            regression.norm_in_prior_units(norm_bound),
+            norm.value,
             delta,
             1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance,
             rkhs_assumptions(
-                "Abbasi-Yadkori (2012), Theorem 3.11", regression, delta, norm_bound
+                "Abbasi-Yadkori (2012), Theorem 3.11",
+                regression,
+                delta,
+                norm.assumption,
             ),
         )
         super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.norm_bound = norm.value * regression.outcome_scale
 
 
 class IGPUCB(KernelUCB):
@@ -80,7 +87,7 @@ class IGPUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         horizon: int = 1000,
@@ -92,7 +99,8 @@ class IGPUCB(KernelUCB):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
+                ``NormTracker``, or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability.
@@ -107,9 +115,8 @@ class IGPUCB(KernelUCB):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         positive_scalar("horizon", horizon)
-        regression = _norm_bound_state(
-            model, norm_bound, noise_std, delta
-        ).with_largest_noise()
+        regression = _state(model, noise_std, delta).with_largest_noise()
+        norm = resolve_norm_bound(norm_bound, regression, delta)
         if regression.num_observations > horizon:
             raise ValueError(
                 f"horizon is {horizon}, but there are {regression.num_observations} "
@@ -117,19 +124,20 @@ class IGPUCB(KernelUCB):
             )
         band = igp_ucb_band(
             regression,
-            regression.norm_in_prior_units(norm_bound),
+            norm.value,
             delta,
             horizon,
             rkhs_assumptions(
                 "Chowdhury & Gopalan (2017), Theorem 2",
                 regression,
                 delta,
-                norm_bound,
+                norm.assumption,
                 guarantee=f"holds for every point and every round up to {horizon} at once "
                 f"with probability {1 - delta:.6g}",
             ),
         )
         super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.norm_bound = norm.value * regression.outcome_scale
 
 
 class WangDeFreitasUCB(KernelUCB):
@@ -144,7 +152,7 @@ class WangDeFreitasUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         maximize: bool = True,
@@ -155,7 +163,8 @@ class WangDeFreitasUCB(KernelUCB):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
+                ``NormTracker``, or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability of one round.
@@ -167,28 +176,26 @@ class WangDeFreitasUCB(KernelUCB):
             ValueError: If a scalar is out of its range.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        regression = _norm_bound_state(
-            model, norm_bound, noise_std, delta
-        ).with_largest_noise()
+        regression = _state(model, noise_std, delta).with_largest_noise()
+        norm = resolve_norm_bound(norm_bound, regression, delta)
         band = wang_de_freitas_band(
             regression,
-            regression.norm_in_prior_units(norm_bound),
+            norm.value,
             delta,
             rkhs_assumptions(
                 "Wang & de Freitas (2014), Proposition 1",
                 regression,
                 delta,
-                norm_bound,
+                norm.assumption,
                 anytime=False,
             ),
         )
         super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.norm_bound = norm.value * regression.outcome_scale
 
 
-def _norm_bound_state(
-    model: Model, norm_bound: float, noise_std: float | Tensor | None, delta: float
+def _state(
+    model: Model, noise_std: float | Tensor | None, delta: float
 ) -> KernelRegression:
-    r"""Check the arguments that these bounds share and read the model."""
-    positive_scalar("norm_bound", norm_bound)
     probability("delta", delta)
     return KernelRegression.of(model, noise_std)

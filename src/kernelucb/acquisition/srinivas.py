@@ -8,6 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,
@@ -42,7 +43,7 @@ class SrinivasUCB(KernelUCB):
         domain_length: float = 1.0,
         lipschitz_a: float = 1.0,
         lipschitz_b: float = 1.0,
-        norm_bound: float | None = None,
+        norm_bound: float | NormTracker | None = None,
         information_gain: float | None = None,
         scale: float = 1.0,
         maximize: bool = True,
@@ -60,7 +61,8 @@ class SrinivasUCB(KernelUCB):
             domain_length: Theorem 2: side of the cube that holds the domain.
             lipschitz_a: Theorem 2: ``a`` of the tail bound on the derivatives.
             lipschitz_b: Theorem 2: ``b`` of the tail bound on the derivatives.
-            norm_bound: Theorem 3: bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Theorem 3: bound on the RKHS norm of ``f - mean``, outcome units; a
+                ``NormTracker``, or None to estimate it from the data.
             information_gain: Theorem 3: bound on the maximum information gain of ``t``
                 points, nats (see ``kernelucb.information_gain``). When absent, the gain
                 of the observed points stands in for it, which is not certified.
@@ -70,7 +72,7 @@ class SrinivasUCB(KernelUCB):
             X_pending: ``p x d`` points under evaluation.
 
         Raises:
-            ValueError: If a scalar is out of its range or missing.
+            ValueError: If a scalar is out of its range.
             UnsupportedError: If the model or the transform cannot be represented.
         """
         probability("delta", delta)
@@ -94,17 +96,15 @@ class SrinivasUCB(KernelUCB):
             domain = "for the points played (at the maximiser up to 1/t^2)"
             assumptions = bayesian_assumptions(source, regression, delta, domain)
         elif theorem == 3:
-            if norm_bound is None:
-                raise ValueError("theorem=3 needs norm_bound.")
-            norm = regression.norm_in_prior_units(positive_scalar("norm_bound", norm_bound))
             regression = regression.with_largest_noise()
+            norm = resolve_norm_bound(norm_bound, regression, delta)
             gain = information_gain
             if gain is None:
                 gain = 0.5 * float(regression.log_det(1.0))
             positive_scalar("information_gain", gain)
-            beta = norm_bound_beta(round_number, delta, norm, gain)
+            beta = norm_bound_beta(round_number, delta, norm.value, gain)
             assumptions = bounded_noise_assumptions(
-                source, regression, delta, norm_bound, information_gain
+                source, regression, delta, norm.assumption, information_gain
             )
         else:
             raise ValueError(f"theorem must be 1, 2 or 3, got {theorem!r}.")

@@ -5,6 +5,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     corollary_tracker,
@@ -50,7 +51,7 @@ class StreamingKernelUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_lower: float,
         noise_upper: float | None = None,
         delta: float = 0.05,
@@ -63,7 +64,9 @@ class StreamingKernelUCB(KernelUCB):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
+                that of the tracker if there is one; otherwise, or with a ``NormTracker``,
+                it is estimated from the data.
             noise_lower: Known lower bound on the noise scale, above 0, outcome units.
             noise_upper: Known upper bound, or None.
             delta: Failure probability of the band and the noise interval together.
@@ -79,10 +82,13 @@ class StreamingKernelUCB(KernelUCB):
             UnsupportedError: If the model or the transform cannot be represented, or the
                 model has one noise scale for each observation.
         """
-        tracker = corollary_tracker(tracker, norm_bound, noise_lower, noise_upper, delta)
         regression = KernelRegression.of(model)
+        tracker, norm = corollary_tracker(
+            tracker, regression, norm_bound, noise_lower, noise_upper, delta
+        )
         lower, upper = tracker.update(regression)
-        band = streaming_band(regression, tracker, delta)
+        band = streaming_band(regression, tracker, delta, norm)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_lower, self.noise_upper = lower, upper
-        self.alpha = (upper / regression.norm_in_prior_units(norm_bound)) ** 2
+        self.alpha = (upper / regression.norm_in_prior_units(tracker.norm_bound)) ** 2
+        self.norm_bound = tracker.norm_bound

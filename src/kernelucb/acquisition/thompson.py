@@ -8,10 +8,11 @@ from botorch.models.model import Model
 from botorch.utils.sampling import optimize_posterior_samples
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, positive_scalar, probability, whole_number
+from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
@@ -54,7 +55,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         self,
         model: Model,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float | Tensor | None = None,
         noise_lower: float | None = None,
         noise_upper: float | None = None,
@@ -68,7 +69,9 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
+                that of the tracker if there is one; otherwise, or with a ``NormTracker``,
+                it is estimated from the data.
             noise_std: Known sub-Gaussian noise scale, outcome units; from the likelihood
                 when absent.
             noise_lower: Known lower bound on an unknown noise scale, above 0.
@@ -87,27 +90,28 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             UnsupportedError: If the model cannot be represented.
         """
         super().__init__(model, replacement=replacement)
-        positive_scalar("norm_bound", norm_bound)
         probability("delta", delta)
         if noise_lower is None and noise_upper is None and tracker is None:
             regression = KernelRegression.of(model, noise_std)
-            band = _known_noise_band(regression, norm_bound, delta)
+            bound = resolve_norm_bound(norm_bound, regression, delta)
+            band = _known_noise_band(regression, bound, delta)
+            norm = bound.value
         else:
             if noise_std is not None or noise_lower is None:
                 raise ValueError(
                     "Give noise_std where the noise scale is known. Where it is not, give "
                     "noise_lower, with noise_upper and the tracker if there are any."
                 )
-            tracker = corollary_tracker(
-                tracker, norm_bound, noise_lower, noise_upper, delta
-            )
             regression = KernelRegression.of(model)
+            tracker, statement = corollary_tracker(
+                tracker, regression, norm_bound, noise_lower, noise_upper, delta
+            )
             tracker.update(regression)
-            band = streaming_band(regression, tracker, delta)
+            band = streaming_band(regression, tracker, delta, statement)
+            norm = regression.norm_in_prior_units(tracker.norm_bound)
         self.maximize = maximize
         self.confidence_set = band
         # sqrt(sigma^2 / alpha) = B, so the band is B v standard deviations wide.
-        norm = regression.norm_in_prior_units(norm_bound)
         self.inflation_factor = band.width / norm if inflation else 1.0
         self._scale = norm * self.inflation_factor
         self._inflation = inflation
@@ -237,11 +241,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
 
 def _known_noise_band(
-    regression: KernelRegression, norm_bound: float, delta: float
+    regression: KernelRegression, norm: NormBound, delta: float
 ) -> RidgeBand:
     r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
-    norm = regression.norm_in_prior_units(norm_bound)
     assumptions = rkhs_assumptions(
-        "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm_bound
+        "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm.assumption
     )
-    return abbasi_yadkori_band(regression, norm, delta, norm**-2, assumptions)
+    return abbasi_yadkori_band(regression, norm.value, delta, norm.value**-2, assumptions)

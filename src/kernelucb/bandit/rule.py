@@ -21,6 +21,7 @@ from kernelucb.confidence.martingale_mixture import (
     covariance_scales,
     grid_regularizers,
 )
+from kernelucb.confidence.norm_bound import given_norm
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -148,7 +149,7 @@ class Rule:
             _SOURCES[self.bound],
             regression,
             self.delta,
-            self.norm_bound,
+            given_norm(self.norm_bound),
             guarantee=guarantee,
         )
 

@@ -61,7 +61,7 @@ def least_norm(regression: KernelRegression, radius: Radius) -> float:
     if float(regression.targets.square().sum()) <= squared:
         return 0.0
     tau = _increasing_root(surplus_misfit, regression.resolution)
-    return math.inf if tau is None else math.sqrt(_squared_norm(regression, tau))
+    return math.inf if tau is None else ridge_norm(regression, tau)
 
 
 def least_misfit(regression: KernelRegression, norm: float) -> float:
@@ -72,6 +72,11 @@ def least_misfit(regression: KernelRegression, norm: float) -> float:
 
     tau = _increasing_root(surplus_norm, regression.resolution)
     return _misfit(regression, regression.resolution if tau is None else tau)
+
+
+def ridge_norm(regression: KernelRegression, tau: float) -> float:
+    r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
+    return math.sqrt(_squared_norm(regression, tau))
 
 
 def _misfit(regression: KernelRegression, tau: float) -> float:

@@ -8,7 +8,7 @@ def rkhs_assumptions(
     source: str,
     regression: KernelRegression,
     delta: float,
-    norm_bound: float,
+    norm: Assumption,
     *,
     anytime: bool = True,
     guarantee: str | None = None,
@@ -20,7 +20,7 @@ def rkhs_assumptions(
         source: Paper and theorem.
         regression: The data; says which parts of the model were fitted to them.
         delta: Failure probability.
-        norm_bound: Norm bound in outcome units.
+        norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
         guarantee: Overrides the usual wording.
         noise: Condition on the noise, in words.
@@ -30,11 +30,7 @@ def rkhs_assumptions(
         _kernel(regression),
         _mean(regression),
         _noise(regression, noise),
-        Assumption(
-            "norm",
-            f"the RKHS norm of f - mean is at most {norm_bound:.6g}",
-            Status.GIVEN,
-        ),
+        norm,
     )
     return Assumptions(
         source=source,
@@ -79,7 +75,7 @@ def bounded_noise_assumptions(
     source: str,
     regression: KernelRegression,
     delta: float,
-    norm_bound: float,
+    norm: Assumption,
     information_gain: float | None,
 ) -> Assumptions:
     r"""Assumptions of Srinivas et al. (2010), Theorem 3.
@@ -88,12 +84,12 @@ def bounded_noise_assumptions(
         source: Paper and theorem.
         regression: The data; says which parts of the model were fitted to them.
         delta: Failure probability.
-        norm_bound: Norm bound in outcome units.
+        norm: Where the norm bound comes from.
         information_gain: Bound on the maximum information gain; None where the gain of
             the observed points was used instead.
     """
     assumptions = rkhs_assumptions(
-        source, regression, delta, norm_bound, noise="almost surely bounded"
+        source, regression, delta, norm, noise="almost surely bounded"
     )
     if information_gain is None:
         gain = Assumption(

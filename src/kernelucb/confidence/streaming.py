@@ -13,11 +13,13 @@ from botorch.models.model import Model
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.martingale_mixture import JointSet, NoiseBounds
 from kernelucb.confidence.noise_scale import (
     NoiseInterval,
     refined_interval,
     ridge_regularizer,
 )
+from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -176,23 +178,41 @@ class StreamingNoiseTracker:
 
 def corollary_tracker(
     tracker: StreamingNoiseTracker | None,
-    norm_bound: float,
+    regression: KernelRegression,
+    norm_bound: float | NormTracker | None,
     noise_lower: float,
     noise_upper: float | None,
     delta: float,
-) -> StreamingNoiseTracker:
+) -> tuple[StreamingNoiseTracker, Assumption]:
     r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
 
     A new one takes three quarters of ``delta``, as the corollary does. One that takes all
     of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
+    A norm bound that is absent is the given tracker's, or else estimated, for noise whose
+    scale is unknown.
+
+    Returns:
+        The tracker, and where its norm bound comes from.
 
     Raises:
         ValueError: If the tracker was built with other bounds or a larger ``delta``.
     """
     share = 0.75 * probability("delta", delta)
-    new = StreamingNoiseTracker(norm_bound, noise_lower, noise_upper, share)
+    if tracker is not None and norm_bound is None:
+        norm_bound = tracker.norm_bound
+    if norm_bound is None or isinstance(norm_bound, NormTracker):
+        span = None if noise_upper is None else (noise_lower, noise_upper)
+        bounds = NoiseBounds.of(regression, span)
+        joint = JointSet.of(regression, delta, "mixture", bounds)
+        norm = resolve_norm_bound(
+            norm_bound, joint.regression, delta, joint.radius(math.inf)
+        )
+    else:
+        norm = resolve_norm_bound(norm_bound, regression, delta)
+    value = norm.value * regression.outcome_scale
+    new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
     if tracker is None:
-        return new
+        return new, norm.assumption
     own, given = (
         (each.norm_bound, each.noise_lower, each.noise_upper) for each in (tracker, new)
     )
@@ -202,11 +222,14 @@ def corollary_tracker(
             f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
             "the same, and the tracker's delta at most this one."
         )
-    return tracker
+    return tracker, norm.assumption
 
 
 def streaming_band(
-    regression: KernelRegression, tracker: StreamingNoiseTracker, delta: float
+    regression: KernelRegression,
+    tracker: StreamingNoiseTracker,
+    delta: float,
+    norm_assumption: Assumption,
 ) -> RidgeBand:
     r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
 
@@ -219,12 +242,13 @@ def streaming_band(
         regression: The data, those that the tracker has seen.
         tracker: The noise interval.
         delta: Failure probability of band and interval together.
+        norm_assumption: Where the tracker's norm bound comes from.
     """
     norm = regression.norm_in_prior_units(tracker.norm_bound)
     log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
     regularizer = ridge_regularizer(regression, norm, tracker.upper)
-    assumptions = _assumptions(regression, tracker, delta)
+    assumptions = _assumptions(regression, tracker, delta, norm_assumption)
     return RidgeBand(regression, regularizer, width, assumptions)
 
 
@@ -248,13 +272,13 @@ def _contradiction(interval: NoiseInterval) -> str:
 
 
 def _assumptions(
-    regression: KernelRegression, tracker: StreamingNoiseTracker, delta: float
+    regression: KernelRegression,
+    tracker: StreamingNoiseTracker,
+    delta: float,
+    norm: Assumption,
 ) -> Assumptions:
     assumptions = rkhs_assumptions(
-        "Durand, Maillard & Pineau (2018), Corollary 1",
-        regression,
-        delta,
-        tracker.norm_bound,
+        "Durand, Maillard & Pineau (2018), Corollary 1", regression, delta, norm
     )
     known = f"above {tracker.noise_lower:.6g}"
     if tracker.noise_upper is not None:

@@ -1,0 +1,188 @@
+r"""Where a norm bound comes from: given, or estimated from the least consistent norm."""
+
+import math
+from typing import Any, NamedTuple
+
+from botorch.models.model import Model
+
+from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
+from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.martingale_mixture.radius import (
+    CovarianceScale,
+    Radius,
+    mixture_radius,
+)
+from kernelucb.confidence.norm import least_norm, ridge_norm
+from kernelucb.regression import KernelRegression
+
+# Chosen by measurement; see docs/results/practical.md.
+DEFAULT_INFLATION = 1.0
+DEFAULT_FLOOR = 2.0
+
+
+class NormBound(NamedTuple):
+    r"""A bound on the RKHS norm of ``f - mean``.
+
+    Attributes:
+        value: Prior units.
+        assumption: Where it comes from, in words.
+    """
+
+    value: float
+    assumption: Assumption
+
+
+class NormTracker:
+    r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
+
+    ``B = max(inflation * B_min, sqrt(B_min^2 + floor^2))``, where ``B_min`` is the least
+    consistent norm, a certified lower bound on the true norm. Where the data say nothing,
+    ``B`` is ``floor`` prior standard deviations, and at every round the functions in the
+    set may leave the simplest explanation of the data by at least that many (times the
+    posterior standard deviation without noise). No data can certify an upper bound on a
+    norm, so the result is an estimate, and bounds that use it say so.
+
+    Pass it as ``norm_bound`` to any bound; every construction updates it. With
+    ``norm_bound=None`` each bound makes a new one.
+
+    Example:
+        >>> tracker = NormTracker()
+        >>> for _ in range(rounds):
+        ...     acqf = MartingaleMixtureUCB(fit(X, Y), norm_bound=tracker)
+
+    Attributes:
+        norm_bound: Largest estimate so far, outcome units; 0 before the first data.
+        least_consistent_norm: Largest least consistent norm so far, outcome units. With
+            probability ``1 - delta`` of the bounds that updated it the true norm is at
+            least this, if kernel and mean were fixed in advance.
+    """
+
+    def __init__(
+        self, *, inflation: float = DEFAULT_INFLATION, floor: float = DEFAULT_FLOOR
+    ) -> None:
+        r"""Norm tracker before any data.
+
+        Args:
+            inflation: Smallest multiple of the least consistent norm, at least 1.
+            floor: Prior standard deviations beyond the least consistent norm, above 0.
+
+        Raises:
+            ValueError: If a number is out of its range.
+        """
+        self.inflation = finite_scalar("inflation", inflation)
+        if self.inflation < 1.0:
+            raise ValueError(
+                f"inflation must be at least 1, got {inflation}: a smaller norm than the "
+                "least consistent one contradicts the data."
+            )
+        self.floor = positive_scalar("floor", floor)
+        self.norm_bound = 0.0
+        self.least_consistent_norm = 0.0
+
+    def update(
+        self,
+        model: Model | KernelRegression,
+        noise_std: float | None = None,
+        delta: float = 0.05,
+        covariance_scale: CovarianceScale = 1.0,
+    ) -> float:
+        r"""Take account of the data of a model; see ``least_consistent_norm``.
+
+        Returns:
+            The norm bound, outcome units.
+        """
+        probability("delta", delta)
+        regression = KernelRegression.of(model, noise_std)
+        self.estimate(regression, mixture_radius(regression, delta, covariance_scale))
+        return self.norm_bound
+
+    def estimate(self, regression: KernelRegression, radius: Radius) -> NormBound:
+        r"""Take account of data with a radius of their own.
+
+        Where no norm is consistent with them (the noise scale is too small), the norm of
+        the posterior mean takes the place of the least consistent one.
+        """
+        least, scale = least_norm(regression, radius), regression.outcome_scale
+        if math.isinf(least):
+            centre = ridge_norm(regression, radius.reference)
+        else:
+            centre = least
+            self.least_consistent_norm = max(self.least_consistent_norm, least * scale)
+        estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
+        self.norm_bound = max(self.norm_bound, estimate * scale)
+        return NormBound(regression.norm_in_prior_units(self.norm_bound), self.assumption())
+
+    def assumption(self) -> Assumption:
+        r"""The bound in words, with the certified part of it."""
+        statement = (
+            f"the RKHS norm of f - mean is at most {self.norm_bound:.6g}, an estimate from "
+            f"these data; that it is at least {self.least_consistent_norm:.6g} needs only "
+            "the other assumptions"
+        )
+        return Assumption("norm", statement, Status.ESTIMATED)
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""Arguments and running values as plain numbers, for JSON or ``torch.save``."""
+        return {
+            "inflation": self.inflation,
+            "floor": self.floor,
+            "norm_bound": self.norm_bound,
+            "least_consistent_norm": self.least_consistent_norm,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        r"""Go on from a saved state.
+
+        Args:
+            state_dict: From a tracker with the same arguments.
+
+        Raises:
+            ValueError: If keys are missing or unknown, or an argument differs.
+        """
+        own = self.state_dict()
+        if state_dict.keys() != own.keys():
+            raise ValueError(
+                f"The state must have the keys {', '.join(own)}; got "
+                f"{', '.join(map(str, state_dict))}."
+            )
+        for name in ("inflation", "floor"):
+            if state_dict[name] != own[name]:
+                raise ValueError(
+                    f"The saved tracker has {name} = {state_dict[name]}, this one "
+                    f"{own[name]}; build it with the saved arguments."
+                )
+        self.norm_bound = float(state_dict["norm_bound"])
+        self.least_consistent_norm = float(state_dict["least_consistent_norm"])
+
+
+def resolve_norm_bound(
+    norm_bound: float | NormTracker | None,
+    regression: KernelRegression,
+    delta: float,
+    radius: Radius | None = None,
+) -> NormBound:
+    r"""The norm bound given, or its estimate.
+
+    Args:
+        norm_bound: Outcome units; a tracker, or None for a new one.
+        regression: The data.
+        delta: Failure probability of the least consistent norm.
+        radius: Its squared radius; that of the prior as it stands when absent.
+
+    Raises:
+        ValueError: If it is neither of these.
+    """
+    if norm_bound is None:
+        norm_bound = NormTracker()
+    if isinstance(norm_bound, NormTracker):
+        if radius is None:
+            radius = mixture_radius(regression, delta, 1.0)
+        return norm_bound.estimate(regression, radius)
+    value = positive_scalar("norm_bound", norm_bound)
+    return NormBound(regression.norm_in_prior_units(value), given_norm(value))
+
+
+def given_norm(norm_bound: float) -> Assumption:
+    r"""The statement for a norm bound of the user's, outcome units."""
+    statement = f"the RKHS norm of f - mean is at most {norm_bound:.6g}"
+    return Assumption("norm", statement, Status.GIVEN)
