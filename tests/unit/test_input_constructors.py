@@ -104,7 +104,7 @@ def test_what_would_be_ignored_is_rejected(acqf_class, name, value):
 
 def test_missing_required_option():
     construct = get_acqf_input_constructor(StreamingKernelUCB)
-    with pytest.raises(ValueError, match="StreamingKernelUCB needs .*`noise_lower`"):
+    with pytest.raises(ValueError, match=r"StreamingKernelUCB needs .*`noise_lower`"):
         construct(model=PROBLEM.model)
 
 

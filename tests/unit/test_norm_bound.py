@@ -167,7 +167,7 @@ class TestState:
 
     def test_of_other_arguments(self):
         state = NormTracker(floor=1.5).state_dict()
-        with pytest.raises(ValueError, match="floor = 1.5, this one 2.5"):
+        with pytest.raises(ValueError, match=r"floor = 1\.5, this one 2\.5"):
             NormTracker(floor=2.5).load_state_dict(state)
         with pytest.raises(ValueError, match="must have the keys"):
             NormTracker().load_state_dict({"floor": 1.5})
