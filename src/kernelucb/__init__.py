@@ -29,6 +29,10 @@ from kernelucb.certificates import (
     regret_certificate,
 )
 from kernelucb.confidence.information_gain import information_gain
+from kernelucb.confidence.misspecification import (
+    ConsistencyCheck,
+    check_consistency,
+)
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.confidence.prequential import PrequentialRadius
@@ -40,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AbbasiYadkoriUCB",
     "CertifiedGapStopping",
+    "ConsistencyCheck",
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",
@@ -54,6 +59,7 @@ __all__ = [
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
     "WangDeFreitasUCB",
+    "check_consistency",
     "information_gain",
     "least_consistent_norm",
     "regret_certificate",

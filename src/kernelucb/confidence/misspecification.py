@@ -1,0 +1,199 @@
+r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from botorch.models.model import Model
+from gpytorch.kernels import Kernel
+from scipy.optimize import brentq
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.martingale_mixture.radius import (
+    DEFAULT_SCALES,
+    CovarianceScale,
+    Radius,
+    mixture_radius,
+)
+from kernelucb.confidence.norm import least_norm
+from kernelucb.regression import KernelRegression
+
+Cause = Literal["norm", "noise", "kernel"]
+
+# Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
+# thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
+_CHERNOFF = tuple(1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17))
+# What may be wrong about the noise scale and the length scale, as factors.
+_NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
+_LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
+# Log-evidence, in nats, that another scale must gain before it is named as the cause.
+_GAIN = 5.0
+
+
+@dataclass(frozen=True)
+class ConsistencyCheck:
+    r"""Whether the data contradict the assumptions of a bound.
+
+    Attributes:
+        consistent: False where no function of norm at most ``norm_bound`` explains the
+            data. If all assumptions hold, that happens at any round with probability at
+            most ``delta``.
+        least_consistent_norm: Smallest norm that the data leave possible, outcome units;
+            infinite where the noise scale is too small for any function.
+        norm_bound: The norm bound that was checked, outcome units.
+        cause: What explains a contradiction best: ``"norm"``, ``"noise"`` or ``"kernel"``;
+            None without one. A guess by evidence, not a certified statement.
+        remedy: What to do, in words.
+    """
+
+    consistent: bool
+    least_consistent_norm: float
+    norm_bound: float
+    cause: Cause | None
+    remedy: str
+
+
+def check_consistency(
+    model: Model | KernelRegression,
+    norm_bound: float,
+    noise_std: float | Tensor | None = None,
+    delta: float = 0.05,
+    covariance_scale: CovarianceScale = 1.0,
+) -> ConsistencyCheck:
+    r"""Check kernel, norm bound and noise scale against the data, at any time.
+
+    Two radii hold the true function with probability ``1 - delta`` together, for all
+    rounds at once: that of the martingale mixture, and one for the energy of the noise,
+    which does not depend on the kernel and so finds what a wrong kernel cannot explain. A
+    contradiction is reported when no function of norm at most ``norm_bound`` lies within
+    both. With a NormTracker's estimate nothing can be contradicted but the noise scale:
+    pass the number that you believe.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2, at ``delta / 2``; and Ville's inequality at
+    ``delta / 2`` for a mixture of ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))``
+    over ``l`` in (0, 1), supermartingales for conditionally sub-Gaussian noise.
+
+    Args:
+        model: A single-output exact GP, or a ``KernelRegression``.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+        noise_std: Noise scale in outcome units; from the likelihood when absent.
+        delta: Probability of a false alarm, over all rounds at which one may look.
+        covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
+
+    Returns:
+        The result, with a remedy where there is a contradiction.
+
+    Raises:
+        ValueError: If a scalar is out of its range.
+        UnsupportedError: If the model cannot be represented.
+    """
+    probability("delta", delta)
+    norm_bound = positive_scalar("norm_bound", norm_bound)
+    regression = KernelRegression.of(model, noise_std)
+    least = sharp_least_norm(regression, delta, covariance_scale)
+    least *= regression.outcome_scale
+    if least <= norm_bound:
+        remedy = (
+            f"Nothing to do: functions of norm {least:.4g} explain the data, the norm "
+            f"bound is {norm_bound:.4g}."
+        )
+        return ConsistencyCheck(True, least, norm_bound, None, remedy)
+    cause, remedy = _diagnosis(regression, least, norm_bound)
+    return ConsistencyCheck(False, least, norm_bound, cause, remedy)
+
+
+def sharp_least_norm(
+    regression: KernelRegression, delta: float, covariance_scale: CovarianceScale
+) -> float:
+    r"""Least norm of a function within both radii, prior units; anytime."""
+    mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
+    energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
+    form = float(regression.quadratic_form(mixture.reference))
+    surplus = min(mixture.surplus, energy - form)
+    return least_norm(regression, Radius(mixture.reference, surplus))
+
+
+def noise_energy_bound(count: int, delta: float) -> float:
+    r"""Upper bound on ``sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
+
+    Where the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``, a supermartingale
+    of mean at most one, reaches ``1 / delta``. Assumes conditionally sub-Gaussian noise.
+
+    Args:
+        count: Number of observations ``n``.
+        delta: Failure probability.
+    """
+    chernoff = torch.tensor(_CHERNOFF, dtype=torch.float64)
+    offsets = 0.5 * count * torch.log1p(-chernoff) - math.log(len(chernoff))
+
+    def log_mixture(energy: float) -> float:
+        return float(torch.logsumexp(0.5 * energy * chernoff + offsets, 0))
+
+    target = math.log(1.0 / delta)
+    # One component alone stays below the target for longer.
+    alone = 2.0 * (target - offsets) / chernoff
+    return brentq(lambda e: log_mixture(e) - target, 0.0, float(alone.min()) * 1.001)  # pyright: ignore[reportReturnType]
+
+
+def _diagnosis(
+    regression: KernelRegression, least: float, norm_bound: float
+) -> tuple[Cause, str]:
+    r"""What explains the contradiction best: a larger noise, a shorter length, the norm."""
+    base = float(_log_evidence(regression, (1.0,))[0])
+    noise = _log_evidence(regression, _NOISE_FACTORS) - base
+    lengths = _lengthscale_gains(regression) - base
+    noise_gain, length_gain = float(noise.max()), float(lengths.max())
+    if max(noise_gain, length_gain) < _GAIN and math.isfinite(least):
+        return "norm", (
+            "norm_bound is too small: the data allow no function of norm below "
+            f"{least:.4g} (given {norm_bound:.4g}). Give a larger one, or none to have it estimated."
+        )
+    if length_gain > noise_gain:
+        factor = _LENGTHSCALE_FACTORS[int(lengths.argmax())]
+        return "kernel", (
+            "The kernel is too smooth for these data: length scales about "
+            f"{factor:.2g} times shorter explain them better. Fit the model again, or fix "
+            "a shorter one."
+        )
+    factor = _NOISE_FACTORS[int(noise.argmax())]
+    largest = float(regression.noise_std.max())
+    return "noise", (
+        f"noise_std is too small: about {factor * largest:.3g} (given {largest:.3g}) "
+        'explains the data better. Give a larger one, or noise_std="unknown".'
+    )
+
+
+def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> Tensor:
+    r"""Log-evidence with the noise scales multiplied by each factor, at the best scale of
+    the covariance; up to a constant.
+    """
+    lam, z = regression.eigenvalues, regression.targets
+    scales = torch.tensor(DEFAULT_SCALES).to(lam).reshape(-1, 1, 1)
+    variances = torch.tensor(factors).to(lam).square().unsqueeze(-1)
+    spread = scales * lam
+    form = (z.square() / (spread + variances)).sum(-1)
+    log_det = torch.log1p(spread / variances).sum(-1)
+    count = regression.num_observations
+    evidence = -0.5 * (form + log_det + count * variances.squeeze(-1).log())
+    return evidence.amax(0)
+
+
+def _lengthscale_gains(regression: KernelRegression) -> Tensor:
+    r"""Log-evidence with all length scales divided by each factor.
+
+    For kernels of one scaled distance that is the same kernel at inputs multiplied by the
+    factor; for others nothing is known, and no length scale is named.
+    """
+    prior = regression.prior
+    if not prior.has_constant_variance:
+        return torch.tensor([-math.inf])
+    inputs = regression.train_inputs
+    targets = (regression.train_targets - prior.mean(inputs)) / prior.scale
+    kernel, noise = cast(Kernel, prior.covar_module), regression.noise_std / prior.scale
+    states = (
+        KernelRegression(factor * inputs, targets, kernel, noise)
+        for factor in _LENGTHSCALE_FACTORS
+    )
+    return torch.cat([_log_evidence(state, (1.0,)) for state in states])

@@ -1,0 +1,104 @@
+r"""What the consistency check says, and the norm that it rests on."""
+
+import math
+
+import pytest
+import torch
+from botorch.models.transforms.outcome import Standardize
+
+from kernelucb import KernelRegression, check_consistency, least_consistent_norm
+from kernelucb.confidence.martingale_mixture import mixture_radius
+from kernelucb.confidence.misspecification import noise_energy_bound
+from oracles import socp
+from problems import frozen_model, make_problem
+from tolerances import LEAST_NORM, SOCP
+
+
+@pytest.fixture
+def problem():
+    return make_problem(n=12, norm=5.0, seed=5)
+
+
+def test_consistent(problem):
+    result = check_consistency(problem.model, 5.0)
+    assert result.consistent
+    assert result.cause is None
+    assert result.remedy.startswith("Nothing to do")
+    assert result.norm_bound == 5.0
+
+
+def test_norm_too_small(problem):
+    result = check_consistency(problem.model, 0.5)
+    assert not result.consistent
+    assert result.cause == "norm"
+    assert f"{result.least_consistent_norm:.4g}" in result.remedy
+
+
+def test_noise_too_small_for_any_norm():
+    problem = make_problem(n=40, duplicates=True, noise_std=1.0, seed=3)
+    result = check_consistency(problem.model, 1e6, noise_std=0.02)
+    assert not result.consistent
+    assert result.least_consistent_norm == math.inf
+    assert result.cause == "noise"
+    assert "noise_std is too small: about" in result.remedy
+
+
+def test_length_scale_too_long():
+    problem = make_problem(n=30, norm=5.0, seed=2)
+    long = make_problem(n=30).kernel
+    long.lengthscale = torch.tensor(1.5, dtype=torch.float64)
+    state = KernelRegression(problem.X, problem.Y, long, problem.noise_std)
+    result = check_consistency(state, 5.0)
+    assert result.cause == "kernel"
+    assert "shorter" in result.remedy
+
+
+def test_the_norm_is_the_least_one_within_both_radii(problem):
+    r"""Against the conic oracle with the smaller radius, on data where the noise energy
+    is the smaller one and on data where the mixture is."""
+    for noise_std, smaller in [(0.1, "energy"), (1.0, "mixture")]:
+        state = KernelRegression(problem.X, problem.Y, problem.kernel, noise_std)
+        radii = {
+            "energy": noise_energy_bound(12, 0.025),
+            "mixture": mixture_radius(state, 0.025, 1.0).squared(state),
+        }
+        assert min(radii, key=radii.get) == smaller
+        K = problem.kernel(problem.X).to_dense()
+        noise = torch.full_like(problem.Y, noise_std)
+        expected = socp.least_norm(K, problem.Y, noise, radii[smaller])
+        least = check_consistency(state, 5.0).least_consistent_norm
+        assert least == pytest.approx(expected, rel=SOCP)
+
+
+def test_half_of_delta_is_the_price_at_most(problem):
+    r"""Never below the least consistent norm of the mixture at half the delta."""
+    least = least_consistent_norm(problem.model, delta=0.025)
+    result = check_consistency(problem.model, 5.0)
+    assert result.least_consistent_norm >= least * (1.0 - LEAST_NORM)
+
+
+def test_outcome_units(problem):
+    def norm(scale):
+        model = frozen_model(
+            problem.X,
+            scale * problem.Y,
+            problem.kernel,
+            0.2,
+            outcome_transform=Standardize(m=1),
+        )
+        return check_consistency(model, 1e9).least_consistent_norm
+
+    assert norm(1e3) == pytest.approx(1e3 * norm(1.0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"norm_bound": 0.0}, "norm_bound must be a finite number above 0"),
+        ({"norm_bound": 1.0, "delta": 0.0}, "delta must lie strictly between"),
+        ({"norm_bound": 1.0, "noise_std": -1.0}, "noise_std"),
+    ],
+)
+def test_wrong_arguments(problem, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check_consistency(problem.model, **arguments)
