@@ -148,7 +148,8 @@ def _diagnosis(
     if max(noise_gain, length_gain) < _GAIN and math.isfinite(least):
         return "norm", (
             "norm_bound is too small: the data allow no function of norm below "
-            f"{least:.4g} (given {norm_bound:.4g}). Give a larger one, or none to have it estimated."
+            f"{least:.4g} (given {norm_bound:.4g}). Give a larger one, or none to have it "
+            "estimated."
         )
     if length_gain > noise_gain:
         factor = _LENGTHSCALE_FACTORS[int(lengths.argmax())]
