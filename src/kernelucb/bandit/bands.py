@@ -17,6 +17,8 @@ from kernelucb.confidence.ridge_band import safe_sqrt
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2
+# An estimated norm bound is renewed after this share of new observations.
+_ESTIMATES = 16
 
 
 class Bands:
@@ -39,6 +41,7 @@ class Bands:
             self.history = CholeskyHistory(rule.noise_std, like)
         self.consistency = Consistency(rule, observations)
         self._current: CurrentSet | None = None
+        self._estimate_at = 1
 
     def update(self, query: Query, outcome: float) -> None:
         r"""Add one observation.
@@ -53,6 +56,9 @@ class Bands:
         self.observations.append(query.inputs, outcome)
         if self.spectral is not None and self.spectral.is_full:
             self._renew()
+        if self.rule.tracker is not None and self.observations.count >= self._estimate_at:
+            self.rule.estimate_norm(self.observations.regression())
+            self._estimate_at = self._next_estimate()
         self._current = None
 
     def supports(self, query: Query, signs: tuple[int, ...]) -> list[Tensor]:
@@ -81,6 +87,11 @@ class Bands:
         if not self.rule.uses_mixture:
             return None
         return self._current_set().constraints.contradiction
+
+    def _next_estimate(self) -> int:
+        r"""Rare enough that ``O(n^3)`` for an estimate is ``O(n^2)`` a round."""
+        count = self.observations.count
+        return count + max(1, count // _ESTIMATES)
 
     def _renew(self) -> None:
         if self.spectral is not None:
@@ -121,7 +132,13 @@ class Bands:
         witness, renewed, interval = self.consistency.witness, 0, None
         if self.spectral is not None:
             renewed, interval = self.spectral.basis.count, self.search.interval
+        tracker = self.rule.tracker
         return {
+            "norm": _tensor(
+                [tracker.norm_bound, tracker.least_consistent_norm, self._estimate_at]
+                if tracker is not None
+                else []
+            ),
             "renewed": torch.tensor(renewed),
             "witness": _tensor([witness.regularizer] if witness is not None else []),
             "interval": _tensor(interval or []),
@@ -142,6 +159,10 @@ class Bands:
                 self.search.resume(state["interval"], state["seen"])
         for x, y in zip(inputs[start:], outcomes[start:], strict=True):
             self.update(self.observations.query(x.unsqueeze(0)), float(y))
+        tracker, norm = self.rule.tracker, state.get("norm", ())
+        if tracker is not None and len(norm) == 3:
+            tracker.norm_bound, tracker.least_consistent_norm = map(float, norm[:2])
+            self._estimate_at = int(norm[2])
         if len(state.get("witness", ())) == 1:
             self.consistency.propose(float(state["witness"]))
         self.consistency.warned = bool(state.get("warned", False))

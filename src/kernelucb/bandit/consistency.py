@@ -144,6 +144,8 @@ class Consistency:
         self.witness = self._ridge_estimate(tau)
         if self._satisfied(current.squared_radius):
             return current
+        if self.rule.tracker is not None:
+            return self._estimated(regression, current)
         least = least_norm(regression, radius)
         with warnings.catch_warnings():
             if self.warned:
@@ -159,6 +161,14 @@ class Consistency:
             constraints.radius.squared(regression),
             self.rule.constrained(regression, constraints),
         )
+
+    def _estimated(self, regression: KernelRegression, current: CurrentSet) -> CurrentSet:
+        r"""The set with a larger estimate of the norm bound; finds a new witness."""
+        self.rule.estimate_norm(regression)
+        constraints = current.constraints._replace(norm=self.rule.norm_bound)
+        tau = _most_consistent(regression, current.squared_radius, constraints.norm)
+        self.witness = self._ridge_estimate(tau)
+        return current._replace(constraints=constraints)
 
 
 def _most_consistent(

@@ -14,6 +14,7 @@ from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture import CovarianceScale
+from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -45,7 +46,7 @@ class KernelBandit:
         self,
         covar_module: Kernel,
         *,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None = None,
         noise_std: float,
         delta: float = 0.05,
         covariance_scale: CovarianceScale = 1.0,
@@ -59,7 +60,9 @@ class KernelBandit:
         Args:
             covar_module: Kernel of the prior, output scale included; a float64 copy is
                 kept.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
+                it is estimated from the data, again after every sixteenth part of new
+                observations, and never falls; a ``NormTracker`` sets how.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             covariance_scale: Scale ``c`` of the martingale mixture, several, or

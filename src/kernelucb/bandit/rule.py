@@ -3,7 +3,7 @@ r"""Which bound a bandit plays, and with which parameters."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -20,8 +20,9 @@ from kernelucb.confidence.martingale_mixture import (
     analytic_band,
     covariance_scales,
     grid_regularizers,
+    mixture_radius,
 )
-from kernelucb.confidence.norm_bound import given_norm
+from kernelucb.confidence.norm_bound import NormTracker, estimated_norm, given_norm
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -43,7 +44,8 @@ class Rule:
 
     Attributes:
         bound: Name of the bound.
-        norm_bound: Norm bound, outcome units.
+        given_norm: Norm bound, outcome units; None where it is estimated.
+        tracker: Its estimate; None where it was given.
         noise_std: Sub-Gaussian noise scale, outcome units.
         delta: Failure probability.
         scales: Scales of the mixture; one or more.
@@ -52,7 +54,8 @@ class Rule:
     """
 
     bound: Bound
-    norm_bound: float
+    given_norm: float | None
+    tracker: NormTracker | None
     noise_std: float
     delta: float
     scales: tuple[float, ...]
@@ -63,7 +66,7 @@ class Rule:
     def of(
         cls,
         bound: Bound,
-        norm_bound: float,
+        norm_bound: float | NormTracker | None,
         noise_std: float,
         delta: float,
         covariance_scale: CovarianceScale,
@@ -76,15 +79,33 @@ class Rule:
             raise ValueError(f"bound must be one of {names}, got {bound!r}.")
         positive_scalar("horizon", horizon)
         noise_std = positive_scalar("noise_std", noise_std)
+        tracker = NormTracker() if norm_bound is None else norm_bound
+        given = None
+        if not isinstance(tracker, NormTracker):
+            tracker, given = None, positive_scalar("norm_bound", norm_bound)
         return cls(
             bound=bound,
-            norm_bound=positive_scalar("norm_bound", norm_bound),
+            given_norm=given,
+            tracker=tracker,
             noise_std=noise_std,
             delta=probability("delta", delta),
             scales=covariance_scales(covariance_scale),
             ridge=_ridge(bound, alphas, noise_std),
             horizon=int(horizon),
         )
+
+    @property
+    def norm_bound(self) -> float:
+        r"""The norm bound given, or its estimate so far, outcome units."""
+        if self.tracker is None:
+            return cast(float, self.given_norm)
+        return max(self.tracker.norm_bound, self.tracker.floor)
+
+    def estimate_norm(self, regression: KernelRegression) -> None:
+        r"""Estimate the norm bound again, where it is not given."""
+        if self.tracker is not None:
+            radius = mixture_radius(regression, self.delta, self.scales)
+            self.tracker.estimate(regression, radius)
 
     @property
     def uses_mixture(self) -> bool:
@@ -149,7 +170,9 @@ class Rule:
             _SOURCES[self.bound],
             regression,
             self.delta,
-            given_norm(self.norm_bound),
+            given_norm(self.norm_bound)
+            if self.tracker is None
+            else estimated_norm(self.norm_bound, self.tracker.least_consistent_norm),
             guarantee=guarantee,
         )
 

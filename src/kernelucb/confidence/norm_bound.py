@@ -110,16 +110,10 @@ class NormTracker:
             self.least_consistent_norm = max(self.least_consistent_norm, least * scale)
         estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
         self.norm_bound = max(self.norm_bound, estimate * scale)
-        return NormBound(regression.norm_in_prior_units(self.norm_bound), self.assumption())
-
-    def assumption(self) -> Assumption:
-        r"""The bound in words, with the certified part of it."""
-        statement = (
-            f"the RKHS norm of f - mean is at most {self.norm_bound:.6g}, an estimate from "
-            f"these data; that it is at least {self.least_consistent_norm:.6g} needs only "
-            "the other assumptions"
+        return NormBound(
+            regression.norm_in_prior_units(self.norm_bound),
+            estimated_norm(self.norm_bound, self.least_consistent_norm),
         )
-        return Assumption("norm", statement, Status.ESTIMATED)
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running values as plain numbers, for JSON or ``torch.save``."""
@@ -186,3 +180,12 @@ def given_norm(norm_bound: float) -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units."""
     statement = f"the RKHS norm of f - mean is at most {norm_bound:.6g}"
     return Assumption("norm", statement, Status.GIVEN)
+
+
+def estimated_norm(norm_bound: float, least: float) -> Assumption:
+    r"""The statement for an estimate and its certified part, outcome units."""
+    statement = (
+        f"the RKHS norm of f - mean is at most {norm_bound:.6g}, an estimate from these "
+        f"data; that it is at least {least:.6g} needs only the other assumptions"
+    )
+    return Assumption("norm", statement, Status.ESTIMATED)

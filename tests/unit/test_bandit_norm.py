@@ -1,0 +1,76 @@
+r"""A kernel bandit whose norm bound is estimated from the data."""
+
+import pytest
+import torch
+from test_bandit import BOUNDS, DELTA, NOISE, NORM, Game, stateless
+from torch.testing import assert_close
+
+from kernelucb import KernelBandit, NormTracker, least_consistent_norm
+from kernelucb.confidence.assumptions import Status
+from problems import frozen_kernel
+from tolerances import BANDIT
+
+
+def make_bandit(kernel, bound="exact", norm_bound=None):
+    return KernelBandit(
+        kernel, norm_bound=norm_bound, noise_std=NOISE, delta=DELTA, bound=bound
+    )
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_is_the_stateless_bound_at_the_estimate(bound):
+    kernel = frozen_kernel("matern52")
+    bandit, game = make_bandit(kernel, bound), Game(kernel, seed=1)
+    assert bandit.rule.norm_bound == NormTracker().floor
+    for rounds in (1, 2, 12, 40):
+        game.play(bandit, rounds)
+        arms, norm = game.arms(), bandit.rule.norm_bound
+        expected = stateless(bandit, kernel, norm_bound=norm).bounds(arms)
+        for ours, theirs in zip(bandit.bounds(arms), expected, strict=True):
+            assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+    assert bandit.assumptions["norm"].status is Status.ESTIMATED
+
+
+def test_the_estimate_follows_the_data_and_never_falls():
+    kernel = frozen_kernel("rbf")
+    bandit, game = make_bandit(kernel), Game(kernel, seed=3)
+    before, tracker = 0.0, NormTracker()
+    for _ in range(15):  # as long as every observation brings a new estimate
+        game.play(bandit, 1)
+        tracker.update(bandit.observations.regression(), delta=DELTA)
+        assert bandit.rule.norm_bound == pytest.approx(tracker.norm_bound)
+        assert bandit.rule.norm_bound >= before
+        before = bandit.rule.norm_bound
+    game.play(bandit, 45)
+    least = least_consistent_norm(bandit.observations.regression(), delta=DELTA)
+    assert 0.5 * NORM < least <= bandit.rule.norm_bound
+
+
+@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+def test_no_contradiction_with_hardly_any_room(bound):
+    r"""The set would be empty as soon as the next outcome needs more norm; warnings are
+    errors here."""
+    kernel = frozen_kernel("matern32")
+    tracker = NormTracker(inflation=1.0 + 1e-9, floor=1e-3)
+    bandit, game = make_bandit(kernel, bound, tracker), Game(kernel, seed=4)
+    game.play(bandit, 60)
+    lower, upper = bandit.bounds(game.arms())
+    assert bool((lower <= upper).all())
+    assert bandit.assumptions["norm"].status is Status.ESTIMATED
+
+
+@pytest.mark.parametrize("rounds", [0, 5, 37])
+def test_resumes_where_it_was(rounds, tmp_path):
+    kernel = frozen_kernel("rbf")
+    first, game = make_bandit(kernel), Game(kernel, seed=8)
+    game.play(first, rounds)
+    torch.save(first.state_dict(), tmp_path / "bandit.pt")
+    second = make_bandit(kernel)
+    second.load_state_dict(torch.load(tmp_path / "bandit.pt", weights_only=True))
+    for _ in range(12):
+        assert second.rule.norm_bound == first.rule.norm_bound
+        arms = game.arms()
+        for ours, theirs in zip(first.bounds(arms), second.bounds(arms), strict=True):
+            assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+        for bandit in (first, second):
+            bandit.update(arms[4], game.outcome(arms[4]))
