@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from kernelucb._demo.loop import NORM_FACTOR, NUM_CANDIDATES, DemoError, Run
+from kernelucb._demo.loop import NUM_CANDIDATES, Run
 from kernelucb._demo.options import make_parser
 from kernelucb._demo.problems import make_problem
 from kernelucb._demo.records import Settings
@@ -47,9 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    except DemoError as error:
-        print(f"kernelucb: {error}", file=sys.stderr)
-        return _STOPPED
     finally:
         torch.set_num_threads(threads)
 
@@ -88,7 +85,7 @@ def _play(run: Run) -> tuple[int, str]:
             for row in run.steps():
                 state = f"best {row.best:.4g}, gap {row.gap:.4g}"
                 progress.update(task, advance=1, state=state)
-        except (KeyboardInterrupt, DemoError, SolverError) as error:
+        except (KeyboardInterrupt, SolverError) as error:
             played = f"after {len(run.rounds)} of {run.settings.rounds} rounds"
             if isinstance(error, KeyboardInterrupt):
                 return _INTERRUPTED, f"interrupted {played}"
@@ -105,10 +102,10 @@ def _print_opening(run: Run, console: Console) -> None:
     )
     if run.norm_estimated:
         console.print(
-            f"No --norm-bound was given: each round uses {NORM_FACTOR} times the least "
-            "consistent norm, an ESTIMATE (the data rule out smaller norms than the "
-            "least consistent one; nothing proves that the factor is enough). Band and "
-            "gap are certified only if the estimate is large enough.",
+            "No --norm-bound was given: each round uses an ESTIMATE from the data, larger "
+            "than the least consistent norm (the data rule out smaller norms than that; "
+            "nothing proves that the estimate is enough). Band and gap are certified only "
+            "if the estimate is large enough.",
         )
     if problem.norm is not None:
         console.print(f"The true norm of {problem.name} is {problem.norm:g}.")

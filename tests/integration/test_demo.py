@@ -43,7 +43,7 @@ def test_table_and_picture(function, tmp_path, capsys):
 def test_norm_estimate_is_said_and_never_called_certified(capsys):
     assert run("--function", "rkhs", "--no-picture") == 0
     output = words(capsys.readouterr().out)
-    assert "1.5 times the least consistent norm, an ESTIMATE" in output
+    assert "each round uses an ESTIMATE from the data" in output
     assert "[estimated] the RKHS norm of f - mean" in output
     assert "not certified, norm estimated" in output
     assert "certified gap" not in output

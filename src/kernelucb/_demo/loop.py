@@ -1,6 +1,5 @@
 r"""The optimisation loop of the demo."""
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,20 +19,16 @@ from torch import Tensor
 from kernelucb._demo.problems import Problem
 from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm import least_consistent_norm
+from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.prior import Prior
 
-NORM_FACTOR = 1.5
 NUM_CANDIDATES = 1024
+# The band itself is on display: more cautious than the defaults, which serve the search.
+_INFLATION, _FLOOR = 1.5, 4.0
 _NOISE_FRACTION = 0.02
 _LENGTH = 0.3  # of the side of the box, times sqrt(dimension)
-
-
-class DemoError(Exception):
-    r"""The demo cannot go on; the message says why in one line."""
 
 
 @dataclass
@@ -59,7 +54,7 @@ class Run:
         initial = settings.initial or default_initial(problem)
         self.X = _sobol(problem, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
-        self._least_norm = 0.0
+        self.norm_tracker = NormTracker(inflation=_INFLATION, floor=_FLOOR)
         self.mean, self.kernel = self._prior()
         self._update()
 
@@ -85,26 +80,7 @@ class Run:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the band rests on; says so where the norm was estimated."""
-        assumptions = self.acquisition.assumptions
-        if not self.norm_estimated:
-            return assumptions
-        return assumptions.with_item(
-            Assumption("norm", self.norm_statement(), Status.ESTIMATED)
-        )
-
-    def norm_statement(self) -> str:
-        r"""Where the norm bound of the current band comes from."""
-        norm = self.acquisition.norm_bound
-        if not self.norm_estimated:
-            return f"the RKHS norm of f - mean is at most {norm:.4g}"
-        multiple = NORM_FACTOR * self._least_norm
-        origin = f"{NORM_FACTOR} times the least consistent norm {self._least_norm:.4g}"
-        if multiple < self._norm_floor():
-            origin = (
-                f"the least norm that reaches the largest observed deviation, because "
-                f"{origin} says less"
-            )
-        return f"the RKHS norm of f - mean is at most {norm:.4g}: {origin}, an estimate"
+        return self.acquisition.assumptions
 
     def steps(self) -> Iterator[Round]:
         r"""Play the rounds; yields each one after it is recorded."""
@@ -209,18 +185,12 @@ class Run:
             "delta": settings.delta,
             "covariance_scale": settings.covariance_scale,
         }
-        norm = settings.norm_bound
-        if norm is None:
-            least = least_consistent_norm(model, **common)
-            if math.isinf(least):
-                raise DemoError(
-                    "no function of any norm fits the data at this noise level; use a "
-                    "larger --noise-std."
-                )
-            self._least_norm = max(self._least_norm, least)
-            norm = max(NORM_FACTOR * self._least_norm, self._norm_floor())
         build = partial(
-            MartingaleMixtureUCB, model, norm_bound=norm, maximize=False, **common
+            MartingaleMixtureUCB,
+            model,
+            norm_bound=settings.norm_bound or self.norm_tracker,
+            maximize=False,
+            **common,
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InconsistentConfidenceSetWarning)
@@ -230,15 +200,6 @@ class Run:
             self.band = build(form="dual") if convex else self.acquisition
         if caught and not self.messages:
             self.messages.append(str(caught[0].message))
-
-    def _norm_floor(self) -> float:
-        r"""A function of smaller norm cannot reach the largest observed deviation.
-
-        ``|f(x) - m(x)| <= ||f - m|| sqrt(k(x, x))``, up to the noise.
-        """
-        prior = Prior(self.kernel, self.mean)
-        deviation = float((self.Y.squeeze(-1) - prior.mean(self.X)).abs().max())
-        return deviation / float(prior.variance(self.X[:1])) ** 0.5
 
     def _choose(self, number: int) -> Tensor:
         # A cone program takes milliseconds a point, the other forms microseconds.

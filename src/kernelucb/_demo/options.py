@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from kernelucb._demo.loop import NORM_FACTOR
 from kernelucb._demo.problems import PROBLEMS
 from kernelucb._demo.records import Settings
 
@@ -88,9 +87,8 @@ def _add_bound_options(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         type=_positive,
         help="bound on the RKHS norm of the function minus the prior mean, for the "
-        f"demo's kernel (default: an estimate, {NORM_FACTOR} times the least norm "
-        "consistent with the data, or the least norm that reaches the largest observed "
-        "deviation where that is more; then the guarantee rests on an estimate)",
+        "demo's kernel (default: an estimate from the data; then the guarantee rests on "
+        "it)",
     )
     parser.add_argument(
         "--delta",
