@@ -1,7 +1,7 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -113,6 +113,17 @@ class Experiment:
     def tasks(self) -> list[Task]:
         r"""All runs; a seed is finished before the next one begins."""
         return [task for seed in self.seeds for task in self.tasks_of(seed)]
+
+    def finished(self, store: runner.RunStore) -> "Experiment":
+        r"""The part of the seeds whose runs are all there.
+
+        Raises:
+            ValueError: If no seed is finished.
+        """
+        seeds = tuple(s for s in self.seeds if all(map(store.finished, self.tasks_of(s))))
+        if not seeds:
+            raise ValueError(f"No seed of {self.name} is finished; leave out --finished.")
+        return replace(self, seeds=seeds)
 
 
 @dataclass(frozen=True)
