@@ -79,7 +79,7 @@ class _Search:
             warnings.simplefilter("always")
             try:
                 point = self.learner.select(model, self.environment)
-            except (NanError, NotPSDError, torch.linalg.LinAlgError):
+            except (NanError, NotPSDError, torch.linalg.LinAlgError):  # pyright: ignore
                 point = self.environment.random_point()
                 self.failed += 1
         # Subclasses, such as the warning of a jitter, are not about the search.

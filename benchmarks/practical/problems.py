@@ -60,6 +60,7 @@ class Synthetic(Environment):
         self.noise_std = task.problem.noise_std
         self.function = synthetic_function(task.problem)
         self.optimum = float(self.function.optimal_value)
+        self.box = torch.as_tensor(self.function.bounds, dtype=torch.float64)
         unit = torch.zeros(2, task.problem.dimension, dtype=torch.float64)
         self.unit_cube = unit.index_fill(0, torch.tensor(1), 1.0)
 
@@ -67,8 +68,7 @@ class Synthetic(Environment):
         return torch.from_numpy(self._points.random(self.unit_cube.shape[-1]))
 
     def value(self, point: Tensor) -> float:
-        inputs = unnormalize(point, self.function.bounds.to(point))
-        return float(self.function(inputs, noise=False))
+        return float(self.function(unnormalize(point, self.box), noise=False))
 
     def observe(self, point: Tensor) -> float:
         return self.value(point) + self.noise_std * self._noise.standard_normal()
