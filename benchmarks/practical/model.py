@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class LeanGP(SingleTaskGP):
-    r"""``SingleTaskGP(inputs, outcomes)`` without GPyTorch's bookkeeping in ``posterior``."""
+    r"""``SingleTaskGP(inputs, outcomes)`` whose posterior skips GPyTorch's bookkeeping."""
 
     mean_module: Any
     covar_module: Any
