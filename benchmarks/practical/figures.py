@@ -20,6 +20,7 @@ STYLES = {
     "random": {"color": "#6E6E6E", "linestyle": (0, (1, 2.5))},
 }
 _OWN_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+_POINTS = {"simple": "best evaluated", "recommended": "recommended"}
 _SHARES = np.linspace(0.0, 1.0, 26)
 
 
@@ -30,7 +31,7 @@ def draw_regret(results: Results, path: Path) -> Path:
     columns = min(4, len(problems))
     rows = -(-len(problems) // columns)
     with plt.rc_context(RC):
-        size = (3.1 * columns, 2.5 * rows + 0.6)
+        size = (3.1 * columns, 2.7 * rows + 0.6)
         figure, grid = plt.subplots(
             rows, columns, figsize=size, layout="constrained", squeeze=False
         )
@@ -42,9 +43,9 @@ def draw_regret(results: Results, path: Path) -> Path:
                 shown = np.where(curve > 0.0, curve, np.nan)
                 axes.plot(rounds, shown, label=method.label, **styles[method.name])
             axes.set(title=problem.title, yscale="log", xlim=(0, problem.rounds))
+            axes.set_xlabel("round")
         for axes in grid.flat[len(problems) :]:
             axes.set_axis_off()
-        figure.supxlabel("rounds after the random starts")
         figure.supylabel(f"mean regret, recommended; {len(results.experiment.seeds)} seeds")
         handles, labels = grid.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -68,7 +69,9 @@ def draw_ranks(results: Results, path: Path) -> Path:
                 results.experiment.methods, zip(*ranks, strict=True), strict=True
             ):
                 _draw_band(axes, moments, method, styles[method.name])
-            axes.set(title=f"{measure} point", xlabel="share of the rounds", xlim=(0, 1))
+            axes.set(
+                title=f"{_POINTS[measure]} point", xlabel="share of the rounds", xlim=(0, 1)
+            )
         both[0].set_ylabel(f"mean rank, {len(results.experiment.problems)} problems")
         handles, labels = both[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)

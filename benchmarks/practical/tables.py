@@ -73,6 +73,9 @@ def _curve_rows(results: Results) -> list[dict]:
     return rows
 
 
+_RANKS = ("rank of a run", "rank of the mean", "regret")
+
+
 def _rank_table(results: Results) -> list[str]:
     experiment = results.experiment
     columns = []
@@ -95,9 +98,6 @@ def _rank_table(results: Results) -> list[str]:
         "",
         *_effort_table(results),
     ]
-
-
-_RANKS = ("rank of a run", "rank of the mean", "regret")
 
 
 def _effort_table(results: Results) -> list[str]:
