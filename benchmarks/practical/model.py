@@ -1,0 +1,85 @@
+r"""BoTorch's ``SingleTaskGP`` with its defaults, and a posterior that costs less."""
+
+from typing import Any
+
+import torch
+from botorch.models import SingleTaskGP
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from linear_operator.operators import DenseLinearOperator, DiagLinearOperator
+from torch import Tensor
+
+
+class LeanGP(SingleTaskGP):
+    r"""``SingleTaskGP(inputs, outcomes)`` whose posterior skips GPyTorch's bookkeeping."""
+
+    mean_module: Any
+    covar_module: Any
+    likelihood: Any
+    outcome_transform: Any
+
+    def __init__(self, inputs: Tensor, outcomes: Tensor) -> None:
+        super().__init__(inputs, outcomes)
+        self._solved: tuple[Tensor, Tensor] | None = None
+
+    def train(self, mode: bool = True) -> "LeanGP":
+        r"""Hyper-parameters may change from here on."""
+        self._solved = None
+        return super().train(mode)
+
+    def posterior(
+        self,
+        X,
+        output_indices=None,
+        observation_noise=False,
+        posterior_transform=None,
+    ) -> GPyTorchPosterior:
+        r"""Latent posterior at ``b x q x d`` points, outcome units."""
+        if output_indices or observation_noise or posterior_transform:
+            raise NotImplementedError("Only the latent posterior of the one output.")
+        factor, weights = self._solve()
+        kernel, scale = self._covariance(X, self.train_inputs[0]), self._scale
+        mean = self._constant + kernel @ weights
+        half = torch.linalg.solve_triangular(factor, kernel.mT, upper=False)
+        if X.shape[-2] == 1:
+            variance = 1.0 - half.square().sum(-2)
+            covariance = DiagLinearOperator(variance * scale**2)
+        else:
+            dense = self._covariance(X, X) - half.mT @ half
+            covariance = DenseLinearOperator(dense * scale**2)
+        return GPyTorchPosterior(
+            MultivariateNormal(self._offset + scale * mean, covariance)
+        )
+
+    @property
+    def _constant(self) -> Tensor:
+        return self.mean_module.constant.detach()
+
+    @property
+    def _offset(self) -> Tensor:
+        return self.outcome_transform.means.squeeze()
+
+    @property
+    def _scale(self) -> Tensor:
+        return self.outcome_transform.stdvs.squeeze()
+
+    @torch.no_grad()
+    def _solve(self) -> tuple[Tensor, Tensor]:
+        r"""Cholesky factor of the covariance of the outcomes, and ``K^-1 (y - m)``."""
+        if self.training:
+            self.eval()
+        if self._solved is None:
+            inputs = self.train_inputs[0]
+            covariance = self._covariance(inputs, inputs)
+            covariance.diagonal().add_(self.likelihood.noise)
+            factor = torch.linalg.cholesky(covariance)
+            residuals = (self.train_targets - self._constant)[:, None]
+            weights = torch.cholesky_solve(residuals, factor)[:, 0]
+            self._solved = factor, weights
+        return self._solved
+
+    def _covariance(self, left: Tensor, right: Tensor) -> Tensor:
+        lengthscale = self.covar_module.lengthscale.detach()
+        left, right = left / lengthscale, right / lengthscale
+        squares = left.square().sum(-1)[..., None] + right.square().sum(-1)[..., None, :]
+        return torch.exp(left @ right.mT - 0.5 * squares)

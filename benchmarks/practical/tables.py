@@ -1,0 +1,154 @@
+r"""Tables of regret and ranks, as CSV and Markdown."""
+
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.practical.configuration import Experiment, load_configuration
+from benchmarks.practical.summaries import (
+    MEASURES,
+    Results,
+    bootstrap_error,
+    geometric_means,
+    mean_ranks,
+    ranks_of_means,
+)
+from benchmarks.runner import Moments, markdown_table, write_atomically, write_rows
+
+
+def result_stem(experiment: Experiment) -> str:
+    r"""Name of the tables and pictures; a part of an experiment gets its own."""
+    whole = load_configuration().experiments[experiment.name]
+    return experiment.name if experiment == whole else f"{experiment.name}_part"
+
+
+def write_tables(results: Results, folder: Path) -> list[Path]:
+    r"""Final values of every run, mean curves, ranks, and regret on each problem."""
+    stem = result_stem(results.experiment)
+    write_rows(folder / f"{stem}_runs.csv", _run_rows(results))
+    write_rows(folder / f"{stem}_curves.csv", _curve_rows(results))
+    tables = {"ranks": _rank_table(results)}
+    tables |= {measure: _regret_table(results, measure) for measure in MEASURES}
+    for name, lines in tables.items():
+        write_atomically(folder / f"{stem}_{name}.md", "\n".join(lines) + "\n")
+    names = ["runs.csv", "curves.csv", *(f"{name}.md" for name in tables)]
+    return [folder / f"{stem}_{name}" for name in names]
+
+
+def _run_rows(results: Results) -> list[dict]:
+    experiment = results.experiment
+    return [
+        {
+            "problem": problem.name,
+            "method": method.name,
+            "seed": seed,
+            "simple": f"{min(run.regret):.5g}",
+            "recommended": f"{run.recommended[-1]:.5g}",
+            "failed_fits": run.failed_fits,
+            "failed_searches": run.failed_searches,
+            "repeated_searches": run.repeated_searches,
+            "seconds": f"{run.fit_seconds + run.search_seconds:.3g}",
+        }
+        for problem in experiment.problems
+        for method in experiment.methods
+        for seed, run in zip(
+            experiment.seeds, results.runs_of(problem, method), strict=True
+        )
+    ]
+
+
+def _curve_rows(results: Results) -> list[dict]:
+    experiment = results.experiment
+    rows = []
+    for problem in experiment.problems:
+        for method in experiment.methods:
+            curves = [results.curves(name, problem, method) for name in MEASURES]
+            for number in range(problem.rounds + 1):
+                row = {"problem": problem.name, "method": method.name, "round": number}
+                for measure, curve in zip(MEASURES, curves, strict=True):
+                    moments = Moments.of(curve[:, number])
+                    row[measure] = f"{moments.mean:.4g}"
+                    row[f"{measure}_error"] = f"{moments.standard_error:.2g}"
+                rows.append(row)
+    return rows
+
+
+_RANKS = ("rank of a run", "rank of the mean", "regret")
+
+
+def _rank_table(results: Results) -> list[str]:
+    experiment = results.experiment
+    columns = []
+    for measure in MEASURES:
+        values, normalised = results.values(measure), results.normalised(measure)
+        columns += [
+            [_text(m.mean, m.standard_error) for m in mean_ranks(values)],
+            _with_errors(ranks_of_means, values),
+            _with_errors(geometric_means, normalised),
+        ]
+    header = [f"{measure}: {name}" for measure in MEASURES for name in _RANKS]
+    rows = zip((method.label for method in experiment.methods), *columns, strict=True)
+    return [
+        f"Means ± standard errors over {len(experiment.problems)} problems and "
+        f"{len(experiment.seeds)} seeds, small is better. Ranks are among the "
+        f"{len(experiment.methods)} methods. Regret is the mean over seeds over that of "
+        "the random starts, geometric mean over problems.",
+        "",
+        *markdown_table(["method", *header], rows),
+        "",
+        *_effort_table(results),
+    ]
+
+
+def _effort_table(results: Results) -> list[str]:
+    r"""Processor time, and what went wrong."""
+    experiment = results.experiment
+    rows = []
+    for method in experiment.methods:
+        runs = [r for p in experiment.problems for r in results.runs_of(p, method)]
+        rounds = sum(len(run.recommended) - 1 for run in runs)
+        rows.append(
+            [
+                method.label,
+                f"{1e3 * sum(run.fit_seconds for run in runs) / rounds:.0f}",
+                f"{1e3 * sum(run.search_seconds for run in runs) / rounds:.0f}",
+                *(
+                    f"{sum(getattr(run, name) for run in runs)}"
+                    for name in ("failed_fits", "failed_searches", "repeated_searches")
+                ),
+            ]
+        )
+    header = ["method", "fit, ms a round", "search, ms a round"]
+    header += ["failed fits", "failed searches", "repeated searches"]
+    return markdown_table(header, rows)
+
+
+def _regret_table(results: Results, measure: str) -> list[str]:
+    r"""Mean final regret on each problem, the smallest in bold."""
+    experiment, values = results.experiment, results.values(measure)
+    starts = results.values("simple", share=0.0).mean(axis=(1, 2))
+    rows = []
+    for problem, of_problem, start in zip(experiment.problems, values, starts, strict=True):
+        moments = [Moments.of(row) for row in of_problem]
+        cells = [_text(m.mean, m.standard_error) for m in moments]
+        best = int(np.argmin([m.mean for m in moments]))
+        cells[best] = f"**{cells[best]}**"
+        rows.append([problem.title, f"{start:.3g}", *cells])
+    what = {"simple": "best", "recommended": "recommended"}[measure]
+    return [
+        f"Regret of the {what} point after the last round, mean ± standard error over "
+        f"{len(experiment.seeds)} seeds; `starts` is that of the best random start.",
+        "",
+        *markdown_table(
+            ["problem", "starts", *(method.label for method in experiment.methods)], rows
+        ),
+    ]
+
+
+def _with_errors(statistic, values: np.ndarray) -> list[str]:
+    errors = bootstrap_error(statistic, values)
+    return [_text(*pair) for pair in zip(statistic(values), errors, strict=True)]
+
+
+def _text(value: float, error: float) -> str:
+    return f"{value:.3g} ± {error:.2g}"
