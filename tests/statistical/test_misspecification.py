@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import binom, chi2
 
-from kernelucb import KernelRegression, check_consistency
+from kernelucb import KernelRegression, check_consistency, least_consistent_norm
 from kernelucb.confidence.misspecification import noise_energy_bound
 from problems import RKHSFunction, frozen_kernel, generator, normal, uniform
 from tolerances import COVERAGE_FALSE_ALARM
@@ -74,6 +74,22 @@ def test_false_alarms_at_any_round(name):
 
     alarms = sum(alarm(seed) for seed in range(RUNS))
     assert alarms <= binom.isf(COVERAGE_FALSE_ALARM, RUNS, delta)
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern32"])
+def test_the_least_consistent_norm_is_below_the_true_one_at_any_round(name):
+    delta, rounds = 0.2, (2, 4, 8, 16, 30, 60)
+    above, last = 0, []
+    for seed in range(RUNS):
+        run = Run(name, 1, rounds[-1], 2000 + seed)
+        states = [
+            KernelRegression(run.X[:n], run.Y[:n], run.kernel, NOISE_STD) for n in rounds
+        ]
+        norms = [least_consistent_norm(state, delta=delta) for state in states]
+        above += max(norms) > NORM
+        last.append(norms[-1])
+    assert above <= binom.isf(COVERAGE_FALSE_ALARM, RUNS, delta)
+    assert sorted(last)[RUNS // 2] > 0.7 * NORM  # it says something
 
 
 class TestNoiseEnergy:
