@@ -33,6 +33,7 @@ from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
+from kernelucb.safety import SafeSet, optimize_acqf_safely
 
 __version__ = "0.1.0"
 
@@ -48,11 +49,13 @@ __all__ = [
     "MetaUCB",
     "PrequentialRadius",
     "RegretCertificate",
+    "SafeSet",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
     "WangDeFreitasUCB",
     "information_gain",
     "least_consistent_norm",
+    "optimize_acqf_safely",
     "regret_certificate",
 ]

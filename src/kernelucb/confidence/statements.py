@@ -42,6 +42,7 @@ def rkhs_assumptions(
         or f"holds for every point and {rounds} with probability {1 - delta:.6g}",
         anytime=anytime,
         items=items,
+        delta=delta,
     )
 
 
@@ -72,6 +73,7 @@ def bayesian_assumptions(
         f"{1 - delta:.6g}",
         anytime=True,
         items=items,
+        delta=delta,
     )
 
 
