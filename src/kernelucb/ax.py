@@ -115,7 +115,7 @@ def generation_strategy(
 
     **Sums of outcomes.** For an objective such as ``"y - 2*z"`` use ``ScalarizedUCB``, with
     ``norm_bound`` and ``noise_std`` as one number for all outcomes or a list with one for
-    each, in the order in which the objective names them. ``delta`` is shared among them.
+    each, in the alphabetical order of the outcomes' names. ``delta`` is shared among them.
 
     For the other bounds the objective must be one outcome. Outcome constraints, several
     objectives and, with those bounds, sums of outcomes raise ``UnsupportedError`` in the

@@ -62,28 +62,31 @@ def optimize_acqf_safely(
     Raises:
         NoSafePointError: If no point is known to be safe.
     """
+    search = partial(
+        _best_point,
+        acq_function,
+        safe_set,
+        bounds,
+        num_restarts,
+        raw_samples,
+        fixed_features,
+        inequality_constraints,
+        options,
+    )
+    if whole_number("q", q) == 1:
+        return search()
     pending = acq_function.X_pending
+    before = [] if pending is None else [pending]
     points, values = [], []
     try:
-        for _ in range(whole_number("q", q)):
-            if points:
-                before = [] if pending is None else [pending]
-                acq_function.set_X_pending(torch.cat([*before, *points]))
-            point, value = _best_point(
-                acq_function,
-                safe_set,
-                bounds,
-                num_restarts,
-                raw_samples,
-                fixed_features,
-                inequality_constraints,
-                options,
-            )
+        for _ in range(q):
+            point, value = search()
             points.append(point)
             values.append(value)
+            acq_function.set_X_pending(torch.cat([*before, *points]))
     finally:
         acq_function.set_X_pending(pending)
-    return torch.cat(points), values[0] if q == 1 else torch.stack(values)
+    return torch.cat(points), torch.stack(values)
 
 
 def _best_point(
