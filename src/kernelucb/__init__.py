@@ -34,13 +34,14 @@ from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
-from kernelucb.safety import SafeSet, optimize_acqf_safely
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AbbasiYadkoriUCB",
     "CertifiedGapStopping",
+    "ConstraintWidth",
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",

@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    ConstraintWidth,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -314,13 +315,13 @@ class TestStartsAndRepair:
         line = torch.linspace(0, 1, 200_001, dtype=torch.float64).unsqueeze(-1)
         anchor = float(problem.X[0])
         inside = safe_set.is_safe(line)
-        beyond = line[~inside & (line[:, 0] > anchor)][0, 0]
+        beyond = line[~inside & (line[:, 0] < anchor)][-1, 0]
         for excess in (1e-6, 1e-3):
-            x = (beyond + excess).reshape(1, 1)
+            x = (beyond - excess).reshape(1, 1)
             repaired = safe_set.repair(x)
             assert bool(safe_set.is_safe(repaired))
             # Resolution of the line, 5e-6, is what `beyond` is uncertain by.
-            assert float(x - repaired) <= 2.0 * (excess + 5e-6)
+            assert float(repaired - x) <= 2.0 * (excess + 5e-6)
 
     def test_repair_leaves_safe_points_alone(self):
         problem = seeded_problem(2)
@@ -338,6 +339,39 @@ class TestStartsAndRepair:
             safe_set.repair(uniform(1, 2, 0))
         with pytest.raises(NoSafePointError, match="No anchor"):
             safe_set.repair(uniform(1, 2, 0), anchors=uniform(2, 2, 1))
+
+
+class TestConstraintWidth:
+    problem = seeded_problem(2)
+    safe_set = SafeSet(
+        [bound(problem), bound(make_problem(n=3, d=2))], [level(problem), -5.0]
+    )
+    X = uniform(20, 2, 3)
+
+    def test_the_widest_band(self):
+        widths = []
+        for constraint in self.safe_set.constraints:
+            lower, upper = constraint.band.bounds(self.X)
+            widths.append(upper - lower)  # the kernels' variance is one
+        values = ConstraintWidth(self.safe_set)(self.X.unsqueeze(-2))
+        assert_close(values, torch.maximum(*widths))
+
+    def test_is_optimised_like_any_other(self):
+        acqf = ConstraintWidth(self.safe_set)
+        safe_set = SafeSet(
+            bound(self.problem), level(self.problem), safe_points=self.problem.X[:1]
+        )
+        x, value = optimize_acqf_safely(acqf, safe_set, box(2), **FAST)
+        assert bool(safe_set.is_safe(x))
+        assert float(value) > float(acqf(self.problem.X[:1].unsqueeze(0)))
+
+    def test_rejects_what_it_cannot_do(self):
+        acqf = ConstraintWidth(self.safe_set)
+        acqf.set_X_pending(None)
+        with pytest.raises(UnsupportedError, match="one point at a time"):
+            acqf.set_X_pending(self.X)
+        with pytest.raises(BotorchTensorDimensionError, match="b x 1 x d"):
+            acqf(self.X)
 
 
 class TestBadInput:
