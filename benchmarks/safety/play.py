@@ -34,9 +34,7 @@ def observe(outcome: Outcome, arms: list[int], random: torch.Generator) -> Tenso
 
 
 def band(problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome):
-    return KernelRegression(
-        problem.arms[arms], torch.stack(outcomes), of.kernel, NOISE_STD
-    )
+    return KernelRegression(problem.arms[arms], torch.stack(outcomes), of.kernel, NOISE_STD)
 
 
 def along_the_edge(problem: Problem, claim: float | None, seed: int, rounds: int) -> Edge:
@@ -80,7 +78,9 @@ def along_the_edge(problem: Problem, claim: float | None, seed: int, rounds: int
     )
 
 
-def regrets(problem: Problem, rule: Rule, seed: int, rounds: int) -> tuple[list[float], bool]:
+def regrets(
+    problem: Problem, rule: Rule, seed: int, rounds: int
+) -> tuple[list[float], bool]:
     r"""Distance of the recommended arm from the best arm that is connected to the seed.
 
     Returns:

@@ -69,9 +69,7 @@ def test_wrong_options(options, message):
 
 
 def test_constraints_are_not_ignored():
-    client = run(
-        client_of(constraints=["z >= 1"]), 3, lambda p: outcome(p) | {"z": p["v"]}
-    )
+    client = run(client_of(constraints=["z >= 1"]), 3, lambda p: outcome(p) | {"z": p["v"]})
     with pytest.raises(UnsupportedError, match="does not take `constraints`"):
         next_trial(client)
 

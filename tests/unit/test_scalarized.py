@@ -238,4 +238,6 @@ class TestBadInput:
     def test_states_do_as_models(self):
         states = [FIRST.state, SECOND.state]
         assert all(isinstance(state, KernelRegression) for state in states)
-        assert_close(from_model(1.0, 1.0, model=states).bounds(X), from_model(1.0, 1.0).bounds(X))
+        assert_close(
+            from_model(1.0, 1.0, model=states).bounds(X), from_model(1.0, 1.0).bounds(X)
+        )

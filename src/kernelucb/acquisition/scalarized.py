@@ -147,8 +147,9 @@ class ScalarizedUCB(KernelUCB):
     @property
     def prior_std(self) -> float:
         r"""Root of the weighted sum of the outcomes' prior variances."""
-        stds = [acqf.prior_std for acqf in self.acqfs]  # pyright: ignore
-        return math.hypot(*(w * std for w, std in zip(self.weights, stds, strict=True)))
+        parts: Any = self.acqfs
+        stds = [w * acqf.prior_std for w, acqf in zip(self.weights, parts, strict=True)]
+        return math.hypot(*stds)
 
 
 def scalarized_inputs(
@@ -192,14 +193,12 @@ def scalarized_inputs(
     }
 
 
-def _weights(
-    transform: PosteriorTransform | None, count: int
-) -> tuple[list[float], float]:
+def _weights(transform: PosteriorTransform | None, count: int) -> tuple[list[float], float]:
     if not isinstance(transform, ScalarizedPosteriorTransform):
         given = "nothing" if transform is None else type(transform).__name__
         raise UnsupportedError(
-            f"The posterior transform is {given}; use ScalarizedPosteriorTransform with one "
-            f"weight for each of the {count} outputs."
+            f"The posterior transform is {given}; use ScalarizedPosteriorTransform with "
+            f"one weight for each of the {count} outputs."
         )
     weights = transform.get_buffer("weights").double().tolist()
     if len(weights) != count:
@@ -213,10 +212,11 @@ def _weights(
 def _check_parts(parts: Sequence[KernelUCB]) -> None:
     if any(acqf.posterior_transform is not None for acqf in parts):
         raise UnsupportedError(
-            "A bound in the sum has a posterior transform; give its weight to ScalarizedUCB."
+            "A bound in the sum has a posterior transform; give its weight to "
+            "ScalarizedUCB."
         )
     dimensions = {acqf.regression.dimension for acqf in parts}
     if len(dimensions) > 1:
         raise BotorchTensorDimensionError(
-            f"The outcomes have inputs of {sorted(dimensions)} columns; all must be the same."
+            f"The outcomes have inputs of {sorted(dimensions)} columns; they must agree."
         )

@@ -61,7 +61,9 @@ class Assumptions:
         total = None if None in deltas else sum(filter(None, deltas))
         anytime = all(part.anytime for part in parts.values())
         rounds = "every round at once" if anytime else "one round, fixed in advance"
-        chance = "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
+        chance = (
+            "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
+        )
         guarantee = f"{claim} in {rounds} {chance}"
         items = [
             Assumption(f"{name}: {item.name}", f"{name}: {item.statement}", item.status)

@@ -74,7 +74,7 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
             weight * points.centre.prior_mean
             for weight, points in zip(self.weights, parts, strict=True)
         ]
-        return _Points(_Centre(self.offset + sum(means)), parts)
+        return _Points(_Centre(torch.stack(means).sum(0) + self.offset), parts)
 
     def support(self, points: Any, sign: int) -> Support:
         r"""Weighted sum of the supports; ``regularizer`` has one column for each set."""

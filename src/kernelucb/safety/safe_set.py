@@ -173,7 +173,9 @@ class SafeSet:
             UnsupportedError: If a model cannot be represented.
         """
         singles = single_output_models(models)
-        count = len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
+        count = (
+            len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
+        )
         if count < len(singles):
             raise ValueError(
                 f"num_bounds is {count}, below the number of constraints {len(singles)}."
@@ -226,7 +228,9 @@ class SafeSet:
             InputDataError: If a value is not finite.
         """
         rows = _rows(X)
-        margins = [self._chunked(constraint.margin, rows) for constraint in self.constraints]
+        margins = [
+            self._chunked(constraint.margin, rows) for constraint in self.constraints
+        ]
         return torch.stack(margins).amin(0).reshape(X.shape[:-1])
 
     @torch.no_grad()
@@ -269,8 +273,8 @@ class SafeSet:
     ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
         r"""The constraints as BoTorch's ``optimize_acqf`` takes them.
 
-        One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is at
-        least zero where the constraint holds, and it applies to single points.
+        One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is
+        at least zero where the constraint holds, and it applies to single points.
         """
 
         def scalar(constraint: Constraint) -> Callable[[Tensor], Tensor]:
@@ -321,8 +325,8 @@ def no_safe_point(subject: str) -> NoSafePointError:
     r"""The error that says what to do."""
     return NoSafePointError(
         f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
-        "known to satisfy the constraints, and observe the constraints there, several times "
-        "if need be, until the band around them clears the threshold. If they are given, "
+        "known to satisfy the constraints, and observe the constraints there, several "
+        "times if need be, until the band around them clears the threshold. If they are given, "
         "the norm bound or the noise scale may be too loose for the threshold."
     )
 

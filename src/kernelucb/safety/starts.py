@@ -94,7 +94,7 @@ def feasible(
 ) -> Tensor:
     r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
     X = fix_features(X, fixed_features)
-    inside = ((X >= bounds[0]) & (X <= bounds[1])).all(-1)
+    inside = ((bounds[0] <= X) & (bounds[1] >= X)).all(-1)
     return X[inside & evaluate_feasibility(X.unsqueeze(-2), inequality_constraints)]
 
 
