@@ -326,8 +326,8 @@ def no_safe_point(subject: str) -> NoSafePointError:
     return NoSafePointError(
         f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
         "known to satisfy the constraints, and observe the constraints there, several "
-        "times if need be, until the band around them clears the threshold. If they are given, "
-        "the norm bound or the noise scale may be too loose for the threshold."
+        "times if need be, until the band around them clears the threshold. If they are "
+        "given, the norm bound or the noise scale may be too loose for the threshold."
     )
 
 
