@@ -21,7 +21,8 @@ class Assumption:
     r"""One thing that must hold.
 
     Attributes:
-        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``.
+        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``; of several
+            bounds at once with the name of the bound before it, as ``"output 1: norm"``.
         statement: The assumption in words, with its number.
         status: Whether the user gave it, it was estimated, or the data contradict it.
     """
