@@ -1,8 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
-``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, and ``ax``
-on those and on ``models``, which stands beside; the package root collects the public names;
-``plotting``, ``__main__`` and its ``_demo`` stand on top.
+``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, ``safety``
+on ``acquisition``, and ``ax`` on those and on ``models``, which stands beside; the package
+root collects the public names; ``plotting``, ``__main__`` and its ``_demo`` stand on top.
 """
 
 import ast
@@ -25,6 +25,7 @@ LOWER = {
     "bandit": {"_numerics", "regression", "confidence"},
     "acquisition": {"_numerics", "regression", "confidence"},
     "certificates": {"_numerics", "regression", "confidence"},
+    "safety": {"_numerics", "regression", "confidence", "acquisition"},
     "ax": {
         *("_numerics", "regression", "confidence", "acquisition", "certificates"),
         "models",

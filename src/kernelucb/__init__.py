@@ -17,6 +17,7 @@ from kernelucb.acquisition import (
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    ScalarizedUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
@@ -38,6 +39,7 @@ from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,7 @@ __all__ = [
     "AbbasiYadkoriUCB",
     "CertifiedGapStopping",
     "ConsistencyCheck",
+    "ConstraintWidth",
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",
@@ -55,6 +58,8 @@ __all__ = [
     "NormTracker",
     "PrequentialRadius",
     "RegretCertificate",
+    "SafeSet",
+    "ScalarizedUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
@@ -62,5 +67,6 @@ __all__ = [
     "check_consistency",
     "information_gain",
     "least_consistent_norm",
+    "optimize_acqf_safely",
     "regret_certificate",
 ]

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -17,7 +18,7 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS
+from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.models.meta import MetaModel
@@ -56,9 +57,10 @@ _NOT_AN_OPTION = {
     "X_pending": "Ax passes the trials that are running or abandoned",
     "radius": "it needs the predictions made before each outcome, which Ax does not keep",
     "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
+    "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
 }
 
-for _bound in (*BOUNDS, *META_ACQUISITIONS):
+for _bound in (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB):
     register_acquisition_function(_bound)
 for _model in (DiscreteMetaModel, FeatureMetaModel):
     register_model(_model)
@@ -111,8 +113,13 @@ def generation_strategy(
     ones, ordered choices as positions in their lists. Reported standard errors are not
     used; the noise is part of the prior.
 
-    The objective must be one outcome. Outcome constraints, several objectives and sums
-    of outcomes raise ``UnsupportedError`` in the first trial that needs the bound.
+    **Sums of outcomes.** For an objective such as ``"y - 2*z"`` use ``ScalarizedUCB``, with
+    ``norm_bound`` and ``noise_std`` as one number for all outcomes or a list with one for
+    each, in the alphabetical order of the outcomes' names. ``delta`` is shared among them.
+
+    For the other bounds the objective must be one outcome. Outcome constraints, several
+    objectives and, with those bounds, sums of outcomes raise ``UnsupportedError`` in the
+    first trial that needs the bound.
 
     Example:
         >>> client.set_generation_strategy(
@@ -122,9 +129,11 @@ def generation_strategy(
         ... )
 
     Args:
-        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``MetaUCB``, ``MetaPI``.
+        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``MetaUCB``, ``MetaPI``,
+            ``ScalarizedUCB``.
         options: Arguments of ``acqf_class``, except for the model and what Ax sets from
-            the objective and the pending trials. ``noise_std`` must be one number.
+            the objective and the pending trials. ``noise_std`` must be one number for an
+            outcome.
         num_initial: Number of Sobol trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
@@ -261,7 +270,7 @@ def _bound_node(
 
 
 def _check_class(acqf_class: type[KernelUCB]) -> None:
-    known = (*BOUNDS, *META_ACQUISITIONS)
+    known = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
     if acqf_class not in known:
         names = ", ".join(bound.__name__ for bound in known)
         given = getattr(acqf_class, "__name__", repr(acqf_class))
@@ -294,7 +303,8 @@ def _checked_options(
 ) -> dict[str, Any]:
     r"""The options as plain numbers that Ax can store, after a rehearsal of the bound."""
     name = acqf_class.__name__
-    parameters = inspect.signature(acqf_class).parameters
+    build: Any = ScalarizedUCB.from_model if acqf_class is ScalarizedUCB else acqf_class
+    parameters = inspect.signature(build).parameters
     allowed = [option for option in parameters if option not in _NOT_AN_OPTION]
     for option in options:
         if option in _NOT_AN_OPTION:
@@ -308,6 +318,9 @@ def _checked_options(
         if required and option not in options:
             raise ValueError(f"{name} needs the option `{option}`.")
     plain = {option: _plain(value) for option, value in options.items()}
+    if acqf_class is ScalarizedUCB:
+        _rehearse_sum(rehearsal, plain)
+        return plain
     if isinstance(plain.get("noise_std"), list):
         raise ValueError(
             "noise_std must be one number, since the trials are not known yet; report a "
@@ -315,6 +328,15 @@ def _checked_options(
         )
     acqf_class(rehearsal, **plain)
     return plain
+
+
+def _rehearse_sum(state: KernelRegression, options: Mapping[str, Any]) -> None:
+    r"""Build the bound of a sum of as many outcomes as the options have entries for."""
+    lists = [value for value in options.values() if isinstance(value, list)]
+    count = max(map(len, lists), default=1)
+    weights = ScalarizedPosteriorTransform(torch.ones(count, dtype=torch.float64))
+    models: Any = [state] * count
+    ScalarizedUCB.from_model(models, posterior_transform=weights, **options)
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,10 @@ class InconsistentConfidenceSetWarning(BotorchWarning):
     r"""No function satisfies the stated assumptions and the data; one was relaxed."""
 
 
+class NoSafePointError(BotorchError):
+    r"""No point is known to be safe."""
+
+
 class SinglePrecisionWarning(InputDataWarning):
     r"""The input was single precision; the bound was computed in double precision."""
 
@@ -27,6 +31,7 @@ class SolverError(BotorchError):
 __all__ = [
     "InconsistentConfidenceSetError",
     "InconsistentConfidenceSetWarning",
+    "NoSafePointError",
     "SinglePrecisionWarning",
     "SolverError",
 ]

@@ -4,6 +4,7 @@ from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
+from kernelucb.acquisition.scalarized import ScalarizedUCB, scalarized_inputs
 from kernelucb.acquisition.srinivas import SrinivasUCB
 from kernelucb.acquisition.streaming import StreamingKernelUCB
 
@@ -21,6 +22,7 @@ META_ACQUISITIONS = (MetaUCB, MetaPI)
 
 for _bound in (*BOUNDS, *META_ACQUISITIONS):
     register_input_constructor(_bound)
+register_input_constructor(ScalarizedUCB, scalarized_inputs)
 
 __all__ = [
     "AbbasiYadkoriUCB",
@@ -30,6 +32,7 @@ __all__ = [
     "META_ACQUISITIONS",
     "MetaPI",
     "MetaUCB",
+    "ScalarizedUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "WangDeFreitasUCB",

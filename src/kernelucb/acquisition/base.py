@@ -60,6 +60,11 @@ class KernelUCB(AcquisitionFunction, ABC):
         r"""What the guarantee rests on: given, estimated or violated."""
         return self.confidence_set.assumptions
 
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the data)."""
+        return float(self.regression.section_variance.mean().sqrt())
+
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Condition variances on points that are being evaluated (GP-BUCB).
 

@@ -1,6 +1,7 @@
 r"""Input constructors: how BoTorch and Ax build the acquisition functions."""
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -21,14 +22,21 @@ _REJECTED = {
 }
 
 
-def register_input_constructor(acqf_class: type[KernelUCB]) -> type[KernelUCB]:
+def register_input_constructor(
+    acqf_class: type[KernelUCB], build: Callable[..., dict[str, Any]] | None = None
+) -> type[KernelUCB]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
     The constructor accepts exactly what ``acqf_class`` accepts, checks that every required
     argument is there, and rejects what would otherwise be ignored silently (constraints,
     objectives, thresholds).
+
+    Args:
+        acqf_class: The class to register.
+        build: Where the class is not built from the model itself: what makes its arguments
+            from the model and the options. The constructor then accepts what this accepts.
     """
-    own = list(inspect.signature(acqf_class).parameters.values())
+    own = list(inspect.signature(build or acqf_class).parameters.values())
     rejected = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
         for name in _REJECTED
@@ -47,7 +55,8 @@ def register_input_constructor(acqf_class: type[KernelUCB]) -> type[KernelUCB]:
                 raise ValueError(
                     f"{acqf_class.__name__} needs the option `{parameter.name}`."
                 )
-        return {"model": model, **options}
+        arguments = {"model": model, **options}
+        return arguments if build is None else build(**arguments)
 
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
     construct_inputs.__signature__ = inspect.Signature(own + rejected)  # type: ignore[attr-defined]

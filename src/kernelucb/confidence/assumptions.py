@@ -1,5 +1,6 @@
 r"""What a bound rests on, and how much of it was given, estimated or violated."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -20,7 +21,8 @@ class Assumption:
     r"""One thing that must hold.
 
     Attributes:
-        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``.
+        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``; of several
+            bounds at once with the name of the bound before it, as ``"output 1: norm"``.
         statement: The assumption in words, with its number.
         status: Whether the user gave it, it was estimated, or the data contradict it.
     """
@@ -39,12 +41,40 @@ class Assumptions:
         guarantee: What holds, with which probability, over which rounds.
         anytime: Whether it holds for all rounds at once.
         items: The single assumptions.
+        delta: Failure probability; None where the theorem does not state one number.
     """
 
     source: str
     guarantee: str
     anytime: bool
     items: tuple[Assumption, ...]
+    delta: float | None = None
+
+    @classmethod
+    def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
+        r"""What several bounds at once rest on, by the union bound.
+
+        Args:
+            parts: The assumptions of each, by a name for it.
+            claim: What follows where all of them hold, in words.
+        """
+        deltas = [part.delta for part in parts.values()]
+        total = None if None in deltas else sum(filter(None, deltas))
+        anytime = all(part.anytime for part in parts.values())
+        rounds = "every round at once" if anytime else "one round, fixed in advance"
+        chance = (
+            "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
+        )
+        guarantee = f"{claim} in {rounds} {chance}"
+        items = [
+            Assumption(f"{name}: {item.name}", f"{name}: {item.statement}", item.status)
+            for name, part in parts.items()
+            for item in part.items
+        ]
+        source = "; ".join(dict.fromkeys(part.source for part in parts.values()))
+        if any(part.violated for part in parts.values()):
+            guarantee = _NO_GUARANTEE
+        return cls(source, guarantee, anytime, tuple(items), total)
 
     @property
     def certified(self) -> bool:

@@ -38,6 +38,7 @@ def rkhs_assumptions(
         or f"holds for every point and {rounds} with probability {1 - delta:.6g}",
         anytime=anytime,
         items=items,
+        delta=delta,
     )
 
 
@@ -68,6 +69,7 @@ def bayesian_assumptions(
         f"{1 - delta:.6g}",
         anytime=True,
         items=items,
+        delta=delta,
     )
 
 

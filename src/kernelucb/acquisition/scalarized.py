@@ -1,0 +1,222 @@
+r"""Upper confidence bound of a weighted sum of several outcomes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+from torch.nn import ModuleList
+
+from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.scalarized import ScalarizedSet
+from kernelucb.regression.outputs import per_output, single_output_models
+
+
+class ScalarizedUCB(KernelUCB):
+    r"""Upper confidence bound of ``offset + sum_j w_j f_j`` from a band of each outcome.
+
+    The band of the sum is the sum of the bands, with its sides swapped where a weight is
+    negative. It holds where all of them do: the failure probabilities add up, and the
+    guarantee is anytime where each is. Nothing is assumed about how the outcomes or their
+    noises depend on each other.
+
+    Source: the union bound over the theorems of the single bands.
+
+    Example:
+        >>> model = ModelListGP(yield_model, cost_model)
+        >>> acqf = ScalarizedUCB.from_model(
+        ...     model, norm_bound=[10.0, 4.0], noise_std=[0.1, 0.05], delta=0.05,
+        ...     posterior_transform=ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0])),
+        ... )
+        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
+        ...                                  raw_samples=256)
+
+    Attributes:
+        acqfs: The bands of the single outcomes (those of weight zero are left out).
+        weights: Their weights.
+    """
+
+    def __init__(
+        self,
+        acqfs: Sequence[KernelUCB],
+        weights: Sequence[float] | Tensor,
+        *,
+        offset: float = 0.0,
+        maximize: bool = True,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Bound of a weighted sum.
+
+        Args:
+            acqfs: A bound for each outcome, without a posterior transform. Choose their
+                ``delta`` so that the sum is the failure probability that is wanted.
+            weights: One for each. Outcomes of weight zero do not count.
+            offset: Added to the sum.
+            maximize: If False, the value is minus the lower bound of the sum.
+            X_pending: ``p x d`` points under evaluation, for all outcomes.
+
+        Raises:
+            ValueError: If there are no outcomes, or the weights do not fit.
+            UnsupportedError: If a bound has a posterior transform.
+            BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
+        """
+        if len(acqfs) == 0:
+            raise ValueError("acqfs is empty; a sum needs at least one outcome.")
+        listed = per_output("weights", weights, len(acqfs))
+        values = [finite_scalar("weights", weight) for weight in listed]
+        if not any(values):
+            raise ValueError("All weights are zero; at least one must not be.")
+        offset = finite_scalar("offset", offset)
+        used = {
+            f"output {j}": (acqf, weight)
+            for j, (acqf, weight) in enumerate(zip(acqfs, values, strict=True), 1)
+            if weight != 0.0
+        }
+        parts = [acqf for acqf, _ in used.values()]
+        _check_parts(parts)
+        assumptions = Assumptions.joined(
+            {name: acqf.assumptions for name, (acqf, _) in used.items()},
+            "the band of the weighted sum holds for every point",
+        )
+        own_weights = [weight for _, weight in used.values()]
+        sets = [acqf.confidence_set for acqf in parts]
+        confidence_set = ScalarizedSet(sets, own_weights, assumptions, offset)
+        models: Any = ModuleList([acqf.model for acqf in parts])
+        super().__init__(models, confidence_set, maximize, None, X_pending)
+        self.acqfs = ModuleList(parts)
+        self.weights = tuple(own_weights)
+
+    @classmethod
+    def from_model(
+        cls,
+        model: Model | Sequence[Model],
+        *,
+        posterior_transform: PosteriorTransform | None = None,
+        norm_bound: float | Sequence[float],
+        noise_std: Any = None,
+        delta: float = 0.05,
+        bound: type[KernelUCB] = MartingaleMixtureUCB,
+        options: Mapping[str, Any] | None = None,
+        maximize: bool = True,
+        X_pending: Tensor | None = None,
+    ) -> "ScalarizedUCB":
+        r"""Bound of a weighted sum of the outputs of a model.
+
+        Each output of weight other than zero gets a band of failure probability ``delta``
+        divided by their number, so that all of them hold with probability ``1 - delta``.
+
+        Args:
+            model: A ``ModelListGP``, a ``SingleTaskGP`` with several columns, or a sequence
+                of models with one output each.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight for each
+                output.
+            norm_bound: Bound on the RKHS norm, outcome units; one for all outputs or one
+                for each.
+            noise_std: Noise scale, one for all outputs or a sequence with one for each (a
+                number, a tensor with one value for each observation, or None); from the
+                likelihoods when absent.
+            delta: Failure probability of all bands together.
+            bound: Which band.
+            options: Its other options, the same for all outputs.
+            maximize: See ``ScalarizedUCB``.
+            X_pending: See ``ScalarizedUCB``.
+
+        Raises:
+            ValueError: If a scalar is out of its range, or a sequence has another length.
+            UnsupportedError: If the model or the transform cannot be represented.
+        """
+        inputs = scalarized_inputs(
+            model,
+            posterior_transform=posterior_transform,
+            norm_bound=norm_bound,
+            noise_std=noise_std,
+            delta=delta,
+            bound=bound,
+            options=options,
+            maximize=maximize,
+            X_pending=X_pending,
+        )
+        return cls(**inputs)
+
+    @property
+    def prior_std(self) -> float:
+        r"""Root of the weighted sum of the outcomes' prior variances."""
+        parts: Any = self.acqfs
+        stds = [w * acqf.prior_std for w, acqf in zip(self.weights, parts, strict=True)]
+        return math.hypot(*stds)
+
+
+def scalarized_inputs(
+    model: Model | Sequence[Model],
+    *,
+    posterior_transform: PosteriorTransform | None = None,
+    norm_bound: float | Sequence[float],
+    noise_std: Any = None,
+    delta: float = 0.05,
+    bound: type[KernelUCB] = MartingaleMixtureUCB,
+    options: Mapping[str, Any] | None = None,
+    maximize: bool = True,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
+    singles = single_output_models(model)
+    weights, offset = _weights(posterior_transform, len(singles))
+    norms = per_output("norm_bound", norm_bound, len(singles))
+    noises = per_output("noise_std", noise_std, len(singles))
+    used = [j for j, weight in enumerate(weights) if weight != 0.0]
+    if not used:
+        raise UnsupportedError("All weights of the posterior transform are 0.")
+    share = probability("delta", delta) / len(used)
+    build: Any = bound
+    bands = [
+        build(
+            singles[j],
+            norm_bound=norms[j],
+            noise_std=noises[j],
+            delta=share,
+            **(options or {}),
+        )
+        for j in used
+    ]
+    return {
+        "acqfs": bands,
+        "weights": [weights[j] for j in used],
+        "offset": offset,
+        "maximize": maximize,
+        "X_pending": X_pending,
+    }
+
+
+def _weights(transform: PosteriorTransform | None, count: int) -> tuple[list[float], float]:
+    if not isinstance(transform, ScalarizedPosteriorTransform):
+        given = "nothing" if transform is None else type(transform).__name__
+        raise UnsupportedError(
+            f"The posterior transform is {given}; use ScalarizedPosteriorTransform with "
+            f"one weight for each of the {count} outputs."
+        )
+    weights = transform.get_buffer("weights").double().tolist()
+    if len(weights) != count:
+        raise UnsupportedError(
+            f"The posterior transform has {len(weights)} weights; the model has {count} "
+            "outputs."
+        )
+    return weights, float(transform.offset)
+
+
+def _check_parts(parts: Sequence[KernelUCB]) -> None:
+    if any(acqf.posterior_transform is not None for acqf in parts):
+        raise UnsupportedError(
+            "A bound in the sum has a posterior transform; give its weight to "
+            "ScalarizedUCB."
+        )
+    dimensions = {acqf.regression.dimension for acqf in parts}
+    if len(dimensions) > 1:
+        raise BotorchTensorDimensionError(
+            f"The outcomes have inputs of {sorted(dimensions)} columns; they must agree."
+        )

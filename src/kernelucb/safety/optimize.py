@@ -1,0 +1,142 @@
+r"""Optimise an acquisition function without ever leaving the safe set."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.optim import optimize_acqf
+from torch import Tensor
+
+from kernelucb._numerics.checks import whole_number
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety.safe_set import SafeSet
+from kernelucb.safety.starts import (
+    LinearConstraints,
+    feasible,
+    gen_safe_initial_conditions,
+)
+
+
+def optimize_acqf_safely(
+    acq_function: AcquisitionFunction,
+    safe_set: SafeSet,
+    bounds: Tensor,
+    q: int = 1,
+    num_restarts: int = 8,
+    raw_samples: int = 256,
+    *,
+    fixed_features: Mapping[int, float | Tensor] | None = None,
+    inequality_constraints: LinearConstraints = None,
+    options: dict[str, Any] | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""BoTorch's ``optimize_acqf``, restricted to a safe set.
+
+    Searches by SLSQP from starting points inside the set, with the constraints' margins as
+    nonlinear constraints, steps back where the optimiser went beyond them, and checks the
+    result once more: what is returned is safe, without a tolerance. Known safe points
+    compete as they are, also where the bands do not show that they are safe (before there
+    are enough data). With ``q > 1`` points are chosen one after the other, each with the
+    ones before as pending; safety does not depend on pending points.
+
+    Example:
+        >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
+        >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
+
+    Args:
+        acq_function: Any acquisition function that scores one point at a time, such as
+            ``MartingaleMixtureUCB``.
+        safe_set: Where to stay.
+        bounds: ``2 x d`` lower and upper limits.
+        q: Number of points.
+        num_restarts: Number of starting points.
+        raw_samples: Number of points tried before, and of lines from safe points.
+        fixed_features: Values of columns that stay fixed.
+        inequality_constraints: Linear constraints on single points, in BoTorch's form.
+        options: For ``optimize_acqf``, such as ``maxiter``.
+
+    Returns:
+        ``q x d`` points, and their acquisition values (one number for ``q=1``).
+
+    Raises:
+        NoSafePointError: If no point is known to be safe.
+    """
+    search = partial(
+        _best_point,
+        acq_function,
+        safe_set,
+        bounds,
+        num_restarts,
+        raw_samples,
+        fixed_features,
+        inequality_constraints,
+        options,
+    )
+    if whole_number("q", q) == 1:
+        return search()
+    pending = acq_function.X_pending
+    before = [] if pending is None else [pending]
+    points, values = [], []
+    try:
+        for _ in range(q):
+            point, value = search()
+            points.append(point)
+            values.append(value)
+            acq_function.set_X_pending(torch.cat([*before, *points]))
+    finally:
+        acq_function.set_X_pending(pending)
+    return torch.cat(points), torch.stack(values)
+
+
+def _best_point(
+    acq_function: AcquisitionFunction,
+    safe_set: SafeSet,
+    bounds: Tensor,
+    num_restarts: int,
+    raw_samples: int,
+    fixed_features: Mapping[int, float | Tensor] | None,
+    inequality_constraints: LinearConstraints,
+    options: dict[str, Any] | None,
+) -> tuple[Tensor, Tensor]:
+    r"""One safe point, ``1 x d``, and its value."""
+    limits = (bounds, fixed_features, inequality_constraints)
+    finalists = bounds[:0]
+    if safe_set.safe_points is not None:
+        finalists = feasible(safe_set.safe_points.to(bounds), *limits)
+    try:
+        starts = gen_safe_initial_conditions(
+            acq_function,
+            bounds,
+            num_restarts=num_restarts,
+            raw_samples=raw_samples,
+            fixed_features=fixed_features,
+            options=options,
+            inequality_constraints=inequality_constraints,
+            safe_set=safe_set,
+        )
+    except NoSafePointError:
+        if not bool(safe_set.is_safe(finalists).any()):
+            raise
+    else:
+        found, _ = optimize_acqf(
+            acq_function,
+            bounds,
+            q=1,
+            num_restarts=len(starts),
+            batch_initial_conditions=starts,
+            nonlinear_inequality_constraints=safe_set.nonlinear_inequality_constraints,
+            inequality_constraints=inequality_constraints,
+            fixed_features=fixed_features,
+            post_processing_func=partial(safe_set.repair, anchors=starts.squeeze(-2)),
+            options=options,
+            return_best_only=False,
+            retry_on_optimization_warning=False,
+        )
+        finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
+    # Steps back end at starting points, so the limits still hold; safety is asked again.
+    finalists = safe_set.filter(feasible(finalists, *limits))
+    with torch.no_grad():
+        values = acq_function(finalists.unsqueeze(-2))
+    value, index = values.max(0)
+    return finalists[index].unsqueeze(0), value

@@ -1,0 +1,348 @@
+r"""The points that are known to satisfy constraints observed through noise."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite, finite_scalar, probability, whole_number
+from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.regression.outputs import per_output, single_output_models
+
+Side = Literal[">=", "<="]
+_CHUNK = 1024
+
+# Shares of the way from a safe point: nearly all of it for points that an optimiser left
+# just outside, then ever smaller steps, and the safe point itself.
+_STEPS = (
+    *(1.0 - 0.5**k for k in range(50, 0, -1)),
+    *(0.5**k for k in range(2, 21)),
+    0.0,
+)
+
+
+class Band(Protocol):
+    r"""What is asked of a confidence band: any bound of this package has it."""
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the band rests on."""
+        ...
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points."""
+        ...
+
+
+class Constraint(NamedTuple):
+    r"""One outcome that must stay on one side of a threshold.
+
+    Attributes:
+        band: A confidence band of the outcome.
+        threshold: Outcome units.
+        side: ``">="`` where the outcome must be at least the threshold, else ``"<="``.
+    """
+
+    band: Band
+    threshold: float
+    side: Side
+
+    def margin(self, X: Tensor) -> Tensor:
+        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
+        lower, upper = self.band.bounds(X)
+        gap = lower - self.threshold if self.side == ">=" else self.threshold - upper
+        return gap / self.unit
+
+    def width(self, X: Tensor) -> Tensor:
+        r"""Width of the band at ``n x d`` points, in prior standard deviations."""
+        lower, upper = self.band.bounds(X)
+        return (upper - lower) / self.unit
+
+    @property
+    def unit(self) -> float:
+        r"""Outcome units for each unit of the margin."""
+        return getattr(self.band, "prior_std", 1.0)
+
+
+class SafeSet:
+    r"""Points at which every constraint is known to hold, and how to stay among them.
+
+    A point is safe where the confidence band of every constraint lies on the right side of
+    its threshold, or where it is one of ``safe_points``. With anytime bands, whoever
+    evaluates safe points only, in whatever order and for however many rounds, never
+    violates a constraint, with one minus the sum of the bands' failure probabilities.
+    Noise does not matter to that: the constraint is on the function, not on its outcomes.
+
+    Source: the safe set of Sui et al. (2015), without their Lipschitz constant and with
+    the bands' own theorems in place of theirs. Pending points do not change it.
+
+    Example:
+        >>> safe_set = SafeSet(MartingaleMixtureUCB(pressure, norm_bound=4.0, delta=0.05),
+        ...                    thresholds=9.0, sides="<=", safe_points=X0)
+        >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
+        >>> x, value = optimize_acqf_discrete(acqf, q=1, choices=safe_set.filter(choices))
+
+    Attributes:
+        constraints: The constraints.
+        safe_points: ``m x d`` points that are safe whatever the bands say.
+    """
+
+    def __init__(
+        self,
+        bands: Band | Sequence[Band],
+        thresholds: float | Sequence[float] = 0.0,
+        *,
+        sides: Side | Sequence[Side] = ">=",
+        safe_points: Tensor | None = None,
+    ) -> None:
+        r"""Safe set of one or several constraints.
+
+        Args:
+            bands: Confidence band of each constrained outcome, such as
+                ``MartingaleMixtureUCB``. Their failure probabilities add up.
+            thresholds: One for all outcomes or one for each, outcome units.
+            sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
+            safe_points: ``m x d`` points known to be safe: given a priori, or evaluated
+                earlier because they were in the safe set then. The latter lose nothing of
+                the guarantee, and the safe set never shrinks below them.
+
+        Raises:
+            ValueError: If thresholds or sides do not fit.
+            BotorchTensorDimensionError: If ``safe_points`` has another shape.
+            InputDataError: If a safe point is not finite.
+        """
+        listed = list(bands) if isinstance(bands, Sequence) else [bands]
+        if not listed:
+            raise ValueError("bands is empty; a safe set needs at least one constraint.")
+        levels = per_output("thresholds", thresholds, len(listed))
+        directions = per_output("sides", sides, len(listed))
+        for side in directions:
+            if side not in (">=", "<="):
+                raise ValueError(f'sides must be ">=" or "<=", got {side!r}.')
+        self.constraints = tuple(
+            Constraint(band, finite_scalar("thresholds", level), side)
+            for band, level, side in zip(listed, levels, directions, strict=True)
+        )
+        self.safe_points = _checked_points(safe_points)
+
+    @classmethod
+    def from_models(
+        cls,
+        models: Model | Sequence[Model],
+        thresholds: float | Sequence[float] = 0.0,
+        *,
+        norm_bounds: float | Sequence[float],
+        noise_stds: Any = None,
+        delta: float = 0.05,
+        num_bounds: int | None = None,
+        sides: Side | Sequence[Side] = ">=",
+        safe_points: Tensor | None = None,
+        **options: Any,
+    ) -> "SafeSet":
+        r"""Safe set from models of the constrained outcomes.
+
+        Builds a ``MartingaleMixtureUCB`` for each with failure probability
+        ``delta / num_bounds``, so that all of them hold at once with probability
+        ``1 - delta``. Safety needs the constraints' bands alone, so ``num_bounds`` is their
+        number by default. Where the objective's band is to hold together with them, count
+        it as well, and give it ``delta / num_bounds``. Where the objective is one of the
+        constrained outcomes, use its band for both: that costs nothing.
+
+        Args:
+            models: A model for each constraint, or one model with several outputs.
+            thresholds: See ``SafeSet``.
+            norm_bounds: Bound on the RKHS norm, one for all or one for each.
+            noise_stds: Noise scale, one for all or a sequence with one for each (a number,
+                a tensor with one value for each observation, or None); from the likelihoods
+                when absent.
+            delta: Failure probability of everything that shares it.
+            num_bounds: Number of bands that share ``delta``.
+            sides: See ``SafeSet``.
+            safe_points: See ``SafeSet``.
+            options: For every ``MartingaleMixtureUCB``. ``strict`` is set: data that
+                contradict the assumptions raise ``InconsistentConfidenceSetError`` instead
+                of being answered with a set that guarantees nothing.
+
+        Raises:
+            ValueError: If a scalar is out of its range.
+            UnsupportedError: If a model cannot be represented.
+        """
+        singles = single_output_models(models)
+        count = (
+            len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
+        )
+        if count < len(singles):
+            raise ValueError(
+                f"num_bounds is {count}, below the number of constraints {len(singles)}."
+            )
+        share = probability("delta", delta) / count
+        norms = per_output("norm_bounds", norm_bounds, len(singles))
+        noises = per_output("noise_stds", noise_stds, len(singles))
+        bands = [
+            MartingaleMixtureUCB(
+                model,
+                norm_bound=norm,
+                noise_std=noise,
+                delta=share,
+                **{"strict": True, **options},
+            )
+            for model, norm, noise in zip(singles, norms, noises, strict=True)
+        ]
+        return cls(bands, thresholds, sides=sides, safe_points=safe_points)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What safety rests on: all bands at once, and the points given as safe."""
+        joined = Assumptions.joined(
+            {
+                f"constraint {i}": constraint.band.assumptions
+                for i, constraint in enumerate(self.constraints, 1)
+            },
+            "every point of the safe set satisfies the constraints",
+        )
+        if self.safe_points is None:
+            return joined
+        statement = f"the {len(self.safe_points)} safe points satisfy the constraints"
+        return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
+
+    def margin(self, X: Tensor) -> Tensor:
+        r"""How far the bands keep points inside, over the tightest constraint.
+
+        The lower bound minus the threshold (the threshold minus the upper bound, for
+        ``"<="``) in units of the model's prior standard deviation, so that constraints in
+        different units compare. At least zero where the bands show that a point is safe;
+        ``safe_points`` count for ``is_safe`` only. Differentiable.
+
+        Args:
+            X: ``... x d`` points.
+
+        Returns:
+            A ``...`` tensor.
+
+        Raises:
+            InputDataError: If a value is not finite.
+        """
+        rows = _rows(X)
+        margins = [
+            self._chunked(constraint.margin, rows) for constraint in self.constraints
+        ]
+        return torch.stack(margins).amin(0).reshape(X.shape[:-1])
+
+    @torch.no_grad()
+    def is_safe(self, X: Tensor) -> Tensor:
+        r"""Whether points are safe: inside by every band, or among ``safe_points``.
+
+        Args:
+            X: ``... x d`` points.
+
+        Returns:
+            A ``...`` tensor of booleans.
+        """
+        inside = self.margin(X) >= 0.0
+        if self.safe_points is None:
+            return inside
+        rows = _rows(X)
+        same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
+        return inside | same.reshape(inside.shape)
+
+    def filter(self, choices: Tensor) -> Tensor:
+        r"""The safe ones of a finite set of candidates.
+
+        Args:
+            choices: ``n x d`` candidates.
+
+        Returns:
+            ``m x d`` of them, in their order, at least one.
+
+        Raises:
+            NoSafePointError: If none is safe.
+        """
+        safe = choices[self.is_safe(choices)]
+        if len(safe) == 0:
+            raise no_safe_point(f"none of the {len(choices)} candidates")
+        return safe
+
+    @property
+    def nonlinear_inequality_constraints(
+        self,
+    ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
+        r"""The constraints as BoTorch's ``optimize_acqf`` takes them.
+
+        One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is
+        at least zero where the constraint holds, and it applies to single points.
+        """
+
+        def scalar(constraint: Constraint) -> Callable[[Tensor], Tensor]:
+            return lambda x: constraint.margin(_rows(x)).reshape(x.shape[:-1]).to(x)
+
+        return [(scalar(constraint), True) for constraint in self.constraints]
+
+    @torch.no_grad()
+    def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
+        r"""Step back from unsafe points towards safe ones, until they are safe.
+
+        An optimiser satisfies constraints up to its tolerance only. Each unsafe point is
+        replaced by a safe one on the way to the nearest safe anchor: one that leaves out
+        at most twice the share of the way that it has to, or a nearer one. What is
+        returned is safe, without a tolerance. Fits ``post_processing_func`` of
+        ``optimize_acqf``.
+
+        Args:
+            X: ``... x d`` points.
+            anchors: ``m x d`` safe points; ``safe_points`` when absent.
+
+        Raises:
+            NoSafePointError: If there is an unsafe point and no anchor that is safe.
+        """
+        safe = self.is_safe(X)
+        if bool(safe.all()):
+            return X
+        anchors = self.safe_points if anchors is None else anchors
+        home = X.new_empty(0, X.shape[-1]) if anchors is None else anchors.to(X)
+        home = home[self.is_safe(home)]
+        if len(home) == 0:
+            raise no_safe_point("no anchor")
+        outside = X[~safe]
+        nearest = home[torch.cdist(outside, home).argmin(-1)].unsqueeze(-2)
+        steps = X.new_tensor(_STEPS).unsqueeze(-1)
+        # Written so that the last one is the anchor to the last bit.
+        path = nearest + steps * (outside.unsqueeze(-2) - nearest)
+        first = self.is_safe(path).int().argmax(-1)
+        repaired = X.clone()
+        repaired[~safe] = path[torch.arange(len(path)), first]
+        return repaired
+
+    def _chunked(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+        return torch.cat([function(chunk) for chunk in rows.split(_CHUNK)])
+
+
+def no_safe_point(subject: str) -> NoSafePointError:
+    r"""The error that says what to do."""
+    return NoSafePointError(
+        f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
+        "known to satisfy the constraints, and observe the constraints there, several "
+        "times if need be, until the band around them clears the threshold. If they are "
+        "given, the norm bound or the noise scale may be too loose for the threshold."
+    )
+
+
+def _rows(X: Tensor) -> Tensor:
+    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
+    if X.dim() < 1:
+        raise BotorchTensorDimensionError("X must be `... x d`, got a single number.")
+    return X.reshape(-1, X.shape[-1]).double()
+
+
+def _checked_points(safe_points: Tensor | None) -> Tensor | None:
+    if safe_points is None:
+        return None
+    if safe_points.dim() != 2 or len(safe_points) == 0:
+        raise BotorchTensorDimensionError(
+            f"safe_points must be `m x d` with m >= 1, got {tuple(safe_points.shape)}."
+        )
+    return finite("safe_points", safe_points).detach().double()

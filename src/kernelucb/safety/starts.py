@@ -1,0 +1,120 @@
+r"""Starting points inside a safe set, however thin it is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import UnsupportedError
+from botorch.optim.initializers import initialize_q_batch
+from botorch.optim.parameter_constraints import evaluate_feasibility
+from botorch.optim.utils import fix_features
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from kernelucb.safety.safe_set import SafeSet, no_safe_point
+
+LinearConstraints = list[tuple[Tensor, Tensor, float]] | None
+
+# Each line from a safe point is tried at this many lengths, halved from one to the next:
+# the shortest is 1/4096 of the way to a random point of the box.
+_LENGTHS = 13
+_BATCH = 1024
+
+
+@torch.no_grad()
+def gen_safe_initial_conditions(
+    acq_function: AcquisitionFunction,
+    bounds: Tensor,
+    q: int = 1,
+    num_restarts: int = 8,
+    raw_samples: int = 256,
+    fixed_features: Mapping[int, float | Tensor] | None = None,
+    options: dict[str, Any] | None = None,
+    inequality_constraints: LinearConstraints = None,
+    equality_constraints: LinearConstraints = None,
+    *,
+    safe_set: SafeSet,
+) -> Tensor:
+    r"""Starting points for ``optimize_acqf`` at which the margin is at least zero.
+
+    Candidates are Sobol points of the box, the safe points that are known, and points on
+    lines from safe points towards random points of the box (half of the lines along a
+    single coordinate) at lengths halved 12 times; so the set is found around its seeds
+    where it is too thin for Sobol points. The unsafe ones are dropped, and of the others
+    BoTorch's heuristic picks those with promising values.
+
+    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``, or
+    ``optimize_acqf_safely``, which does.
+
+    Args:
+        acq_function: The acquisition function.
+        bounds: ``2 x d`` lower and upper limits.
+        q: 1.
+        num_restarts: Largest number of starting points.
+        raw_samples: Number of Sobol points, and of lines.
+        fixed_features: Values of columns that stay fixed.
+        options: ``seed`` of the Sobol points; BoTorch's other options have no meaning here.
+        inequality_constraints: Linear constraints in BoTorch's form.
+        equality_constraints: None.
+        safe_set: The safe set.
+
+    Returns:
+        ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
+
+    Raises:
+        NoSafePointError: If no point was found at which the margin is at least zero.
+        UnsupportedError: If ``q`` is above 1 or there are equality constraints.
+    """
+    if q != 1:
+        raise UnsupportedError("Safe starting points are for q=1; use sequential=True.")
+    if equality_constraints:
+        raise UnsupportedError(
+            "A safe set takes no equality constraints: points around safe ones would all "
+            "violate them. Use fixed_features, or remove a column."
+        )
+    pool = _candidates(safe_set, bounds, raw_samples, (options or {}).get("seed"))
+    pool = feasible(pool, bounds, fixed_features, inequality_constraints)
+    pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
+    if len(pool) == 0:
+        raise no_safe_point("no point that was tried")
+    if len(pool) <= num_restarts:
+        return pool
+    values = torch.cat([acq_function(batch) for batch in pool.split(_BATCH)])
+    if bool((values == values[0]).all()):
+        return pool[torch.randperm(len(pool))[:num_restarts]]
+    return initialize_q_batch(pool, values, n=num_restarts)[0]
+
+
+def feasible(
+    X: Tensor,
+    bounds: Tensor,
+    fixed_features: Mapping[int, float | Tensor] | None,
+    inequality_constraints: LinearConstraints,
+) -> Tensor:
+    r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
+    X = fix_features(X, fixed_features)
+    inside = ((bounds[0] <= X) & (bounds[1] >= X)).all(-1)
+    return X[inside & evaluate_feasibility(X.unsqueeze(-2), inequality_constraints)]
+
+
+def _candidates(
+    safe_set: SafeSet, bounds: Tensor, raw_samples: int, seed: int | None
+) -> Tensor:
+    r"""Sobol points, safe points, and points on lines from safe points."""
+    sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
+    anchors = sobol[safe_set.margin(sobol) >= 0.0]
+    if safe_set.safe_points is not None:
+        anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
+    if len(anchors) == 0:
+        return sobol
+    origins = anchors[torch.randint(len(anchors), (raw_samples,))]
+    steps = sobol - origins
+    single = torch.zeros_like(steps)
+    column = torch.randint(steps.shape[-1], (raw_samples, 1))
+    single.scatter_(1, column, steps.gather(1, column))
+    steps[::2] = single[::2]
+    lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
+    lengths = lengths * steps.new_tensor(0.5).pow(torch.arange(_LENGTHS)).unsqueeze(-1)
+    lines = origins.unsqueeze(-2) + lengths * steps.unsqueeze(-2)
+    return torch.cat([sobol, anchors, lines.reshape(-1, sobol.shape[-1])])

@@ -1,0 +1,36 @@
+r"""The benchmark of safe sets runs, and its tables stand in the report."""
+
+import pytest
+
+from benchmarks.runner.tables import read_rows
+from benchmarks.safety.__main__ import REPORT, RESULTS, main
+from benchmarks.safety.play import along_the_edge
+from benchmarks.safety.problems import random_problem, two_hills
+
+
+@pytest.mark.parametrize(("command", "rows"), [("coverage", 5), ("expansion", 4)])
+@pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
+def test_commands(tmp_path, capsys, command, rows):
+    main([command, "--runs", "2", "--rounds", "2", "--results", str(tmp_path)])
+    assert len(read_rows(tmp_path / f"{command}.csv")) == rows
+    assert (tmp_path / f"{command}.md").read_text() in capsys.readouterr().out + "\n"
+
+
+@pytest.mark.parametrize("name", ["coverage", "expansion"])
+def test_the_report_has_the_committed_tables(name):
+    assert (RESULTS / f"{name}.md").read_text() in REPORT.read_text()
+
+
+def test_problems_are_what_the_claims_say():
+    hills = two_hills()
+    assert float(hills.constraint.values.min()) > 0.5
+    assert int(hills.objective.values.argmax()) > len(hills.arms) // 2 > hills.seed_arm
+    problem = random_problem(3)
+    assert problem.constraint.norm == pytest.approx(2.0)
+    assert float(problem.constraint.values[problem.seed_arm]) > 0.0
+
+
+def test_a_run_with_the_right_norm_is_not_unsafe():
+    run = along_the_edge(random_problem(1), 1.0, seed=1, rounds=4)
+    assert (run.unsafe, run.unsafe_evaluations, run.warned) == (False, 0, False)
+    assert 0.0 < run.found <= 1.0

@@ -1,0 +1,243 @@
+r"""Bounds of weighted sums of outcomes."""
+
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import KroneckerMultiTaskGP, ModelListGP, SingleTaskGP
+from botorch.optim import optimize_acqf
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    SafeSet,
+    ScalarizedUCB,
+    regret_certificate,
+)
+from problems import make_problem, uniform
+from tolerances import GRADCHECK, REARRANGED
+
+FIRST = make_problem(n=8, d=2, norm=2.0)
+SECOND = make_problem(n=5, d=2, norm=3.0, seed=11, noise_std=0.2)
+NORMS, NOISES = [2.0, 3.0], [0.1, 0.2]
+X = uniform(12, 2, 40)
+MODEL = ModelListGP(FIRST.model, SECOND.model)
+
+
+def single_bounds(delta=0.025, **options):
+    return [
+        MartingaleMixtureUCB(problem.state, norm_bound=norm, delta=delta, **options)
+        for problem, norm in zip((FIRST, SECOND), NORMS, strict=True)
+    ]
+
+
+def weights_of(*weights, offset=0.0):
+    tensor = torch.tensor(weights, dtype=torch.float64)
+    return ScalarizedPosteriorTransform(tensor, offset=offset)
+
+
+def from_model(*weights, model=MODEL, offset=0.0, **options):
+    arguments = {"norm_bound": NORMS, "noise_std": NOISES} | options
+    transform = weights_of(*weights, offset=offset)
+    return ScalarizedUCB.from_model(model, posterior_transform=transform, **arguments)
+
+
+def corners(weights, offset=0.0, **options):
+    r"""The band of the sum, from the definition: the best and worst corner of the box."""
+    bands = [torch.stack(acqf.bounds(X)) for acqf in single_bounds(**options)]
+    sums = [
+        offset + weights[0] * first + weights[1] * second
+        for first in bands[0]
+        for second in bands[1]
+    ]
+    return torch.stack(sums).amin(0), torch.stack(sums).amax(0)
+
+
+@given(
+    st.floats(-3.0, 3.0).filter(lambda w: abs(w) > 1e-3),
+    st.floats(-3.0, 3.0).filter(lambda w: abs(w) > 1e-3),
+    st.floats(-5.0, 5.0),
+)
+def test_the_band_reaches_from_the_worst_to_the_best_corner(first, second, offset):
+    acqf = ScalarizedUCB(single_bounds(), [first, second], offset=offset)
+    lower, upper = corners((first, second), offset)
+    tolerance = {"rtol": REARRANGED, "atol": REARRANGED}
+    assert_close(acqf.bounds(X)[0], lower, **tolerance)
+    assert_close(acqf.bounds(X)[1], upper, **tolerance)
+    assert_close(acqf(X.unsqueeze(-2)), upper, **tolerance)
+    acqf = ScalarizedUCB(single_bounds(), [first, second], offset=offset, maximize=False)
+    assert_close(acqf(X.unsqueeze(-2)), -lower, **tolerance)
+
+
+def test_one_outcome_is_the_bound_of_that_outcome():
+    transform = weights_of(-2.0, offset=1.0)
+    plain = MartingaleMixtureUCB(FIRST.model, norm_bound=2.0, posterior_transform=transform)
+    acqf = ScalarizedUCB.from_model(
+        FIRST.model, norm_bound=2.0, posterior_transform=transform
+    )
+    points = X.unsqueeze(-2)
+    assert_close(acqf(points), plain(points), rtol=REARRANGED, atol=REARRANGED)
+
+
+class TestFromModel:
+    def test_shares_delta_and_reads_each_output(self):
+        acqf = from_model(1.0, -2.0, delta=0.05, offset=0.5)
+        assert [band.delta for band in acqf.acqfs] == [0.025, 0.025]
+        lower, upper = corners((1.0, -2.0), 0.5, delta=0.025)
+        assert_close(acqf.bounds(X)[0], lower, rtol=REARRANGED, atol=REARRANGED)
+        assert_close(acqf.bounds(X)[1], upper, rtol=REARRANGED, atol=REARRANGED)
+        assert acqf.assumptions.delta == pytest.approx(0.05)
+        assert acqf.assumptions.certified
+        assert acqf.assumptions.guarantee.endswith("at once with probability 0.95")
+        assert acqf.assumptions["output 2: norm"].statement.endswith("at most 3")
+
+    def test_outputs_of_weight_zero_cost_nothing(self):
+        acqf = from_model(0.0, 2.0, delta=0.05)
+        assert [band.delta for band in acqf.acqfs] == [0.05]
+        plain = MartingaleMixtureUCB(SECOND.state, norm_bound=3.0, delta=0.05)
+        assert_close(acqf.bounds(X)[1], 2.0 * plain.bounds(X)[1], rtol=1e-9, atol=1e-9)
+
+    @pytest.mark.filterwarnings("ignore:Data .* is not standardized")
+    def test_several_columns_of_one_model(self):
+        Y = torch.stack([FIRST.Y, FIRST.Y.flip(0)], -1)
+        model = SingleTaskGP(FIRST.X, Y, torch.full_like(Y, 0.01))
+        acqf = from_model(1.0, 1.0, model=model, norm_bound=20.0, noise_std=None)
+        targets = [band.regression.train_targets for band in acqf.acqfs]
+        assert_close(torch.stack(targets, -1), Y)
+        assert not acqf.assumptions.certified  # Standardize, trainable length scales
+
+    def test_another_bound_and_its_options(self):
+        acqf = from_model(1.0, 1.0, bound=AbbasiYadkoriUCB, options={"alpha": 0.5})
+        expected = sum(
+            AbbasiYadkoriUCB(p.state, norm_bound=n, delta=0.025, alpha=0.5).bounds(X)[1]
+            for p, n in zip((FIRST, SECOND), NORMS, strict=True)
+        )
+        assert_close(acqf.bounds(X)[1], expected, rtol=REARRANGED, atol=REARRANGED)
+
+    def test_through_the_input_constructor(self):
+        arguments = get_acqf_input_constructor(ScalarizedUCB)(
+            model=MODEL,
+            posterior_transform=weights_of(1.0, -1.0),
+            norm_bound=NORMS,
+            noise_std=NOISES,
+            X_pending=X[:2],
+            constraints=None,
+        )
+        built = ScalarizedUCB(**arguments)
+        direct = from_model(1.0, -1.0, X_pending=X[:2])
+        assert_close(built(X.unsqueeze(-2)), direct(X.unsqueeze(-2)))
+        with pytest.raises(UnsupportedError, match="does not take `constraints`"):
+            get_acqf_input_constructor(ScalarizedUCB)(
+                model=MODEL, norm_bound=NORMS, constraints=[lambda y: y]
+            )
+
+
+class TestPlumbing:
+    def test_gradients(self):
+        acqf = from_model(1.0, -0.5)
+        points = X[:3].unsqueeze(-2).clone().requires_grad_()
+        assert torch.autograd.gradcheck(acqf, (points,), **GRADCHECK)
+
+    def test_pending_points_reach_every_outcome(self):
+        acqf = from_model(1.0, -0.5)
+        before = acqf(X.unsqueeze(-2))
+        band = acqf.bounds(X)
+        acqf.set_X_pending(X[:2])
+        pending = single_bounds(X_pending=X[:2])
+        expected = pending[0](X.unsqueeze(-2)) + 0.5 * MartingaleMixtureUCB(
+            SECOND.state, norm_bound=3.0, delta=0.025, maximize=False, X_pending=X[:2]
+        )(X.unsqueeze(-2))
+        assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=REARRANGED)
+        assert_close(acqf.bounds(X), band)
+        acqf.set_X_pending(None)
+        assert_close(acqf(X.unsqueeze(-2)), before)
+
+    def test_optimised_by_botorch(self):
+        box = torch.stack([torch.zeros(2), torch.ones(2)]).double()
+        acqf = from_model(1.0, 1.0)
+        x, values = optimize_acqf(
+            acqf, box, q=2, num_restarts=2, raw_samples=16, sequential=True
+        )
+        assert x.shape == (2, 2)
+        assert float(values[0]) >= float(acqf(X.unsqueeze(-2)).max()) - 0.2
+        assert acqf.X_pending is None
+
+    def test_certificate_sums_the_outcomes_own_differences(self):
+        acqf = from_model(1.0, -2.0)
+        certificate = regret_certificate(acqf, X)
+        lower, upper = acqf.bounds(X)
+        assert certificate.certified
+        # Differences are bounded over functions, so no looser than by the band's sides.
+        assert certificate.gap <= float(upper.max() - lower.max()) + REARRANGED
+        assert certificate.assumptions.delta == pytest.approx(0.05)
+
+    def test_is_a_band_for_a_safe_set(self):
+        acqf = from_model(1.0, -2.0)
+        assert acqf.prior_std == pytest.approx(5.0**0.5)
+        lower, _ = acqf.bounds(X)
+        safe_set = SafeSet(acqf, float(lower.median()))
+        assert_close(safe_set.is_safe(X), lower >= lower.median())
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (([], []), "acqfs is empty"),
+            ((single_bounds(), [1.0]), "weights has 1 entries for 2"),
+            ((single_bounds(), [0.0, 0.0]), "All weights are zero"),
+            ((single_bounds(), [1.0, float("nan")]), "weights must be a finite number"),
+        ],
+    )
+    def test_weights(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            ScalarizedUCB(*arguments)
+
+    def test_parts(self):
+        scaled = single_bounds(posterior_transform=weights_of(2.0))
+        with pytest.raises(UnsupportedError, match="give its weight to ScalarizedUCB"):
+            ScalarizedUCB(scaled, [1.0, 1.0])
+        line = make_problem(d=1)
+        bands = [*single_bounds(), MartingaleMixtureUCB(line.state, norm_bound=3.0)]
+        with pytest.raises(BotorchTensorDimensionError, match="inputs of \\[1, 2\\]"):
+            ScalarizedUCB(bands, [1.0, 1.0, 1.0])
+
+    @pytest.mark.parametrize(
+        ("transform", "message"),
+        [
+            (None, "The posterior transform is nothing"),
+            (ExpectationPosteriorTransform(2), "is ExpectationPosteriorTransform"),
+            (weights_of(1.0), "has 1 weights; the model has 2"),
+            (weights_of(0.0, 0.0), "All weights of the posterior transform are 0"),
+        ],
+    )
+    def test_transform(self, transform, message):
+        with pytest.raises(UnsupportedError, match=message):
+            ScalarizedUCB.from_model(MODEL, posterior_transform=transform, norm_bound=1.0)
+
+    def test_one_entry_for_each_output(self):
+        with pytest.raises(ValueError, match="norm_bound has 3 entries for 2 outcomes"):
+            from_model(1.0, 1.0, norm_bound=[1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match="delta must lie strictly between"):
+            from_model(1.0, 1.0, delta=2.0)
+
+    def test_dependent_outputs(self):
+        Y = torch.stack([FIRST.Y, SECOND.function(FIRST.X)], -1)
+        model = KroneckerMultiTaskGP(FIRST.X, Y)
+        with pytest.raises(UnsupportedError, match="not independent models"):
+            from_model(1.0, 1.0, model=model)
+
+    def test_states_do_as_models(self):
+        states = [FIRST.state, SECOND.state]
+        assert all(isinstance(state, KernelRegression) for state in states)
+        assert_close(
+            from_model(1.0, 1.0, model=states).bounds(X), from_model(1.0, 1.0).bounds(X)
+        )
