@@ -18,6 +18,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    NormTracker,
     SafeSet,
     ScalarizedUCB,
     regret_certificate,
@@ -241,3 +242,23 @@ class TestBadInput:
         assert_close(
             from_model(1.0, 1.0, model=states).bounds(X), from_model(1.0, 1.0).bounds(X)
         )
+
+
+class TestEstimatedNorm:
+    def test_each_outcome_has_its_own(self):
+        model = ModelListGP(
+            *[make_problem(seed=s, norm=n).model for s, n in [(0, 1), (9, 8)]]
+        )
+        acqf = ScalarizedUCB.from_model(model, posterior_transform=weights_of(1.0, 1.0))
+        norms = [part.norm_bound for part in acqf.acqfs]
+        assert norms[1] > 1.5 * norms[0]
+        assert not acqf.assumptions.certified
+
+    def test_a_tracker_is_not_shared(self):
+        model = ModelListGP(*[make_problem(seed=s).model for s in (0, 9)])
+        with pytest.raises(ValueError, match="give each outcome its own"):
+            ScalarizedUCB.from_model(
+                model,
+                norm_bound=NormTracker(),
+                posterior_transform=weights_of(1.0, 1.0),
+            )

@@ -14,8 +14,11 @@ from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.norm_bound import NormTracker, per_output_norms
 from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.regression.outputs import per_output, single_output_models
+
+NormBounds = float | None | Sequence[float | NormTracker | None]
 
 
 class ScalarizedUCB(KernelUCB):
@@ -98,7 +101,7 @@ class ScalarizedUCB(KernelUCB):
         model: Model | Sequence[Model],
         *,
         posterior_transform: PosteriorTransform | None = None,
-        norm_bound: float | Sequence[float],
+        norm_bound: NormBounds = None,
         noise_std: Any = None,
         delta: float = 0.05,
         bound: type[KernelUCB] = MartingaleMixtureUCB,
@@ -117,7 +120,7 @@ class ScalarizedUCB(KernelUCB):
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight for each
                 output.
             norm_bound: Bound on the RKHS norm, outcome units; one for all outputs or one
-                for each.
+                for each. Estimated from the data where absent.
             noise_std: Noise scale, one for all outputs or a sequence with one for each (a
                 number, a tensor with one value for each observation, or None); from the
                 likelihoods when absent.
@@ -156,7 +159,7 @@ def scalarized_inputs(
     model: Model | Sequence[Model],
     *,
     posterior_transform: PosteriorTransform | None = None,
-    norm_bound: float | Sequence[float],
+    norm_bound: NormBounds = None,
     noise_std: Any = None,
     delta: float = 0.05,
     bound: type[KernelUCB] = MartingaleMixtureUCB,
@@ -167,7 +170,7 @@ def scalarized_inputs(
     r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
     singles = single_output_models(model)
     weights, offset = _weights(posterior_transform, len(singles))
-    norms = per_output("norm_bound", norm_bound, len(singles))
+    norms = per_output_norms("norm_bound", norm_bound, len(singles))
     noises = per_output("noise_std", noise_std, len(singles))
     used = [j for j, weight in enumerate(weights) if weight != 0.0]
     if not used:

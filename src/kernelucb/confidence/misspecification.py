@@ -2,11 +2,10 @@ r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
 
 import math
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import torch
 from botorch.models.model import Model
-from gpytorch.kernels import Kernel
 from scipy.optimize import brentq
 from torch import Tensor
 
@@ -184,17 +183,9 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
 def _lengthscale_gains(regression: KernelRegression) -> Tensor:
     r"""Log-evidence with all length scales divided by each factor.
 
-    For kernels of one scaled distance that is the same kernel at inputs multiplied by the
-    factor; for others nothing is known, and no length scale is named.
+    Minus infinity for kernels whose length scales cannot be told: none is named then.
     """
-    prior = regression.prior
-    if not prior.has_constant_variance:
+    if not regression.prior.has_constant_variance:
         return torch.tensor([-math.inf])
-    inputs = regression.train_inputs
-    targets = (regression.train_targets - prior.mean(inputs)) / prior.scale
-    kernel, noise = cast(Kernel, prior.covar_module), regression.noise_std / prior.scale
-    states = (
-        KernelRegression(factor * inputs, targets, kernel, noise)
-        for factor in _LENGTHSCALE_FACTORS
-    )
+    states = (regression.with_shorter_lengthscales(f) for f in _LENGTHSCALE_FACTORS)
     return torch.cat([_log_evidence(state, (1.0,)) for state in states])

@@ -14,6 +14,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
 )
 from kernelucb.confidence.norm import least_norm, ridge_norm
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.outputs import per_output
 
 # Chosen by measurement; see docs/results/practical.md.
 DEFAULT_INFLATION = 1.0
@@ -174,6 +175,21 @@ def resolve_norm_bound(
         return norm_bound.estimate(regression, radius)
     value = positive_scalar("norm_bound", norm_bound)
     return NormBound(regression.norm_in_prior_units(value), given_norm(value))
+
+
+def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:
+    r"""A norm bound for each outcome, from one for all or a sequence.
+
+    Raises:
+        ValueError: If a sequence has another length, or outcomes share a tracker.
+    """
+    norms = per_output(name, norm_bounds, count)
+    trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
+    if len(set(trackers)) < len(trackers):
+        raise ValueError(
+            f"{name}: a NormTracker is for one outcome; give each outcome its own."
+        )
+    return norms
 
 
 def given_norm(norm_bound: float) -> Assumption:

@@ -194,6 +194,23 @@ class KernelRegression(Module):
         state.estimated = self.estimated
         return state
 
+    def with_shorter_lengthscales(self, factor: float) -> "KernelRegression":
+        r"""The state under a kernel with all length scales divided by ``factor``.
+
+        That is the same kernel at inputs multiplied by ``factor``, where
+        ``prior.has_constant_variance``; of other kernels nothing is known.
+        """
+        inputs = factor * self.train_inputs
+        shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
+        return self._from_parts(
+            self.prior,
+            inputs,
+            self.train_targets + shift,
+            self.noise_std,
+            self.dimension,
+            self.estimated,
+        )
+
     def with_pending(self, X_pending: Tensor) -> "KernelRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, finite_scalar, probability, whole_number
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.norm_bound import per_output_norms
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.outputs import per_output, single_output_models
 
@@ -181,7 +182,7 @@ class SafeSet:
                 f"num_bounds is {count}, below the number of constraints {len(singles)}."
             )
         share = probability("delta", delta) / count
-        norms = per_output("norm_bounds", norm_bounds, len(singles))
+        norms = per_output_norms("norm_bounds", norm_bounds, len(singles))
         noises = per_output("noise_stds", noise_stds, len(singles))
         bands = [
             MartingaleMixtureUCB(
