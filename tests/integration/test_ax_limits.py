@@ -144,9 +144,9 @@ class TestErrors:
             kernelucb.ax.last_bound(client)
 
     def test_without_ax_the_import_says_what_to_install(self, monkeypatch):
-        for name in [name for name in sys.modules if name.split(".")[0] == "ax"]:
-            monkeypatch.delitem(sys.modules, name)
+        for name in list(sys.modules):
+            if name.split(".")[0] == "ax" or name.startswith("kernelucb.ax"):
+                monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "ax", None)
-        monkeypatch.delitem(sys.modules, "kernelucb.ax")
         with pytest.raises(ImportError, match=r"pip install 'kernelucb\[ax\]'"):
             __import__("kernelucb.ax")
