@@ -176,7 +176,8 @@ def _bound_node(
                 generator_enum=Generators.BOTORCH_MODULAR,
                 generator_kwargs={
                     "surrogate_spec": SurrogateSpec(
-                        model_configs=[model_config or default_model_config()]
+                        model_configs=[model_config or default_model_config()],
+                        allow_batched_models=False,  # the bound is for one outcome
                     ),
                     "botorch_acqf_class": acqf_class,
                     "botorch_acqf_options": acqf_options,
