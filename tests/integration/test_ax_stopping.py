@@ -2,6 +2,7 @@ r"""Stopping by certificate in real Ax experiments, and priors that are never fi
 
 import json
 import logging
+import math
 
 import pytest
 import torch
@@ -39,11 +40,11 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, frozen_kernel
 from tolerances import LINEAR_SOLVE
 
 pytestmark = AX_WARNINGS
+CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
 
 NORM, NOISE_STD = 2.0, 0.05
 KERNEL = frozen_kernel("matern52", 0.4)
@@ -76,6 +77,10 @@ def fixed_client(parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, **ar
     )
     arguments = FIXED | {"model_config": config} | arguments
     return make_client(parameters, objective, **arguments)
+
+
+def fitted_client():
+    return make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
 
 
 def stopping(client, gap=0.1, **arguments):
@@ -135,17 +140,15 @@ class TestDecision:
         assert gap_of(thousands) == pytest.approx(1000.0 * gap_of(plain), rel=1e-3)
 
     def test_fitted_models_stop_and_say_what_was_estimated(self):
-        client = run(
-            make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1}), 6, truth
-        )
+        client = run(fitted_client(), 6, truth)
         decision = stopping(client, 100.0).decide()
         assert decision.stop
         assert decision.reason.endswith("if these estimates hold: kernel, mean")
 
+    @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     def test_never_on_data_that_contradict_the_norm(self):
-        client = run(fixed_client(options={"norm_bound": 0.01}), 3, truth)
-        with pytest.warns(InconsistentConfidenceSetWarning):
-            decision = stopping(client, 1e6).decide()
+        client = run(fixed_client(), 3, lambda p: truth(p, unit=100.0))
+        decision = stopping(client, 1e6).decide()
         assert not decision.stop
         assert "contradict an assumption" in decision.reason
 
@@ -162,10 +165,7 @@ def named(parameters):
 
 class TestTrialsUnderWay:
     def test_checks_leave_no_trace(self):
-        asked, silent = (
-            make_client(UNIT, options={"norm_bound": 4.0, "noise_std": 0.1})
-            for _ in range(2)
-        )
+        asked, silent = (fitted_client() for _ in range(2))
         trials = []
         for client in (asked, silent):
             torch.manual_seed(0)
@@ -189,9 +189,8 @@ class TestTrialsUnderWay:
         stop, reason = stopping(client, 100.0).should_stop_optimization(client._experiment)
         assert stop
         assert "from the optimum" in reason
-        client.complete_trial(
-            trial_index=max(pending), raw_data=truth(pending[max(pending)])
-        )
+        index, parameters = pending.popitem()
+        client.complete_trial(trial_index=index, raw_data=truth(parameters))
         assert kernelucb.ax.current_bound(client).regression.num_observations == 6
 
     def test_waits_for_pending_trials_where_that_is_asked_for(self):
@@ -237,7 +236,7 @@ class TestTrialsUnderWay:
         client = fixed_client()
         client._experiment.new_trial().add_arm(Arm(parameters={"x": 1.5}))
         client._experiment.trials[0].mark_running(no_runner_required=True)
-        client.complete_trial(trial_index=0, raw_data={"y": 100.0})
+        client.complete_trial(trial_index=0, raw_data={"y": 1.0})
         with pytest.raises(ValueError, match="No trial in the search space"):
             stopping(client).decide()
 
@@ -245,9 +244,7 @@ class TestTrialsUnderWay:
 class TestReopened:
     @pytest.mark.parametrize("fixed", [True, False])
     def test_the_same_certificate_after_reload(self, fixed, tmp_path):
-        options = {"norm_bound": 4.0, "noise_std": 0.1}
-        client = fixed_client() if fixed else make_client(UNIT, options=options)
-        run(client, 5, truth)
+        client = run(fixed_client() if fixed else fitted_client(), 5, truth)
         client.get_next_trials(max_trials=2)
         path = str(tmp_path / "bench.json")
         client.save_to_json_file(path)
@@ -305,7 +302,7 @@ class TestDomains:
                 MartingaleMixtureUCB, {"norm_bound": 2.0}, model_config=config
             )
             client.set_generation_strategy(strategy)
-            for m, n in ((0, 0), (2, 2), (0, 4)):
+            for m, n in ((0, 0), (2, 2), (0, 4), (4, 0)):
                 index = client.attach_trial(parameters={"m": m, "n": n})
                 client.complete_trial(trial_index=index, raw_data={"y": 0.1 * m})
             decision = stopping(client).decide()
@@ -335,10 +332,20 @@ class TestDomains:
         rate = RangeParameterConfig(
             name="x", parameter_type="float", bounds=(1e-3, 10.0), scaling="log"
         )
-        client = run(fixed_client([rate]), 4, truth)
+
+        def outcome(parameters):
+            return truth({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
+
+        client = run(fixed_client([rate]), 4, outcome)
         decision = stopping(client).decide()
         assert decision.certificate.certified
-        assert -3.0 <= float(decision.certificate.challenger) <= 1.0
+        X = torch.linspace(-3.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
+        inner = regret_certificate(
+            kernelucb.ax.current_bound(client),
+            X,
+            recommended=decision.certificate.recommended,
+        )
+        assert inner.gap <= decision.certificate.gap <= 1.1 * inner.gap
 
     def test_never_on_a_search_in_four_dimensions(self):
         four = [
@@ -414,22 +421,22 @@ class TestFixedPrior:
         config = kernelucb.ax.fixed_model_config(
             "matern32", [0.3, 0.6], outputscale=400.0, mean=4900.0, noise_std=2.0
         )
-        client = make_client(options={"norm_bound": 10.0}, model_config=config)
+        client = make_client(options={"norm_bound": 30.0}, model_config=config)
         trials = []
         for _ in range(5):
             index, parameters = next_trial(client)
             client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
             trials.append(parameters)
         acqf = kernelucb.ax.current_bound(client)
-        low, side = torch.tensor([-5.0, 0.0]).double(), torch.tensor([15.0, 15.0]).double()
+        low = torch.tensor([-5.0, 0.0], dtype=torch.float64)
+        unit = 15.0 * torch.tensor([0.3, 0.6], dtype=torch.float64)
         kernel = frozen_kernel("matern32", 1.0, outputscale=400.0)
-        kernel.base_kernel.lengthscale = torch.tensor([[0.3, 0.6]]).double()
-        Y = torch.tensor([wave(parameters) for parameters in trials]).double() - 4900.0
-        state = KernelRegression((points(*trials) - low) / side, Y, kernel, 2.0)
-        expected = MartingaleMixtureUCB(state, norm_bound=10.0)
+        Y = torch.tensor([wave(p) for p in trials], dtype=torch.float64) - 4900.0
+        state = KernelRegression((points(*trials) - low) / unit, Y, kernel, 2.0)
+        expected = MartingaleMixtureUCB(state, norm_bound=30.0)
         queries = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]]).double()
         for actual, wanted in zip(
-            acqf.bounds(queries), expected.bounds((queries - low) / side), strict=True
+            acqf.bounds(queries), expected.bounds((queries - low) / unit), strict=True
         ):
             assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
         assert acqf.assumptions.certified
