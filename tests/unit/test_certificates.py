@@ -9,7 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import LinearKernel
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch.testing import assert_close
@@ -144,6 +144,7 @@ def test_branch_and_bound_agrees_with_a_fine_grid(name, d, per_side):
     assert certificate.resolution <= 0.05 * certificate.gap + 1e-9
 
 
+@settings(max_examples=15)
 @given(
     seed=st.integers(0, 200),
     d=st.integers(1, 2),
