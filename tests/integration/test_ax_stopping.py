@@ -1,6 +1,5 @@
 r"""Stopping by certificate in real Ax experiments, and priors that are never fitted."""
 
-import json
 import logging
 import math
 
@@ -18,39 +17,33 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
-from ax.storage.json_store.decoder import object_from_json
-from ax.storage.json_store.encoder import object_to_json
 from ax_bench import (
     AX_WARNINGS,
+    CURVE,
+    NOISE_STD,
     PLANE,
     UNIT,
+    curve,
+    fixed_client,
     make_client,
     next_trial,
     points,
     run,
     wave,
 )
-from botorch.exceptions import InputDataError, UnsupportedError
-from torch.testing import assert_close
+from botorch.exceptions import UnsupportedError
 
 import kernelucb.ax
 from kernelucb import (
-    KernelRegression,
     MartingaleMixtureUCB,
     WangDeFreitasUCB,
     regret_certificate,
 )
-from problems import RKHSFunction, frozen_kernel
-from tolerances import LINEAR_SOLVE
 
 pytestmark = AX_WARNINGS
 CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
 
-NORM, NOISE_STD = 2.0, 0.05
-KERNEL = frozen_kernel("matern52", 0.4)
-TRUTH = RKHSFunction.random(KERNEL, NORM, d=1, seed=5)
 GRID = torch.linspace(0.0, 1.0, 1001, dtype=torch.float64).unsqueeze(-1)
-FIXED = {"options": {"norm_bound": NORM}}
 SIZES = [
     ChoiceParameterConfig(
         name="size", parameter_type="float", values=[0.0, 0.2, 0.7, 1.0], is_ordered=True
@@ -61,22 +54,8 @@ SIZES = [
 ]
 
 
-def truth(parameters, sign=1.0, unit=1.0):
-    x = torch.tensor([[parameters["x"]]], dtype=torch.float64)
-    return {"y": sign * unit * float(TRUTH(x))}
-
-
 def noisy(parameters):
-    return {"y": truth(parameters)["y"] + NOISE_STD * float(torch.randn(()))}
-
-
-def fixed_client(parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, **arguments):
-    r"""An experiment whose kernel, mean and noise are given, outcomes in ``unit``."""
-    config = kernelucb.ax.fixed_model_config(
-        "matern52", lengthscale, outputscale=unit**2, noise_std=unit * NOISE_STD
-    )
-    arguments = FIXED | {"model_config": config} | arguments
-    return make_client(parameters, objective, **arguments)
+    return {"y": curve(parameters)["y"] + NOISE_STD * float(torch.randn(()))}
 
 
 def fitted_client():
@@ -98,7 +77,7 @@ class TestDecision:
         for _ in range(25):
             run(client, 1, noisy)
             decisions.append(rule.decide())
-            lost = float(TRUTH(GRID).max()) - truth(decisions[-1].arm.parameters)["y"]
+            lost = float(CURVE(GRID).max()) - curve(decisions[-1].arm.parameters)["y"]
             assert lost <= decisions[-1].certificate.gap
             if decisions[-1].stop:
                 break
@@ -127,27 +106,27 @@ class TestDecision:
 
     def test_minimised_metrics_are_the_mirror_image(self):
         largest, smallest = fixed_client(), fixed_client(objective="-y")
-        run(largest, 6, truth)
-        run(smallest, 6, lambda parameters: truth(parameters, sign=-1.0))
+        run(largest, 6, curve)
+        run(smallest, 6, lambda parameters: curve(parameters, sign=-1.0))
         one, other = stopping(largest).decide(), stopping(smallest).decide()
         assert one.arm.parameters == pytest.approx(other.arm.parameters)
         assert one.certificate.gap == pytest.approx(other.certificate.gap, rel=1e-6)
 
     def test_the_gap_is_in_units_of_the_metric(self):
-        thousands = fixed_client(unit=1000.0, options={"norm_bound": NORM})
-        run(thousands, 6, lambda parameters: truth(parameters, unit=1000.0))
-        plain = run(fixed_client(), 6, truth)
+        thousands = fixed_client(unit=1000.0)
+        run(thousands, 6, lambda parameters: curve(parameters, unit=1000.0))
+        plain = run(fixed_client(), 6, curve)
         assert gap_of(thousands) == pytest.approx(1000.0 * gap_of(plain), rel=1e-3)
 
     def test_fitted_models_stop_and_say_what_was_estimated(self):
-        client = run(fitted_client(), 6, truth)
+        client = run(fitted_client(), 6, curve)
         decision = stopping(client, 100.0).decide()
         assert decision.stop
         assert decision.reason.endswith("if these estimates hold: kernel, mean")
 
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
     def test_never_on_data_that_contradict_the_norm(self):
-        client = run(fixed_client(), 3, lambda p: truth(p, unit=100.0))
+        client = run(fixed_client(), 3, lambda p: curve(p, unit=100.0))
         decision = stopping(client, 1e6).decide()
         assert not decision.stop
         assert "contradict an assumption" in decision.reason
@@ -172,7 +151,7 @@ class TestTrialsUnderWay:
             parameters = []
             for _ in range(6):
                 index, chosen = next_trial(client)
-                client.complete_trial(trial_index=index, raw_data=truth(chosen))
+                client.complete_trial(trial_index=index, raw_data=curve(chosen))
                 parameters.append(chosen["x"])
                 if client is asked:
                     stopping(client).decide()
@@ -180,7 +159,7 @@ class TestTrialsUnderWay:
         assert trials[0] == trials[1]
 
     def test_all_outcomes_count_and_pending_trials_do_not(self):
-        client = run(fixed_client(), 5, truth)
+        client = run(fixed_client(), 5, curve)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
         assert kernelucb.ax.current_bound(client).regression.num_observations == 5
         before = gap_of(client)
@@ -190,18 +169,18 @@ class TestTrialsUnderWay:
         assert stop
         assert "from the optimum" in reason
         index, parameters = pending.popitem()
-        client.complete_trial(trial_index=index, raw_data=truth(parameters))
+        client.complete_trial(trial_index=index, raw_data=curve(parameters))
         assert kernelucb.ax.current_bound(client).regression.num_observations == 6
 
     def test_waits_for_pending_trials_where_that_is_asked_for(self):
-        client = run(fixed_client(), 5, truth)
+        client = run(fixed_client(), 5, curve)
         client.get_next_trials(max_trials=1)
         rule = stopping(client, 100.0, inactive_when_pending_trials=True)
         stop, reason = rule.should_stop_optimization(client._experiment)
         assert (stop, reason) == (False, "There are pending trials in the experiment.")
 
     def test_failed_and_abandoned_trials_tell_nothing(self):
-        client = run(fixed_client(), 5, truth)
+        client = run(fixed_client(), 5, curve)
         before = stopping(client).decide()
         failed, abandoned = client.get_next_trials(max_trials=2)
         client.mark_trial_failed(failed)
@@ -211,10 +190,10 @@ class TestTrialsUnderWay:
         assert after.arm == before.arm
 
     def test_abandoned_after_its_outcome(self):
-        client = run(fixed_client(), 5, truth)
+        client = run(fixed_client(), 5, curve)
         before = gap_of(client)
         index, parameters = next_trial(client)
-        client.attach_data(trial_index=index, raw_data=truth(parameters))
+        client.attach_data(trial_index=index, raw_data=curve(parameters))
         client.mark_trial_abandoned(index)
         assert gap_of(client) == before
 
@@ -225,7 +204,7 @@ class TestTrialsUnderWay:
         stop, reason = stopping(client).should_stop_optimization(client._experiment)
         assert not stop
         assert "only 0 completed trials" in reason
-        run(client, 2, truth)
+        run(client, 2, curve)
         assert gap_of(client) > 0.0
         rule = stopping(client, 100.0, min_trials=3)
         stop, reason = rule.should_stop_optimization(client._experiment)
@@ -244,7 +223,7 @@ class TestTrialsUnderWay:
 class TestReopened:
     @pytest.mark.parametrize("fixed", [True, False])
     def test_the_same_certificate_after_reload(self, fixed, tmp_path):
-        client = run(fixed_client() if fixed else fitted_client(), 5, truth)
+        client = run(fixed_client() if fixed else fitted_client(), 5, curve)
         client.get_next_trials(max_trials=2)
         path = str(tmp_path / "bench.json")
         client.save_to_json_file(path)
@@ -253,17 +232,6 @@ class TestReopened:
         assert after.arm.parameters == pytest.approx(before.arm.parameters)
         assert after.certificate.gap == pytest.approx(before.certificate.gap, rel=1e-6)
         assert after.certificate.assumptions.certified is fixed
-
-    def test_a_fixed_prior_is_stored_with_its_numbers(self):
-        config = kernelucb.ax.fixed_model_config(
-            "rbf", torch.tensor([0.1, 0.2]), outputscale=3.0, mean=5.0
-        )
-        strategy = kernelucb.ax.generation_strategy(
-            MartingaleMixtureUCB, {"norm_bound": 1.0}, model_config=config
-        )
-        copy = object_from_json(json.loads(json.dumps(object_to_json(strategy))))
-        arguments = copy._nodes[1].generator_specs[0].generator_kwargs
-        assert arguments == strategy._nodes[1].generator_specs[0].generator_kwargs
 
 
 class TestDomains:
@@ -316,7 +284,7 @@ class TestDomains:
             *UNIT,
             RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 3)),
         ]
-        client = run(fixed_client(mixed), 4, truth)
+        client = run(fixed_client(mixed), 4, curve)
         decision = stopping(client).decide()
         assert decision.certificate.certified
         assert decision.certificate.resolution > 0.0
@@ -334,7 +302,7 @@ class TestDomains:
         )
 
         def outcome(parameters):
-            return truth({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
+            return curve({"x": (math.log10(parameters["x"]) + 3.0) / 4.0})
 
         client = run(fixed_client([rate]), 4, outcome)
         decision = stopping(client).decide()
@@ -352,7 +320,7 @@ class TestDomains:
             RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0))
             for name in ("x", "b", "c", "d")
         ]
-        decision = stopping(run(fixed_client(four), 4, truth), 1e6).decide()
+        decision = stopping(run(fixed_client(four), 4, curve), 1e6).decide()
         assert not decision.stop
         assert "not certified on this box" in decision.reason
 
@@ -369,7 +337,7 @@ class Instant(IRunner):
 
 class Curve(IMetric):
     def fetch(self, trial_index, trial_metadata):
-        return 0, truth(trial_metadata)["y"]
+        return 0, curve(trial_metadata)["y"]
 
 
 def test_the_orchestrator_stops_by_it():
@@ -392,7 +360,7 @@ class TestErrors:
         strategy = GenerationStrategy(
             name="Sobol", nodes=[GenerationNode(name="Sobol", generator_specs=[spec])]
         )
-        client = run(fixed_client(), 2, truth)
+        client = run(fixed_client(), 2, curve)
         client.set_generation_strategy(strategy)
         with pytest.raises(UnsupportedError, match="Sobol has no bound of this package"):
             stopping(client).decide()
@@ -414,69 +382,3 @@ class TestErrors:
     def test_wrong_numbers(self, arguments, message):
         with pytest.raises(ValueError, match=message):
             stopping(fixed_client(), **arguments)
-
-
-class TestFixedPrior:
-    def test_the_bound_is_that_of_the_prior_on_the_trials(self):
-        config = kernelucb.ax.fixed_model_config(
-            "matern32", [0.3, 0.6], outputscale=400.0, mean=4900.0, noise_std=2.0
-        )
-        client = make_client(options={"norm_bound": 30.0}, model_config=config)
-        trials = []
-        for _ in range(5):
-            index, parameters = next_trial(client)
-            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
-            trials.append(parameters)
-        acqf = kernelucb.ax.current_bound(client)
-        low = torch.tensor([-5.0, 0.0], dtype=torch.float64)
-        unit = 15.0 * torch.tensor([0.3, 0.6], dtype=torch.float64)
-        kernel = frozen_kernel("matern32", 1.0, outputscale=400.0)
-        Y = torch.tensor([wave(p) for p in trials], dtype=torch.float64) - 4900.0
-        state = KernelRegression((points(*trials) - low) / unit, Y, kernel, 2.0)
-        expected = MartingaleMixtureUCB(state, norm_bound=30.0)
-        queries = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]]).double()
-        for actual, wanted in zip(
-            acqf.bounds(queries), expected.bounds((queries - low) / unit), strict=True
-        ):
-            assert_close(actual, wanted + 4900.0, rtol=LINEAR_SOLVE, atol=1e-6)
-        assert acqf.assumptions.certified
-
-    def test_reported_standard_errors_are_the_noise_where_none_is_given(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-        client = make_client(UNIT, options={"norm_bound": 4.0}, model_config=config)
-        run(client, 3, lambda p: {"y": (truth(p)["y"], 0.25)})
-        acqf = kernelucb.ax.current_bound(client)
-        assert_close(acqf.regression.noise_std, torch.full((3,), 0.25).double())
-        assert acqf.assumptions.certified
-
-    def test_without_any_noise_scale(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-        client = make_client(UNIT, options={"norm_bound": 4.0}, model_config=config)
-        run(client, 3, truth)
-        with pytest.raises(InputDataError, match="give noise_std to the model"):
-            next_trial(client)
-
-    @pytest.mark.parametrize("tracked", [1, 3])
-    def test_a_tracked_outcome_is_left_out(self, tracked):
-        client = fixed_client()
-        client.configure_tracking_metrics(["cost"])
-        run(client, tracked, lambda p: truth(p) | {"cost": 7.0 + p["x"]})
-        run(client, 4 - tracked, truth)
-        acqf = kernelucb.ax.current_bound(client)
-        assert acqf.regression.num_observations == 4
-        assert acqf.regression.train_targets.max() < 7.0
-        assert acqf.assumptions.certified
-
-    @pytest.mark.parametrize(
-        ("kernel", "options", "message"),
-        [
-            ("linear", {"lengthscale": 1.0}, "kernel must be one of rbf, matern12"),
-            ("rbf", {"lengthscale": [0.1, 0.0]}, "lengthscale must be a finite number"),
-            ("rbf", {"lengthscale": 1.0, "outputscale": -1.0}, "outputscale must be"),
-            ("rbf", {"lengthscale": 1.0, "mean": float("nan")}, "mean must be a finite"),
-            ("rbf", {"lengthscale": 1.0, "noise_std": 0.0}, "noise_std must be a finite"),
-        ],
-    )
-    def test_bad_input(self, kernel, options, message):
-        with pytest.raises(ValueError, match=message):
-            kernelucb.ax.fixed_model_config(kernel, **options)
