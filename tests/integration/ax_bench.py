@@ -10,6 +10,7 @@ from ax.api.configs import RangeParameterConfig
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, SrinivasUCB, StreamingKernelUCB
 from kernelucb.acquisition import BOUNDS
+from problems import RKHSFunction, frozen_kernel
 
 AX_WARNINGS = [
     # pandas 4 will drop arguments that Ax 1.3 still passes.
@@ -81,3 +82,23 @@ def points(*parameterizations, names=("u", "v")):
 
 def rows(tensor):
     return sorted(tuple(round(value, 9) for value in row) for row in tensor.tolist())
+
+
+NORM, NOISE_STD = 2.0, 0.05
+CURVE_KERNEL = frozen_kernel("matern52", 0.4)
+CURVE = RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=5)
+
+
+def curve(parameters, sign=1.0, unit=1.0):
+    r"""A function of norm 2 for the kernel of `fixed_client`, times sign and unit."""
+    x = torch.tensor([[parameters["x"]]], dtype=torch.float64)
+    return {"y": sign * unit * float(CURVE(x))}
+
+
+def fixed_client(parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, **arguments):
+    r"""An experiment whose kernel, mean and noise are given, outcomes in ``unit``."""
+    config = kernelucb.ax.fixed_model_config(
+        "matern52", lengthscale, outputscale=unit**2, noise_std=unit * NOISE_STD
+    )
+    arguments = {"options": {"norm_bound": NORM}, "model_config": config} | arguments
+    return make_client(parameters, objective, **arguments)

@@ -19,7 +19,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 
 import kernelucb.ax
-from kernelucb import IGPUCB, MartingaleMixtureUCB, StreamingKernelUCB
+from kernelucb import IGPUCB, MartingaleMixtureUCB, NormTracker, StreamingKernelUCB
 
 pytestmark = AX_WARNINGS
 
@@ -86,6 +86,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            ({"norm_bound": NormTracker()}, "leave it out to have the norm estimated"),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
             ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),
             ({"norm_bound": 1.0, "delta": 1.5}, "delta must lie strictly between"),
@@ -147,9 +148,9 @@ class TestErrors:
             kernelucb.ax.last_bound(client)
 
     def test_without_ax_the_import_says_what_to_install(self, monkeypatch):
-        for name in [name for name in sys.modules if name.split(".")[0] == "ax"]:
-            monkeypatch.delitem(sys.modules, name)
+        for name in list(sys.modules):
+            if name.split(".")[0] == "ax" or name.startswith("kernelucb.ax"):
+                monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "ax", None)
-        monkeypatch.delitem(sys.modules, "kernelucb.ax")
         with pytest.raises(ImportError, match=r"pip install 'kernelucb\[ax\]'"):
             __import__("kernelucb.ax")

@@ -56,7 +56,6 @@ def test_running_trials_are_pending_and_the_experiment_is_stored(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "needs the option `norm_bound`"),
         ({"norm_bound": [1.0, -1.0]}, "norm_bound must be a finite number above 0"),
         ({"norm_bound": [1.0, 1.0], "noise_std": [1.0]}, "noise_std has 1 entries for 2"),
         ({"norm_bound": 1.0, "bound": AbbasiYadkoriUCB}, "Leave out the option `bound`"),

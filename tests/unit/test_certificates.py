@@ -6,10 +6,12 @@ import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import LinearKernel
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -18,6 +20,7 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
     SrinivasUCB,
+    WangDeFreitasUCB,
     regret_certificate,
 )
 from kernelucb.certificates.boxes import kernel_change, largest_on_box
@@ -141,6 +144,37 @@ def test_branch_and_bound_agrees_with_a_fine_grid(name, d, per_side):
     assert certificate.resolution <= 0.05 * certificate.gap + 1e-9
 
 
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 200),
+    d=st.integers(1, 2),
+    name=st.sampled_from(KERNELS),
+    maximize=st.booleans(),
+)
+def test_branch_and_bound_encloses_what_a_local_search_finds(seed, d, name, maximize):
+    r"""A box of unequal sides; the best point of a grid, improved by Nelder and Mead."""
+    problem = make_problem(n=8, d=d, kernel=name, norm=NORM, noise_std=0.2, seed=seed)
+    acqf = bound(problem, maximize=maximize)
+    box = torch.tensor([[0.1, -0.3], [0.9, 0.2]], dtype=torch.float64)[:, :d]
+    certificate = regret_certificate(acqf, bounds=box)
+    recommended = certificate.recommended.unsqueeze(0)
+
+    def excess(X):
+        points = torch.as_tensor(X, dtype=torch.float64).reshape(-1, d)
+        values = acqf.confidence_set.largest_excess(points, recommended, acqf.direction)
+        return values.detach()
+
+    grid = box[0] + (box[1] - box[0]) * mesh(41, d)
+    start = grid[excess(grid).argmax()]
+    search = minimize(
+        lambda x: -float(excess(x)), start, method="Nelder-Mead", bounds=box.mT.tolist()
+    )
+    largest = max(-search.fun, 0.0)
+    assert certificate.gap >= largest - ORDER
+    assert certificate.gap - certificate.resolution <= 1.001 * largest + ORDER
+    assert certificate.resolution <= 0.05 * certificate.gap + ORDER
+
+
 def test_three_dimensions_and_few_evaluations_stay_valid():
     problem = make_problem(n=20, d=3, kernel="matern52", norm=NORM, seed=4)
     box = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
@@ -151,6 +185,7 @@ def test_three_dimensions_and_few_evaluations_stay_valid():
     assert few.certified
     assert few.gap >= many.gap >= grid.gap - 1e-9
     assert few.resolution >= many.resolution
+    assert many.gap - many.resolution <= 1.02 * grid.gap  # the grid's cells are 0.05 wide
 
 
 def test_where_nothing_is_proven_it_says_heuristic():
@@ -219,6 +254,30 @@ class TestStopping:
         assert not decision.stop
         assert "from the optimum" in decision.reason
         assert decision.certificate.gap == gap
+
+    def test_the_point_to_certify_may_be_given(self):
+        acqf, X = bound(make_problem(n=10, d=1, norm=NORM)), LINE[:1]
+        decision = CertifiedGapStopping(1.0, bounds=LINE)(acqf, X)
+        expected = regret_certificate(acqf, bounds=LINE, recommended=X)
+        assert decision.certificate.gap == expected.gap
+        assert torch.equal(decision.certificate.recommended, X[0])
+
+    def test_on_estimates_it_stops_and_names_them(self):
+        X = uniform(10, 1, 0)
+        model = SingleTaskGP(X, X.sin())  # trainable and standardised
+        decision = CertifiedGapStopping(1e3, LINE)(
+            MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
+        )
+        assert decision.stop
+        assert decision.reason.endswith("if these estimates hold: kernel, mean")
+
+    def test_not_on_a_bound_for_one_round(self):
+        r"""The round in which it would stop is not fixed in advance."""
+        problem = make_problem(n=10, d=1)
+        acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM)
+        decision = CertifiedGapStopping(1e3, LINE)(acqf)
+        assert not decision.stop
+        assert "a round that the data choose" in decision.reason
 
     def test_not_on_data_that_contradict_the_assumptions(self):
         problem = make_problem(n=40, d=1, norm=5.0, noise_std=0.01)

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
+from kernelucb.confidence.assumptions import Status
 
 
 class StoppingDecision(NamedTuple):
@@ -26,8 +27,9 @@ class CertifiedGapStopping:
     r"""Stop when no point can be better than the recommended one by more than ``gap``.
 
     May be asked after every round and acted on in any: an anytime bound's probability is
-    for all rounds together. It does not stop on a heuristic certificate, nor on one whose
-    assumptions the data contradict.
+    for all rounds together. It does not stop on a heuristic certificate, nor on a bound
+    that is not anytime or whose assumptions the data contradict. Assumptions that were
+    estimated do not keep it from stopping; the reason names them.
 
     Source: see ``regret_certificate``.
 
@@ -63,20 +65,40 @@ class CertifiedGapStopping:
         self.candidates, self.bounds = candidates, bounds
         self.max_evaluations = max_evaluations
 
-    def __call__(self, acqf: Bound) -> StoppingDecision:
-        r"""Decide from the bound of the data so far."""
+    def __call__(self, acqf: Bound, recommended: Tensor | None = None) -> StoppingDecision:
+        r"""Decide from the bound of the data so far.
+
+        Args:
+            acqf: An acquisition function of this package.
+            recommended: ``d`` or ``1 x d`` point to certify; see ``regret_certificate``.
+        """
         certificate = regret_certificate(
             acqf,
             self.candidates,
             bounds=self.bounds,
+            recommended=recommended,
             max_evaluations=self.max_evaluations,
         )
         reached = f"at most {certificate.gap:.4g} from the optimum, accepted {self.gap:.4g}"
-        if not certificate.certified:
-            return StoppingDecision(
-                False, f"not certified on this box: {reached}", certificate
-            )
-        if certificate.assumptions.violated:
-            reason = f"the data contradict an assumption: {reached}"
-            return StoppingDecision(False, reason, certificate)
+        obstacle = _obstacle(certificate)
+        if obstacle is not None:
+            return StoppingDecision(False, f"{obstacle}: {reached}", certificate)
+        estimated = [
+            item.name
+            for item in certificate.assumptions.items
+            if item.status is Status.ESTIMATED
+        ]
+        if estimated:
+            reached += f", if these estimates hold: {', '.join(estimated)}"
         return StoppingDecision(certificate.gap <= self.gap, reached, certificate)
+
+
+def _obstacle(certificate: RegretCertificate) -> str | None:
+    r"""Why a certificate may not be acted on, however small its gap."""
+    if not certificate.certified:
+        return "not certified on this box"
+    if certificate.assumptions.violated:
+        return "the data contradict an assumption"
+    if not certificate.assumptions.anytime:
+        return "the bound does not hold at a round that the data choose"
+    return None

@@ -1,8 +1,4 @@
-r"""Ax generation strategies with a confidence bound, in raw outcome units (extra ``ax``).
-
-Importing this module registers every bound for Ax's storage, so import it before an
-experiment is saved and before it is reopened in a new process.
-"""
+r"""A generation strategy that maximises a bound, in raw outcome units."""
 
 import inspect
 from collections.abc import Mapping
@@ -10,41 +6,28 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from ax.adapter.registry import Generators, MBM_X_trans
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
-from botorch.models import SingleTaskGP
-from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
+from kernelucb.ax.models import default_model_config
+from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
-
-try:
-    from ax.adapter.registry import Generators, MBM_X_trans
-    from ax.adapter.transforms.derelativize import Derelativize
-    from ax.api.client import Client
-    from ax.core.experiment_status import ExperimentStatus
-    from ax.core.trial_status import TrialStatus
-    from ax.generation_strategy.generation_node import GenerationNode
-    from ax.generation_strategy.generation_strategy import GenerationStrategy
-    from ax.generation_strategy.generator_spec import GeneratorSpec
-    from ax.generation_strategy.transition_criterion import MinTrials
-    from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-    from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
-    from ax.storage.botorch_modular_registry import (
-        register_acquisition_function,
-        register_model,
-    )
-except ImportError as error:
-    raise ImportError(
-        f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
-        "pip install 'kernelucb[ax]'"
-    ) from error
 
 _INITIAL_NODE = "Sobol"
 
@@ -59,16 +42,6 @@ _NOT_AN_OPTION = {
     "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
 }
-
-for _bound in (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB):
-    register_acquisition_function(_bound)
-for _model in (DiscreteMetaModel, FeatureMetaModel):
-    register_model(_model)
-
-
-@fit_botorch_model.register(MetaModel)
-def _keep_estimated_prior(model: MetaModel, **_: Any) -> None:
-    r"""The prior was estimated from earlier tasks; nothing is left to fit."""
 
 
 def generation_strategy(
@@ -168,44 +141,6 @@ def generation_strategy(
     return GenerationStrategy(name=f"{_INITIAL_NODE}+{name}", nodes=[initial, bound])
 
 
-def meta_model_config(model: MetaModel) -> ModelConfig:
-    r"""Ax configuration of a model with an estimated prior, which Ax can store.
-
-    Args:
-        model: A ``DiscreteMetaModel``, or a ``FeatureMetaModel`` with cosine features.
-    """
-    return ModelConfig(
-        botorch_model_class=type(model),
-        model_options=model.constructor_options(),
-        input_transform_classes=None,
-        name=f"{type(model).__name__}, prior from {model.num_tasks} tasks",
-    )
-
-
-def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
-    r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
-
-    It was computed before the last trial was observed. Its inputs are those of Ax after
-    the logarithm of log-scaled parameters and the encoding of choices.
-
-    Args:
-        source: An Ax client, or its generation strategy.
-
-    Raises:
-        ValueError: If no bound has chosen a trial yet in this process (a reopened
-            experiment has one as soon as it hands out its next trial).
-    """
-    strategy = source._generation_strategy if isinstance(source, Client) else source
-    generator = getattr(strategy.adapter, "generator", None)
-    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
-    if not isinstance(acqf, KernelUCB):
-        raise ValueError(
-            f"No bound has chosen a trial yet; the strategy is at its node "
-            f"`{strategy.current_node_name}`. Ask for the next trial first."
-        )
-    return acqf
-
-
 def _initial_node(
     next_node: str, num_initial: int, min_observed: int, seed: int | None
 ) -> GenerationNode:
@@ -243,12 +178,6 @@ def _bound_node(
     optimizer_options: Mapping[str, Any] | None,
 ) -> GenerationNode:
     r"""Trials that maximise the bound, on outcomes that no transform has touched."""
-    if model_config is None:
-        model_config = ModelConfig(
-            botorch_model_class=SingleTaskGP,
-            outcome_transform_classes=[Standardize],
-            name="SingleTaskGP in outcome units",
-        )
     gen_options = {"optimizer_kwargs": dict(optimizer_options or {})}
     return GenerationNode(
         name=name,
@@ -256,7 +185,10 @@ def _bound_node(
             GeneratorSpec(
                 generator_enum=Generators.BOTORCH_MODULAR,
                 generator_kwargs={
-                    "surrogate_spec": SurrogateSpec(model_configs=[model_config]),
+                    "surrogate_spec": SurrogateSpec(
+                        model_configs=[model_config or default_model_config()],
+                        allow_batched_models=False,  # the bound is for one outcome
+                    ),
                     "botorch_acqf_class": acqf_class,
                     "botorch_acqf_options": acqf_options,
                     "transforms": [*MBM_X_trans, Derelativize],
@@ -317,6 +249,11 @@ def _checked_options(
         required = parameters[option].default is inspect.Parameter.empty
         if required and option not in options:
             raise ValueError(f"{name} needs the option `{option}`.")
+    if isinstance(options.get("norm_bound"), NormTracker):
+        raise ValueError(
+            "norm_bound cannot be a NormTracker, which Ax cannot store; leave it out to "
+            "have the norm estimated in every trial."
+        )
     plain = {option: _plain(value) for option, value in options.items()}
     if acqf_class is ScalarizedUCB:
         _rehearse_sum(rehearsal, plain)
@@ -341,6 +278,3 @@ def _rehearse_sum(state: KernelRegression, options: Mapping[str, Any]) -> None:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, Tensor) else value
-
-
-__all__ = ["generation_strategy", "last_bound", "meta_model_config"]

@@ -1,0 +1,29 @@
+r"""Ax experiments with a confidence bound, in raw outcome units (extra ``ax``).
+
+Importing this module registers every bound for Ax's storage, so import it before an
+experiment is saved and before it is reopened in a new process.
+"""
+
+try:
+    from kernelucb.ax.bounds import current_bound, last_bound
+    from kernelucb.ax.generation import generation_strategy
+    from kernelucb.ax.models import fixed_model_config, meta_model_config
+    from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
+    from kernelucb.ax.storage import register_for_storage
+except ImportError as error:
+    raise ImportError(
+        f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
+        "pip install 'kernelucb[ax]'"
+    ) from error
+
+register_for_storage()
+
+__all__ = [
+    "ArmDecision",
+    "CertifiedGapStoppingStrategy",
+    "current_bound",
+    "fixed_model_config",
+    "generation_strategy",
+    "last_bound",
+    "meta_model_config",
+]

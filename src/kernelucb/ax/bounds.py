@@ -1,0 +1,110 @@
+r"""The bounds of an Ax experiment: the one of the last trial, and the one of all data."""
+
+from typing import Any, NamedTuple
+
+from ax.adapter.torch import TorchAdapter
+from ax.api.client import Client
+from ax.core.experiment import Experiment
+from ax.core.search_space import SearchSpaceDigest
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from botorch.exceptions import UnsupportedError
+
+from kernelucb.acquisition.base import KernelUCB
+
+
+def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
+    r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
+
+    It was computed before the last trial was observed; ``current_bound`` has seen all
+    outcomes. Its inputs are those of Ax after the logarithm of log-scaled parameters and
+    the encoding of choices.
+
+    Args:
+        source: An Ax client, or its generation strategy.
+
+    Raises:
+        ValueError: If no bound has chosen a trial yet in this process (a reopened
+            experiment has one as soon as it hands out its next trial).
+    """
+    strategy = strategy_of(source)
+    generator = getattr(strategy.adapter, "generator", None)
+    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
+    if not isinstance(acqf, KernelUCB):
+        raise ValueError(
+            f"No bound has chosen a trial yet; the strategy is at its node "
+            f"`{strategy.current_node_name}`. Ask for the next trial first."
+        )
+    return acqf
+
+
+def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
+    r"""The bound that all outcomes so far give, whatever trials are under way.
+
+    Computed anew, with a model fitted anew where it is one that is fitted. The experiment
+    and its next trials stay as they are. Its inputs are those of ``last_bound``.
+
+    Args:
+        source: An Ax client, or its generation strategy.
+
+    Raises:
+        ValueError: If no trial has been observed yet.
+        UnsupportedError: If the strategy is not one of ``generation_strategy``.
+    """
+    strategy = strategy_of(source)
+    return fitted_bound(strategy, strategy.experiment).acqf
+
+
+class FittedBound(NamedTuple):
+    r"""A bound on all data of an experiment.
+
+    Attributes:
+        acqf: The bound.
+        adapter: Turns parameters into the inputs of the bound.
+        digest: The search space as the bound sees it.
+    """
+
+    acqf: KernelUCB
+    adapter: TorchAdapter
+    digest: SearchSpaceDigest
+
+
+def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> FittedBound:
+    r"""Fit the strategy's bound to an experiment, without a trace in either."""
+    data = experiment.lookup_data()
+    if data.empty:
+        raise ValueError("No trial has been observed yet; complete one first.")
+    spec = _bound_spec(strategy).copy()
+    spec.fit(experiment, data)
+    adapter: Any = spec.fitted_adapter
+    arguments = adapter._get_transformed_gen_args(search_space=experiment.search_space)
+    digest, config = adapter._get_transformed_model_gen_args(
+        search_space=arguments.search_space,
+        pending_observations={},
+        fixed_features=arguments.fixed_features,
+        optimization_config=arguments.optimization_config,
+    )
+    # The path on which Ax builds the bound for a trial, so that it refuses what that does.
+    acquisition = adapter.generator._instantiate_acquisition(
+        search_space_digest=digest,
+        torch_opt_config=config,
+        botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
+    )
+    return FittedBound(acquisition.acqf, adapter, digest)
+
+
+def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
+    r"""The generation strategy itself, or that of a client."""
+    return source._generation_strategy if isinstance(source, Client) else source
+
+
+def _bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
+    for node in strategy.nodes_by_name.values():
+        for spec in node.generator_specs:
+            acqf_class = spec.generator_kwargs.get("botorch_acqf_class")
+            if isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB):
+                return spec
+    raise UnsupportedError(
+        f"The generation strategy {strategy.name} has no bound of this package; make it "
+        "with kernelucb.ax.generation_strategy."
+    )

@@ -1,0 +1,88 @@
+r"""Ax configurations of the models that the bounds rest on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import Standardize
+
+from kernelucb._numerics.checks import finite_scalar, positive_scalar
+from kernelucb.models.fixed import KERNELS, FixedPriorGP
+from kernelucb.models.meta import MetaModel
+
+
+@fit_botorch_model.register(FixedPriorGP)
+@fit_botorch_model.register(MetaModel)
+def _keep_the_prior(model: FixedPriorGP | MetaModel, **_: Any) -> None:
+    r"""The prior was given, or estimated from earlier tasks; nothing is left to fit."""
+
+
+def default_model_config() -> ModelConfig:
+    r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept."""
+    return ModelConfig(
+        botorch_model_class=SingleTaskGP,
+        outcome_transform_classes=[Standardize],
+        name="SingleTaskGP in outcome units",
+    )
+
+
+def fixed_model_config(
+    kernel: str,
+    lengthscale: float | Sequence[float],
+    *,
+    outputscale: float = 1.0,
+    mean: float = 0.0,
+    noise_std: float | None = None,
+) -> ModelConfig:
+    r"""Ax configuration of a model whose prior is given and never fitted.
+
+    A bound on it rests on nothing that was estimated from the data, so its probability is
+    exact in every trial and ``assumptions.certified`` can be true. The norm bound is one
+    of ``f - mean`` under this kernel, output scale included, on inputs scaled to the unit
+    cube.
+
+    Args:
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+        lengthscale: One number or one for each input column, in units of the unit cube.
+        outputscale: Prior variance, outcome units squared.
+        mean: Prior mean, outcome units.
+        noise_std: Noise scale, outcome units; leave it out of the options of the bound.
+            When absent, a standard error must be reported with every outcome.
+
+    Raises:
+        ValueError: If the kernel is unknown or a number is out of its range.
+    """
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
+    scales = torch.as_tensor(lengthscale, dtype=torch.float64)
+    for scale in scales.reshape(-1).tolist():
+        positive_scalar("lengthscale", scale)
+    return ModelConfig(
+        botorch_model_class=FixedPriorGP,
+        model_options={
+            "kernel": kernel,
+            "lengthscale": scales.tolist(),
+            "outputscale": positive_scalar("outputscale", outputscale),
+            "mean": finite_scalar("mean", mean),
+            "noise_std": None
+            if noise_std is None
+            else positive_scalar("noise_std", noise_std),
+        },
+        name=f"{kernel} kernel, fixed",
+    )
+
+
+def meta_model_config(model: MetaModel) -> ModelConfig:
+    r"""Ax configuration of a model with an estimated prior, which Ax can store.
+
+    Args:
+        model: A ``DiscreteMetaModel``, or a ``FeatureMetaModel`` with cosine features.
+    """
+    return ModelConfig(
+        botorch_model_class=type(model),
+        model_options=model.constructor_options(),
+        input_transform_classes=None,
+        name=f"{type(model).__name__}, prior from {model.num_tasks} tasks",
+    )

@@ -1,0 +1,111 @@
+r"""A Gaussian process whose prior and noise are given, not fitted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import InputTransform
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ConstantMean
+from torch import Tensor
+
+_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("rbf", *_SMOOTHNESS)
+
+
+class FixedPriorGP(SingleTaskGP):
+    r"""``SingleTaskGP`` with a prior in outcome units that was fixed before the data.
+
+    Described by names and numbers, so that it can be stored. Nothing in it is trainable
+    and outcomes are not standardised, so a bound on it rests on nothing estimated.
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        input_transform: InputTransform | None = None,
+        *,
+        kernel: str,
+        lengthscale: float | Sequence[float],
+        outputscale: float = 1.0,
+        mean: float = 0.0,
+        noise_std: float | None = None,
+    ) -> None:
+        r"""Gaussian process with a given prior.
+
+        Args:
+            train_X: ``n x d`` inputs.
+            train_Y: ``n x 1`` outcomes.
+            train_Yvar: ``n x 1`` noise variances; read only where ``noise_std`` is absent.
+            input_transform: Fixed transform of the inputs.
+            kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
+            lengthscale: One number or one for each kernel input, in units of the inputs
+                after ``input_transform``.
+            outputscale: Prior variance, outcome units squared.
+            mean: Prior mean, outcome units.
+            noise_std: Noise scale, outcome units.
+
+        Raises:
+            ValueError: If the kernel is unknown.
+            InputDataError: If there is no noise scale.
+        """
+        if noise_std is None and train_Yvar is None:
+            raise InputDataError(
+                "The noise is not known: give noise_std to the model, or report a standard "
+                "error with every outcome."
+            )
+        super().__init__(
+            train_X,
+            train_Y,
+            train_Yvar=train_Yvar if noise_std is None else None,
+            likelihood=None if noise_std is None else _likelihood(noise_std),
+            covar_module=_kernel(kernel, lengthscale, outputscale),
+            mean_module=_mean(mean),
+            outcome_transform=None,
+            input_transform=input_transform,
+        )
+        self.to(train_X).requires_grad_(False)
+
+    @classmethod
+    def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
+        r"""Arguments from BoTorch's or Ax's dataset and the options of the prior."""
+        return {**super().construct_inputs(training_data), **options}
+
+
+def _kernel(
+    name: str, lengthscale: float | Sequence[float], outputscale: float
+) -> ScaleKernel:
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
+    scales = _double(lengthscale).reshape(1, -1)
+    columns = scales.shape[1] if scales.shape[1] > 1 else None
+    base: Kernel = RBFKernel(ard_num_dims=columns)
+    if name in _SMOOTHNESS:
+        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
+    scaled = ScaleKernel(base).double()
+    base.lengthscale = scales
+    scaled.outputscale = _double(outputscale)
+    return scaled
+
+
+def _mean(value: float) -> ConstantMean:
+    module = ConstantMean().double()
+    module.constant = _double(value)
+    return module
+
+
+def _likelihood(noise_std: float) -> GaussianLikelihood:
+    module = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).double()
+    module.noise = _double(noise_std).square()
+    return module
+
+
+def _double(value: float | Sequence[float]) -> Tensor:
+    # GPyTorch's setters would round a Python float to float32.
+    return torch.as_tensor(value, dtype=torch.float64)
