@@ -27,8 +27,8 @@ class BKBInducingPointAllocator(InducingPointAllocator):
     Example:
         >>> allocator = BKBInducingPointAllocator(noise_variance=0.01)
         >>> model = SingleTaskVariationalGP(
-        ...     train_X, train_Y, inducing_points=100, inducing_point_allocator=allocator
-        ... )
+        ...     train_X, train_Y, inducing_points=100, inducing_point_allocator=allocator,
+        ...     learn_inducing_points=False)
     """
 
     def __init__(self, noise_variance: float, qbar: float = 2.0, seed: int = 0) -> None:

@@ -152,11 +152,9 @@ class BKBModel(ApproximateGPyTorchModel):
             self.outcome_transform.train()
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
         self.eval()
-        trained = outcome_transform is not None and self.outcome_scale != 1.0
-        self.estimated = frozenset({"mean"} if trained else ())
+        self.estimated = frozenset({"mean"} if outcome_transform is not None else ())
         self.strategy.observe(*self._kernel_data(train_X, train_Y.reshape(-1, 1)))
-        if len(train_X) > len(self.inducing_points):
-            self.strategy.resample()
+        self.strategy.resample()
         self.register_load_state_dict_post_hook(_refresh)
 
     @property
