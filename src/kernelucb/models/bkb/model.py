@@ -245,10 +245,9 @@ class BKBModel(ApproximateGPyTorchModel):
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
-        r"""The model after more observations, with the same inducing points.
+        r"""The model after more observations, whose inputs become inducing points.
 
-        This one stays as it is. Variances at points far from all inducing points do not
-        fall; ``update`` draws new ones.
+        This one stays as it is, and so do the other inducing points: nothing is drawn.
 
         Args:
             X: ``n x d`` inputs.

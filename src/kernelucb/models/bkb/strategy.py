@@ -165,15 +165,20 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
 
     @torch.no_grad()
     def condition(self, inputs: Tensor, outcomes: Tensor) -> None:
-        r"""Add observations and keep the inducing points.
+        r"""Add observations and make their inputs inducing points, without a draw.
 
         Args:
             inputs: ``n x d'`` kernel inputs.
             outcomes: ``n`` outcomes minus prior means.
         """
-        known = len(self.observations)
         changed = self.observations.add(inputs, outcomes)
-        self._extend(*self._project(self.observations.inputs[known:]), changed)
+        index = torch.cat([self.inducing_index, changed[0]]).unique()
+        if len(index) > len(self.inducing_index):
+            self.inducing_index = index
+            self.refresh()
+        else:
+            empty = self.features[:0], self._unexplained[:0]
+            self._extend(*empty, changed)
 
     @torch.no_grad()
     def resample(self) -> None:
