@@ -23,7 +23,7 @@ from kernelucb.acquisition import (
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.thompson import KernelThompsonSampling
-from kernelucb.bandit import KernelBandit
+from kernelucb.bandit import BKBBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     RegretCertificate,
@@ -39,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "BKBBandit",
     "BKBUCB",
     "CertifiedGapStopping",
     "IGPUCB",
