@@ -17,8 +17,8 @@ class SketchedArms:
 
     With orthonormal features ``z(a)`` of the inducing arms, ``Z`` those of the observations
     and ``V = Z^T Z + lam I``: mean ``z^T V^-1 Z^T y`` and variance
-    ``unexplained + lam z^T V^-1 z``, as in ``kernelucb._numerics.nystrom``. Observations
-    at ``k`` arms, and ``k`` more inducing arms, each change ``z^T V^-1 z`` by ``k`` squares,
+    ``unexplained + lam z^T V^-1 z`` (see ``kernelucb._numerics.nystrom``). Observations
+    at ``k`` arms, and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares,
     so either costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)`` memory.
 
     Source: Calandriello et al. (2019), Eq. 4; block matrix inversion.
