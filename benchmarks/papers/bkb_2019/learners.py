@@ -1,7 +1,6 @@
 r"""The methods of the comparison behind one interface."""
 
 import math
-from typing import cast
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ class Learner:
             noise_std=setting.noise_std,
             delta=setting.delta,
             qbar=setting.oversampling(method.qbar),
-            radius=cast("object", method.radius),  # pyright: ignore[reportArgumentType]
+            radius=method.radius,
             epsilon=setting.epsilon,
             regularizer=regularizer,
             seed=seed,
