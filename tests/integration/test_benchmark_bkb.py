@@ -114,7 +114,7 @@ def test_regret_is_resumable_and_tabulated(tmp_path):
     assert all(path.exists() for path in files)
     table = files[1].read_text()
     for one in plan.methods:
-        assert table.count(one.label) == 2  # once for each data set
+        assert table.count(f"| {one.label} |") == 2  # once for each data set
     assert table.count("| 1.000 ± 0.000 |") >= 2  # exact over exact
     runs = sorted((tmp_path / "out" / "runs").rglob("*.json"))
     assert len(runs) == 2 * 2 * len(plan.methods)

@@ -56,8 +56,8 @@ class Learner:
         gain = self.log_det() + 2.0 * math.log(1.0 / setting.delta)
         if self.method.rule == "mixture":  # Flynn & Reeb (2024), Corollary 4.6
             return math.sqrt(gain * setting.noise_std**2 / lam + setting.norm_bound**2)
-        noise = setting.noise_std * math.sqrt(gain + 2.0)
-        return setting.norm_bound + noise / math.sqrt(lam)
+        # Chowdhury & Gopalan (2017), Theorem 2, with t eta taken as 2.
+        return setting.norm_bound + setting.noise_std * math.sqrt(gain + 2.0)
 
     def log_det(self) -> float:
         r"""``ln det(I + K / lam)`` of all observations."""
