@@ -111,3 +111,8 @@ META_POSTERIOR = 4e-9
 # contract by at least the observed share, here half or more, so they end within a few times
 # that of the fixed point, except for rows with hardly more values than the rank.
 META_COMPLETION = 1e-3
+
+# The dense formulas of the sketch: linear solves with V / lam, cond at most 1e5 here, of
+# features whose basis divides round-off by the smallest resolved eigenvalue's root. The
+# project promises 1e-8.
+SKETCH = 1e-8

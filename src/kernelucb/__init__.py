@@ -12,6 +12,7 @@ is a band that holds for every point and every round at once with probability
 """
 
 from kernelucb.acquisition import (
+    BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
@@ -23,7 +24,7 @@ from kernelucb.acquisition import (
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.thompson import KernelThompsonSampling
-from kernelucb.bandit import KernelBandit
+from kernelucb.bandit import BKBBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     RegretCertificate,
@@ -45,6 +46,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "BKBBandit",
+    "BKBUCB",
     "CertifiedGapStopping",
     "ConsistencyCheck",
     "ConstraintWidth",

@@ -1,5 +1,6 @@
-r"""Kernel bandits: finite, changing sets of arms, one observation at a time."""
+r"""Confidence bounds for finite sets of arms, one observation at a time."""
 
+from kernelucb.bandit.bkb_bandit import BKBBandit
 from kernelucb.bandit.kernel_bandit import KernelBandit
 
-__all__ = ["KernelBandit"]
+__all__ = ["BKBBandit", "KernelBandit"]

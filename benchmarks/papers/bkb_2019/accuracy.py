@@ -1,0 +1,73 @@
+r"""One sequence: sketched variances against exact ones, and the certified band."""
+
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.papers.bkb_2019.configuration import AccuracyTask
+from benchmarks.papers.bkb_2019.problems import function_of
+from benchmarks.runner import stream
+from kernelucb import BKBBandit
+from kernelucb.bandit.sketched_arms import SketchedArms
+
+
+@dataclass(frozen=True)
+class Run:
+    r"""Result of a task; one entry for each round that was checked.
+
+    Attributes:
+        smallest: Smallest ratio of sketched to exact variance, all arms.
+        largest: Largest ratio.
+        inducing: Number of inducing arms.
+        distinct: Number of distinct arms played.
+        dimension: Effective dimension, from exact variances.
+        covered: Whether the band held the function at all arms.
+    """
+
+    smallest: list[float]
+    largest: list[float]
+    inducing: list[int]
+    distinct: list[int]
+    dimension: list[float]
+    covered: list[bool]
+
+
+def measure(task: AccuracyTask) -> Run:
+    r"""Play the certified bound, and look at it in some rounds."""
+    setting = task.setting
+    problem = function_of(setting, task.trial)
+    truth = torch.from_numpy(problem.rewards)
+    noise = stream(setting.seed, "noise", setting.data, task.trial)
+    bandit = BKBBandit(
+        problem.arms,
+        problem.kernel,
+        norm_bound=setting.norm_bound,
+        noise_std=setting.noise_std,
+        delta=setting.delta,
+        qbar=setting.oversampling(task.qbar),
+        epsilon=setting.epsilon,
+        seed=task.trial,
+    )
+    run = Run([], [], [], [], [], [])
+    arm = int(stream(setting.seed, "first", task.trial).integers(len(truth)))
+    for number in range(1, setting.rounds + 1):
+        bandit.observe(arm, float(truth[arm]) + setting.noise_std * noise.standard_normal())
+        if number in task.checks:
+            _check(bandit, truth, run)
+        arm = bandit.select()
+    return run
+
+
+def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
+    state = bandit.arms
+    exact = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
+    exact.observe(state.observed, state.counts[state.observed], state.sums[state.observed])
+    exact.rebuild(state.observed)
+    ratio = state.variance / exact.variance
+    lower, upper = bandit.bounds()
+    run.smallest.append(float(ratio.min()))
+    run.largest.append(float(ratio.max()))
+    run.inducing.append(len(bandit.inducing))
+    run.distinct.append(len(state.observed))
+    run.dimension.append(float(state.counts @ exact.variance) / bandit.regularizer)
+    run.covered.append(bool(((lower <= truth) & (truth <= upper)).all()))

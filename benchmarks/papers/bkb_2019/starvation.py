@@ -1,0 +1,90 @@
+r"""Figure 2: standard deviations of sparse posteriors far from and near the data."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.papers.bkb_2019.problems import kernel_of
+from benchmarks.runner import markdown_table, stream, write_atomically
+from kernelucb import KernelRegression
+from kernelucb._numerics.nystrom import Sketch, feature_basis
+from kernelucb.models import BKBModel
+from kernelucb.plotting.style import RC, load_pyplot
+
+_NOISE_STD, _LENGTHSCALE, _OBSERVATIONS = 0.1, 0.05, 300
+_STYLES = {
+    "exact": {"color": "black", "linestyle": "-"},
+    "BKB (DTC)": {"color": "#0072B2", "linestyle": (0, (6, 2))},
+    "SoR, the same points": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
+    "DTC, a random tenth": {"color": "#009E73", "linestyle": (0, (6, 2, 1.2, 2))},
+}
+
+
+def run_starvation(seed: int, results: Path, picture: Path) -> list[Path]:
+    r"""Picture of the deviations, and how far each is from the exact one."""
+    random = stream(seed, "starvation")
+    # Nine tenths of the data in the left third, as a search that has found its peak.
+    near = random.uniform(0.0, 0.33, _OBSERVATIONS * 9 // 10)
+    rest = random.uniform(0.33, 0.8, _OBSERVATIONS - len(near))
+    X = torch.from_numpy(np.concatenate([near, rest])).unsqueeze(-1)
+    Y = torch.sin(12.0 * X) + _NOISE_STD * torch.from_numpy(
+        random.standard_normal((len(X), 1))
+    )
+    grid = torch.linspace(0.0, 1.0, 801, dtype=torch.float64).unsqueeze(-1)
+    kernel = kernel_of(_LENGTHSCALE)
+    model = BKBModel(X, Y, kernel, _NOISE_STD**2, qbar=2.0, seed=seed)
+    few = X[random.choice(len(X), len(model.inducing_points) // 10, replace=False)]
+    exact = KernelRegression(X, Y, kernel, _NOISE_STD).variance(grid)
+    bkb = model.posterior(grid.unsqueeze(-2)).variance.flatten()
+    degenerate, _ = _sparse(kernel, model.inducing_points, X, Y, grid)
+    variances = {
+        "exact": exact,
+        "BKB (DTC)": bkb,
+        "SoR, the same points": degenerate,
+        "DTC, a random tenth": _sparse(kernel, few, X, Y, grid)[1],
+    }
+    rows = [
+        [
+            name,
+            f"{float((variance / exact).min()):.3g}",
+            f"{float((variance / exact).max()):.3g}",
+        ]
+        for name, variance in variances.items()
+    ]
+    lines = [
+        f"Variances over the exact ones on [0, 1], {len(X)} observations, "
+        f"{len(model.inducing_points)} inducing points:",
+        "",
+        *markdown_table(["posterior", "smallest ratio", "largest ratio"], rows),
+    ]
+    table = results / "starvation.md"
+    write_atomically(table, "\n".join(lines) + "\n")
+    return [table, *_draw(X, grid, variances, picture)]
+
+
+def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
+    r"""Variances of the subset of regressors and of the DTC, for given points."""
+    basis = feature_basis(kernel(points).to_dense())
+    features = kernel(grid, points).to_dense() @ basis
+    seen = kernel(X, points).to_dense() @ basis
+    ones = torch.ones_like(Y[:, 0])
+    sketch = Sketch.empty(basis.shape[1], _NOISE_STD**2, basis).observe(seen, ones, Y[:, 0])
+    unexplained = (1.0 - features.square().sum(-1)).clamp_min(0.0)
+    degenerate = sketch.variance(features, torch.zeros_like(unexplained))
+    return degenerate, sketch.variance(features, unexplained)
+
+
+def _draw(X, grid, variances, path: Path) -> list[Path]:
+    plt = load_pyplot()
+    with plt.rc_context(RC):
+        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        for name, variance in variances.items():
+            axes.plot(grid[:, 0], variance.sqrt(), label=name, **_STYLES[name])
+        axes.plot(X[:, 0], torch.full_like(X[:, 0], 1.5e-3), "|", color="0.5")
+        axes.set(yscale="log", xlim=(0, 1), xlabel="$x$", ylabel="standard deviation")
+        figure.legend(loc="outside lower center", ncols=2)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
+    return [path]

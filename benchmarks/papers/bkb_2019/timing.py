@@ -1,0 +1,132 @@
+r"""Processor time of a round against the NumPy yardstick, and 20,000 rounds of BBKB."""
+
+import resource
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import torch
+
+from benchmarks.papers.bkb_2019.configuration import Configuration
+from benchmarks.papers.bkb_2019.problems import kernel_of, rows_of
+from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
+from benchmarks.runner import markdown_table, stream, write_atomically, write_rows
+from kernelucb import BKBBandit
+
+_QBAR = 2.0
+
+
+def run_time(
+    configuration: Configuration, results: Path, long_rounds: int | None
+) -> list[Path]:
+    r"""Both tables; processor time, so a busy machine does not show."""
+    settings = configuration.raw["time"]
+    rows = _per_round(configuration, settings["rounds"])
+    files = [results / "time.csv", results / "time.md"]
+    write_rows(files[0], rows)
+    text = [*_round_table(rows), "", *_long_run(configuration, long_rounds)]
+    write_atomically(files[1], "\n".join(text) + "\n")
+    return files
+
+
+def _bandit(configuration: Configuration) -> tuple[BKBBandit, np.ndarray]:
+    protocol = configuration.raw["protocol"]
+    features, rewards = rows_of(configuration.raw["time"]["data"])
+    bandit = BKBBandit(
+        torch.from_numpy(features),
+        kernel_of(protocol["lengthscale"]),
+        norm_bound=protocol["norm_bound"],
+        noise_std=protocol["noise_std"],
+        delta=protocol["delta"],
+        qbar=_QBAR,
+        radius="practical",
+    )
+    return bandit, rewards
+
+
+def _per_round(configuration: Configuration, shown: list[int]) -> list[dict]:
+    r"""Mean time of the five rounds up to each of those shown, one thread each."""
+    protocol = configuration.raw["protocol"]
+    bandit, rewards = _bandit(configuration)
+    yardstick = NumpyBKB(
+        bandit.candidates.numpy(),
+        protocol["lengthscale"],
+        protocol["noise_std"],
+        protocol["norm_bound"],
+        protocol["delta"],
+        _QBAR,
+        seed=0,
+    )
+    noise = stream(protocol["seed"], "time")
+
+    def play(arm: int) -> float:
+        return float(rewards[arm] + protocol["noise_std"] * noise.standard_normal())
+
+    ours, theirs, rows = [], [], []
+    for number in range(1, max(shown) + 1):
+        start = process_time()
+        arm = bandit.select()
+        bandit.observe(arm, play(arm))
+        ours.append(process_time() - start)
+        start = process_time()
+        yardstick.step(play)
+        theirs.append(process_time() - start)
+        if number in shown:
+            own, other = float(np.mean(ours[-5:])), float(np.mean(theirs[-5:]))
+            rows.append(
+                {
+                    "round": number,
+                    "inducing": len(bandit.inducing),
+                    "inducing_yardstick": len(yardstick.inducing),
+                    "milliseconds": f"{1e3 * own:.3g}",
+                    "milliseconds_yardstick": f"{1e3 * other:.3g}",
+                    "ratio": f"{other / own:.3g}",
+                }
+            )
+    return rows
+
+
+def _round_table(rows: list[dict]) -> list[str]:
+    header = ["round", "m", "ours, ms", "NumPy, ms", "ratio"]
+    keys = ["round", "inducing", "milliseconds", "milliseconds_yardstick", "ratio"]
+    return [
+        "Processor time of one round of BKB, A = 20640, one thread each, both in one run:",
+        "",
+        *markdown_table(header, [[str(row[key]) for key in keys] for row in rows]),
+    ]
+
+
+def _long_run(configuration: Configuration, rounds: int | None) -> list[str]:
+    settings, protocol = configuration.raw["time"], configuration.raw["protocol"]
+    rounds = rounds or settings["long_rounds"]
+    bandit, rewards = _bandit(configuration)
+    noise = stream(protocol["seed"], "long")
+    marks = [round(rounds * share) for share in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)]
+    start, steps, regret, rows = process_time(), 0, 0.0, []
+    while bandit.num_observations < rounds:
+        arms = bandit.batch_select(rounds - bandit.num_observations)
+        values = rewards[arms]
+        noisy = values + protocol["noise_std"] * noise.standard_normal(len(arms))
+        bandit.observe(arms, noisy)
+        steps, regret = steps + 1, regret + float((rewards.max() - values).sum())
+        while marks and bandit.num_observations >= marks[0]:
+            uniform = float(rewards.max() - rewards.mean()) * bandit.num_observations
+            rows.append(
+                [
+                    str(marks.pop(0)),
+                    str(steps),
+                    str(len(bandit.inducing)),
+                    f"{process_time() - start:.0f}",
+                    f"{regret / uniform:.3f}",
+                ]
+            )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return [
+        f"BBKB over {rounds} rounds, A = {len(rewards)}, one thread; peak memory of the "
+        f"whole process {peak:.2f} GiB:",
+        "",
+        *markdown_table(
+            ["rounds", "batches", "m", "seconds of processor time", "regret over uniform"],
+            rows,
+        ),
+    ]

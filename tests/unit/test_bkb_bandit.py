@@ -1,0 +1,325 @@
+r"""BKBBandit: the same numbers as the dense formulas and BKBUCB, batches, awkward data."""
+
+import math
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from gpytorch.kernels import LinearKernel
+from gpytorch.means import ConstantMean
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import BKBBandit
+from kernelucb.bandit import bkb_bandit
+from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
+from oracles.sketch import dtc
+from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
+from tolerances import SKETCH
+
+NOISE_STD = 0.2
+LAM = NOISE_STD**2
+ARMS = uniform(80, 2, 0)
+FUNCTION = RKHSFunction.random(frozen_kernel("matern32"), 2.0, 2, 1)
+
+
+def make_bandit(kernel="matern32", **options):
+    defaults = {"norm_bound": 2.0, "noise_std": NOISE_STD, "qbar": 0.5}
+    return BKBBandit(ARMS, frozen_kernel(kernel), **{**defaults, **options})
+
+
+def play(bandit, rounds, seed=0, batches=False, history=None):
+    r"""Rounds or batches on a noisy function."""
+    truth, random = FUNCTION(ARMS), generator(seed)
+    for _ in range(rounds):
+        arms = bandit.batch_select(8) if batches else [bandit.select()]
+        noise = NOISE_STD * torch.randn(len(arms), generator=random, dtype=torch.float64)
+        outcomes = truth[arms] + noise
+        if history is not None:
+            history.extend(zip(arms, outcomes.tolist(), strict=True))
+        bandit.observe(arms, outcomes)
+    return bandit
+
+
+def dense_posterior(bandit, history, kernel="matern32"):
+    module = frozen_kernel(kernel)
+    index = torch.tensor([arm for arm, _ in history])
+    y = torch.tensor([outcome for _, outcome in history], dtype=torch.float64)
+    return dtc(
+        lambda left, right: module(left, right).to_dense(),
+        ARMS[bandit.inducing],
+        ARMS[index],
+        y,
+        LAM,
+        ARMS,
+    )
+
+
+def posterior(bandit):
+    return bandit.arms.mean(), bandit.arms.variance
+
+
+class TestPosterior:
+    @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
+    @pytest.mark.parametrize("batches", [False, True])
+    def test_formulas_in_all_rounds(self, kernel, batches):
+        bandit, history = make_bandit(kernel), []
+        sizes = set()
+        for step in range(40):
+            play(bandit, 1, seed=step, batches=batches, history=history)
+            expected = dense_posterior(bandit, history, kernel)
+            assert_close(posterior(bandit), expected, rtol=0, atol=SKETCH)
+            sizes.add(len(bandit.inducing))
+        assert len(sizes) > 1
+        assert bandit.num_observations == len(history)
+
+    def test_low_rank_updates_are_the_same_as_computing_everything(self):
+        bandit = play(make_bandit(qbar=2.0), 60)
+        before = posterior(bandit)
+        bandit.arms.rebuild(bandit.inducing)
+        assert_close(posterior(bandit), before, rtol=0, atol=SKETCH)
+
+    def test_cost(self, monkeypatch):
+        r"""Everything is computed again only where inducing arms are dropped."""
+        rebuilt = []
+        plain = bkb_bandit.SketchedArms.rebuild
+        monkeypatch.setattr(
+            bkb_bandit.SketchedArms,
+            "rebuild",
+            lambda arms, index: rebuilt.append(len(index)) or plain(arms, index),
+        )
+        bandit = make_bandit(qbar=1e6)  # all observed arms are inducing: none is dropped
+        play(bandit, 30)
+        assert rebuilt == []
+        assert len(bandit.inducing) == len(bandit.arms.observed)
+        play(make_bandit(qbar=0.05), 60)
+        assert 0 < len(rebuilt) < 30
+
+    @given(st.integers(0, 10**6), st.floats(0.01, 5.0))
+    def test_variances_are_between_zero_and_the_prior(self, seed, qbar):
+        arms = torch.cat([uniform(15, 1, seed), uniform(15, 1, seed)])  # all twice
+        bandit = BKBBandit(
+            arms, frozen_kernel("rbf"), norm_bound=1.0, noise_std=1e-3, qbar=qbar, seed=seed
+        )
+        random = generator(seed)
+        for _ in range(20):
+            arm = int(torch.randint(30, (), generator=random))
+            bandit.observe(arm, float(torch.randn((), generator=random)))
+            variance = bandit.arms.variance
+            assert bool((variance > 0).all())
+            assert bool((variance <= 1.0 + SKETCH).all())
+            assert_close(variance[:15], variance[15:], rtol=0, atol=SKETCH)
+
+    def test_number_of_inducing_arms_is_at_most_twice_those_drawn(self, monkeypatch):
+        drawn = []
+        plain = bkb_bandit.draw
+
+        def recorded(probabilities, state):
+            result = plain(probabilities, state)
+            drawn.append(len(result[0]))
+            return result
+
+        monkeypatch.setattr(bkb_bandit, "draw", recorded)
+        bandit = make_bandit(qbar=0.1)
+        for step in range(60):
+            play(bandit, 1, seed=step)
+            assert 1 <= len(bandit.inducing) <= 2 * drawn[-1]
+
+
+class TestRules:
+    @pytest.mark.parametrize("radius", ["certified", "practical"])
+    def test_bounds(self, radius):
+        bandit = play(make_bandit(radius=radius), 25)
+        mean, variance = posterior(bandit)
+        total = float(bandit.arms.counts @ variance) / LAM
+        budget = Budget(25, total, 25.0, LAM)
+        if radius == "certified":
+            width = certified_width(budget, 2.0, NOISE_STD, 0.05, 0.5)
+        else:
+            width = practical_width(budget, 2.0, NOISE_STD, 0.05)
+        assert bandit.width == pytest.approx(width, rel=1e-12)
+        lower, upper = bandit.bounds()
+        assert_close(upper, mean + width * variance.sqrt())
+        assert_close(lower, mean - width * variance.sqrt())
+        assert bandit.select() == int(upper.argmax())
+
+    def test_assumptions(self):
+        enough = required_qbar(100, 0.05)
+        assert play(make_bandit(qbar=enough), 3).assumptions.certified
+        assert make_bandit(qbar=0.5).assumptions["inducing points"] is not None
+        assert play(make_bandit(qbar=0.5), 3).assumptions.violated
+        assert "no theorem" in str(make_bandit(radius="practical").assumptions)
+
+    def test_prior_mean(self):
+        mean = ConstantMean().double()
+        mean.constant = float64(5.0)
+        shifted, plain = make_bandit(mean_module=mean), make_bandit()
+        for arm in (3, 7, 3):
+            shifted.observe(arm, 6.0)
+            plain.observe(arm, 1.0)
+        assert_close(shifted.bounds()[1], plain.bounds()[1] + 5.0)
+
+    def test_finds_the_best_arm(self):
+        truth = FUNCTION(ARMS)
+        bandit = make_bandit(radius="practical", qbar=2.0, norm_bound=1.0)
+        play(bandit, 300)
+        assert float(truth.max() - truth[int(bandit.arms.mean().argmax())]) < 0.1
+
+
+class TestBatches:
+    @pytest.mark.parametrize("radius", ["certified", "practical"])
+    @pytest.mark.parametrize("rounds", [0, 1, 30])
+    def test_as_one_by_one(self, radius, rounds):
+        r"""The lazy search picks what a full update of all arms after each pick would."""
+        bandit = play(make_bandit(radius=radius, batch_growth=3.0), rounds)
+        picked = bandit.batch_select()
+        state, width = bandit.arms, bandit.batch_width
+        mean, start, quadratic = state.mean(), state.variance, state.quadratic.clone()
+        growth, expected = 1.0, []
+        V = state.features[state.observed].mT @ (
+            state.counts[state.observed, None] * state.features[state.observed]
+        )
+        V = V + LAM * torch.eye(len(V)).double()
+        while growth <= 3.0:
+            variance = state.unexplained + LAM * quadratic
+            arm = int((mean + width * variance.sqrt()).argmax())
+            expected.append(arm)
+            growth += float(start[arm]) / LAM
+            V = V + state.features[arm].outer(state.features[arm])
+            if len(V):
+                solved = torch.linalg.solve(V, state.features.mT)
+                quadratic = (state.features.mT * solved).sum(0)
+        assert picked == expected
+
+    def test_rule(self):
+        bandit = play(make_bandit(batch_growth=4.0, radius="practical"), 150)
+        start = bandit.arms.variance / LAM
+        picked = bandit.batch_select()
+        assert len(picked) > 1
+        assert 1.0 + float(start[picked].sum()) > 4.0
+        assert 1.0 + float(start[picked[:-1]].sum()) <= 4.0
+        assert bandit.batch_select(2) == picked[:2]
+        assert bandit.batch_select() == picked  # nothing is remembered
+
+    def test_larger_growth_gives_larger_batches_and_bands(self):
+        sizes, widths = [], []
+        for growth in (1.1, 2.0, 5.0):
+            bandit = play(make_bandit(batch_growth=growth, radius="practical"), 150)
+            sizes.append(len(bandit.batch_select()))
+            widths.append(bandit.batch_width)
+        assert sizes == sorted(sizes)
+        assert widths == sorted(widths)
+
+    def test_widths(self):
+        bandit = play(make_bandit(batch_growth=1.44), 5)
+        assert bandit.batch_width == pytest.approx(1.2 * bandit.width)
+        bandit = make_bandit(batch_growth=1.44, radius="practical")
+        gain = 0.0
+        for arm in (3, 3, 9):
+            gain += math.log1p(float(bandit.arms.variance[arm]) / LAM)
+            bandit.observe(arm, 1.0)
+        noise = NOISE_STD * math.sqrt((1.44 * gain + math.log(20.0)) / LAM)
+        assert bandit.batch_width == pytest.approx(2.0 + noise)
+
+    def test_equal_arms(self):
+        r"""More equals than the search brings up to date at once."""
+        arms = torch.zeros(200, 1).double()
+        bandit = BKBBandit(
+            arms, frozen_kernel("rbf"), norm_bound=1.0, noise_std=1.0, batch_growth=4.0
+        )
+        bandit.observe([0, 199], [1.0, 2.0])
+        assert len(bandit.batch_select(50)) >= 3
+
+
+class TestState:
+    def test_save_and_load(self, tmp_path):
+        bandit = play(make_bandit(), 30)
+        torch.save(bandit.state_dict(), tmp_path / "state.pt")
+        again = make_bandit(seed=99)
+        again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+        assert_close(again.bounds(), bandit.bounds(), rtol=0, atol=SKETCH)
+        play(bandit, 10, seed=5)
+        play(again, 10, seed=5)
+        assert torch.equal(again.inducing, bandit.inducing)
+        assert again.batch_width == pytest.approx(bandit.batch_width)
+        state = bandit.state_dict()
+        with pytest.raises(InputDataError, match="80 arms, not 3"):
+            BKBBandit(
+                ARMS[:3], frozen_kernel("rbf"), norm_bound=1.0, noise_std=1.0
+            ).load_state_dict(state)
+        del state["counts"]
+        with pytest.raises(InputDataError, match="lacks counts"):
+            bandit.load_state_dict(state)
+
+    def test_seed(self):
+        one, same, other = (play(make_bandit(seed=seed), 40) for seed in (1, 1, 2))
+        assert torch.equal(one.inducing, same.inducing)
+        assert not torch.equal(one.inducing, other.inducing)
+
+    def test_collinear_arms(self):
+        kernel = LinearKernel().double()
+        kernel.variance = float64(1.0)
+        bandit = BKBBandit(ARMS, kernel, norm_bound=1.0, noise_std=NOISE_STD, qbar=1e6)
+        for arm in range(20):
+            bandit.observe(arm, float(ARMS[arm].sum()))
+        assert bandit.arms.features.shape[1] == 2
+        assert bool((bandit.arms.unexplained < SKETCH).all())
+
+    def test_equal_outcomes_at_one_arm(self):
+        bandit = make_bandit()
+        bandit.observe([5] * 10, [1.0] * 10)
+        mean, variance = posterior(bandit)
+        assert float(mean[5]) == pytest.approx(10.0 / (10.0 + LAM))
+        assert float(variance[5]) == pytest.approx(LAM / (10.0 + LAM))
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"norm_bound": 0.0}, "norm_bound"),
+            ({"noise_std": -1.0}, "noise_std"),
+            ({"delta": 0.0}, "delta"),
+            ({"qbar": 0.0}, "qbar"),
+            ({"epsilon": 2.0}, "epsilon"),
+            ({"regularizer": 0.0}, "regularizer"),
+            ({"batch_growth": 1.0}, "batch_growth"),
+            ({"radius": "light"}, "radius"),
+        ],
+    )
+    def test_bad_arguments(self, options, match):
+        with pytest.raises(ValueError, match=match):
+            make_bandit(**options)
+
+    def test_bad_arms_and_outcomes(self):
+        kernel, given_ = frozen_kernel("rbf"), {"norm_bound": 1.0, "noise_std": 1.0}
+        with pytest.raises(BotorchTensorDimensionError):
+            BKBBandit(ARMS[0], kernel, **given_)
+        with pytest.raises(InputDataError, match="no arms"):
+            BKBBandit(ARMS[:0], kernel, **given_)
+        with pytest.raises(InputDataError, match="NaN"):
+            BKBBandit(ARMS / 0.0, kernel, **given_)
+        bandit = make_bandit()
+        with pytest.raises(BotorchTensorDimensionError, match="as many"):
+            bandit.observe([1, 2], [1.0])
+        with pytest.raises(BotorchTensorDimensionError, match="as many"):
+            bandit.observe([], [])
+        with pytest.raises(InputDataError, match="NaN"):
+            bandit.observe(1, math.nan)
+        for arm in (-1, 80, 0.5):
+            with pytest.raises(InputDataError, match="0 to 79"):
+                bandit.observe(arm, 1.0)
+        with pytest.raises(ValueError, match="max_size"):
+            bandit.batch_select(0)
+        assert bandit.num_observations == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_on_cuda_as_on_the_cpu():
+    there = BKBBandit(
+        ARMS.cuda(), frozen_kernel("matern32"), norm_bound=2.0, noise_std=0.2, qbar=0.5
+    )
+    here = make_bandit()
+    for arm in (3, 7, 3, 50):
+        there.observe(arm, 1.0)
+        here.observe(arm, 1.0)
+    assert_close(there.bounds()[1].cpu(), here.bounds()[1])
