@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, RidgeState
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
@@ -31,7 +31,7 @@ class Radius(NamedTuple):
     reference: float
     surplus: float
 
-    def squared(self, regression: KernelRegression) -> float:
+    def squared(self, regression: RidgeState) -> float:
         r"""The squared radius, a multiple of the noise variance."""
         return float(regression.quadratic_form(self.reference)) + self.surplus
 
