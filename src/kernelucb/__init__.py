@@ -17,6 +17,7 @@ from kernelucb.acquisition import (
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
@@ -32,7 +33,7 @@ from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, NystromRegression
 
 __version__ = "0.1.0"
 
@@ -46,8 +47,10 @@ __all__ = [
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
+    "NystromRegression",
     "PrequentialRadius",
     "RegretCertificate",
+    "SketchedMartingaleMixtureUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",

@@ -4,6 +4,7 @@ from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
+from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
 from kernelucb.acquisition.streaming import StreamingKernelUCB
 
@@ -19,7 +20,7 @@ BOUNDS = (
 # For models with an estimated prior only.
 META_ACQUISITIONS = (MetaUCB, MetaPI)
 
-for _bound in (*BOUNDS, *META_ACQUISITIONS):
+for _bound in (*BOUNDS, *META_ACQUISITIONS, SketchedMartingaleMixtureUCB):
     register_input_constructor(_bound)
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "META_ACQUISITIONS",
     "MetaPI",
     "MetaUCB",
+    "SketchedMartingaleMixtureUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "WangDeFreitasUCB",

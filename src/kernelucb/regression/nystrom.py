@@ -169,7 +169,7 @@ class NystromRegression(RidgeState):
         self.chunk_size = whole_number("chunk_size", chunk_size)
         self.prior = prior
         inducing = prior.transform(inducing_points.detach().to(inputs))
-        self.embedding = Embedding.of(prior, inducing)
+        self.embedding = Embedding(prior, inducing)
         self.register_buffer("noise_std", noise_std.to(inputs))
         empty = Sketch.empty(self.embedding, pairs)
         self._decompose(self._extended(empty, inputs, targets, self.noise_std))
@@ -177,9 +177,7 @@ class NystromRegression(RidgeState):
     def _extended(
         self, sketch: Sketch, inputs: Tensor, targets: Tensor, noise_std: Tensor
     ) -> Sketch:
-        return sketch.extended(
-            self.embedding, inputs, targets, noise_std, self.chunk_size
-        )
+        return sketch.extended(self.embedding, inputs, targets, noise_std, self.chunk_size)
 
     def _decompose(self, sketch: Sketch) -> None:
         r"""Diagonalise the problem of the weights ``a = [Z, y_w] p``."""
@@ -219,6 +217,24 @@ class NystromRegression(RidgeState):
         separate = share * self.embedding.separate_variance() * sketch.precisions.sum()
         ratio = spread / (sketch.unexplained.sum() + separate)
         return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
+
+    @torch.no_grad()
+    def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
+
+        The first with ``Z Z^T <= K_w`` in place of ``K_w``; the second by
+        ``det(I + Z Z^T + E) <= det(I + Z Z^T) det(I + E)`` and Hadamard's inequality.
+
+        Args:
+            regularizers: ``g`` values ``tau``.
+        """
+        tau = self._like_state(regularizers).unsqueeze(-1)
+        values, vectors, _ = kernel_spectrum(self.sketch.gram[:-1, :-1])
+        responses = (self.sketch.gram[-1, :-1] @ vectors).square()
+        forms = self.sketch.gram[-1, -1] - (responses / (values + tau)).sum(-1)
+        spanned = torch.log1p(values / tau).sum(-1)
+        rest = [torch.log1p(self.sketch.unexplained / each).sum() for each in tau]
+        return forms.clamp_min(0.0), spanned + torch.stack(rest)
 
     def with_observations(
         self, X: Tensor, Y: Tensor, noise_std: float | Tensor | None = None

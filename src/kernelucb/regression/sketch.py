@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from kernelucb.regression.decomposition import pool
 from kernelucb.regression.prior import Prior
@@ -14,7 +15,7 @@ from kernelucb.regression.prior import Prior
 _CUT_OFF = 1e-10
 
 
-class Embedding(NamedTuple):
+class Embedding(Module):
     r"""Coordinates of ``k(x, .)`` in an orthonormal basis of the inducing sections.
 
     Attributes:
@@ -23,17 +24,18 @@ class Embedding(NamedTuple):
         basis: ``m x r`` matrix that maps covariances to coordinates.
     """
 
-    prior: Prior
     inducing: Tensor
     basis: Tensor
 
-    @classmethod
-    def of(cls, prior: Prior, inducing: Tensor) -> "Embedding":
-        r"""Orthonormal basis of the sections at ``m x d'`` kernel inputs."""
+    def __init__(self, prior: Prior, inducing: Tensor) -> None:
+        super().__init__()
+        self.prior = prior
         covariance = prior.covariance(inducing, inducing)
-        return cls(prior, inducing, whitening(0.5 * (covariance + covariance.mT)))
+        basis = whitening(0.5 * (covariance + covariance.mT))
+        self.register_buffer("inducing", inducing)
+        self.register_buffer("basis", basis)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         r"""Coordinates of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
         return self.prior.covariance(inputs, self.inducing) @ self.basis
 

@@ -95,9 +95,7 @@ def _with_larger_norm(
     return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
 
 
-def _with_larger_radius(
-    regression: RidgeState, radius: Radius, norm: float
-) -> Constraints:
+def _with_larger_radius(regression: RidgeState, radius: Radius, norm: float) -> Constraints:
     needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
     surplus = needed - float(regression.quadratic_form(radius.reference))
     statement = (

@@ -220,9 +220,7 @@ def _parabola_vertex(values: Tensor, best: Tensor) -> Tensor:
     return torch.where(inner.squeeze(-1) == best, vertex, 0.0).clamp(-1.0, 1.0)
 
 
-def _bracketing_grid(
-    design: RidgeState, constraints: Constraints
-) -> tuple[Tensor, float]:
+def _bracketing_grid(design: RidgeState, constraints: Constraints) -> tuple[Tensor, float]:
     r"""Regularisers from round-off to where only the norm counts, and their log step."""
     scale = constraints.radius.squared(design) / constraints.norm**2
     largest = float(design.eigenvalues[-1])
