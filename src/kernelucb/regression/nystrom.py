@@ -17,13 +17,12 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.spectral import kernel_spectrum
-from kernelucb.regression.from_model import read_model
+from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 from kernelucb.regression.ridge import RidgeState
-from kernelucb.regression.sketch import Embedding, Sketch, whitening
-
-_LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+from kernelucb.regression.sketch import Embedding, Sketch
+from kernelucb.regression.weights import WeightProblem
 
 
 class NystromRegression(RidgeState):
@@ -59,9 +58,6 @@ class NystromRegression(RidgeState):
     Attributes:
         eigenvalues: ``r <= m + 1`` eigenvalues, ascending.
         targets: ``r`` coordinates of the whitened outcomes.
-        split: ``s``.
-        remainder: Largest eigenvalue of ``E`` on the span of the weights: small against
-            ``tau = 1`` where the inducing points are enough.
     """
 
     feature_basis: Tensor
@@ -100,13 +96,17 @@ class NystromRegression(RidgeState):
             InputDataError: If there are no data, or they are not finite.
             ValueError: If the noise or the chunk size is not above zero.
         """
-        targets = training_targets(train_X, train_Y)
-        prior = Prior(covar_module, mean_module).to(train_X.device)
-        inputs = train_X.detach().double()
-        noise = positive_values("noise_std", noise_std, len(targets))
         super().__init__()
-        self.dimension, self.estimated = train_X.shape[-1], frozenset()
-        self._sketch(prior, inputs, targets, noise, inducing_points, pairs, chunk_size)
+        targets = training_targets(train_X, train_Y)
+        data = ModelData(
+            prior=Prior(covar_module, mean_module).to(train_X.device),
+            train_inputs=train_X.detach().double(),
+            train_targets=targets,
+            noise_std=positive_values("noise_std", noise_std, len(targets)),
+            dimension=train_X.shape[-1],
+            estimated=frozenset(),
+        )
+        self._build(data, inducing_points, pairs, chunk_size)
 
     @classmethod
     def from_model(
@@ -129,94 +129,58 @@ class NystromRegression(RidgeState):
             chunk_size: As for the class.
         """
         data = read_model(model)
-        given = noise_std is not None
-        noise = noise_std if given else data.noise_std
+        if noise_std is not None:
+            noise = positive_values("noise_std", noise_std, len(data.train_targets))
+            data = data._replace(noise_std=noise, estimated=data.estimated - {"noise"})
         state = cls.__new__(cls)
         Module.__init__(state)
-        state.dimension = data.dimension
-        state.estimated = data.estimated - {"noise"} if given else data.estimated
-        noise = positive_values("noise_std", noise, len(data.train_targets))
-        state._sketch(
-            data.prior,
-            data.train_inputs,
-            data.train_targets,
-            noise,
-            inducing_points,
-            pairs,
-            chunk_size,
-        )
+        state._build(data, inducing_points, pairs, chunk_size)
         return state
 
     @torch.no_grad()
-    def _sketch(
-        self,
-        prior: Prior,
-        inputs: Tensor,
-        targets: Tensor,
-        noise_std: Tensor,
-        inducing_points: Tensor,
-        pairs: bool,
-        chunk_size: int,
+    def _build(
+        self, data: ModelData, inducing_points: Tensor, pairs: bool, chunk_size: int
     ) -> None:
-        if inducing_points.dim() != 2 or inducing_points.shape[-1] != self.dimension:
-            raise BotorchTensorDimensionError(
-                f"inducing_points must be `m x {self.dimension}`, got shape "
-                f"{tuple(inducing_points.shape)}."
-            )
-        if len(inducing_points) == 0:
-            raise BotorchTensorDimensionError("inducing_points must hold at least one.")
+        self.dimension, self.estimated = data.dimension, data.estimated
+        _check_columns("inducing_points", inducing_points, self.dimension)
         finite("inducing_points", inducing_points)
         self.chunk_size = whole_number("chunk_size", chunk_size)
-        self.prior = prior
-        inducing = prior.transform(inducing_points.detach().to(inputs))
-        self.embedding = Embedding(prior, inducing)
-        self.register_buffer("noise_std", noise_std.to(inputs))
-        empty = Sketch.empty(self.embedding, pairs)
-        self._decompose(self._extended(empty, inputs, targets, self.noise_std))
+        self.prior = data.prior
+        inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
+        inducing = self.prior.transform(inducing_points.detach().to(inputs))
+        self.register_buffer("noise_std", noise)
+        self.embedding = Embedding.of(self.prior, inducing)
+        self.sketch = Sketch.empty(self.embedding, pairs)
+        self._add(inputs, data.train_targets, noise)
 
-    def _extended(
-        self, sketch: Sketch, inputs: Tensor, targets: Tensor, noise_std: Tensor
-    ) -> Sketch:
-        return sketch.extended(self.embedding, inputs, targets, noise_std, self.chunk_size)
+    def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
+        self.sketch = self.sketch.extended(
+            self.embedding, inputs, targets, noise_std, self.chunk_size
+        )
+        self._solve(WeightProblem.of(self.embedding, self.sketch))
 
-    def _decompose(self, sketch: Sketch) -> None:
-        r"""Diagonalise the problem of the weights ``a = [Z, y_w] p``."""
-        self.sketch = sketch
-        coordinates = whitening(sketch.gram)  # of an orthonormal basis of [Z, y_w]
-        cross = coordinates.mT @ sketch.gram[:, :-1]
-        remainder = self._remainder(sketch, coordinates)
-        self.split = self._balanced_split(sketch, cross, remainder)
-        matrix = cross @ cross.mT + (1.0 + 1.0 / self.split) * remainder
-        lam, vectors, self.resolution = kernel_spectrum(matrix)
+    def _solve(self, problem: WeightProblem) -> None:
+        r"""One ``eigh`` for the best weights at every regulariser."""
+        self._problem = problem
+        lam, vectors, self.resolution = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
-        targets = sketch.gram[-1] @ coordinates @ vectors
-        self.remainder = float(torch.linalg.eigvalsh(remainder)[-1])
+        basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
         self.register_buffer("eigenvalues", lam)
         self.register_buffer("singular_values", lam.sqrt())
-        self.register_buffer("targets", targets)
-        self.register_buffer("feature_basis", cross.mT @ vectors / lengths)
+        self.register_buffer("targets", problem.outcomes @ vectors)
+        self.register_buffer("feature_basis", basis)
 
-    def _remainder(self, sketch: Sketch, coordinates: Tensor) -> Tensor:
-        r"""``E`` on the span of the weights, rounded up."""
-        identity = torch.eye(coordinates.shape[-1]).to(coordinates)
-        if sketch.residual is None:
-            return sketch.unexplained.sum() * identity
-        inner = coordinates.mT @ sketch.residual @ coordinates
-        rounding = self.embedding.round_off * sketch.whole
-        return 0.5 * (inner + inner.mT) + rounding * identity
+    @property
+    def split(self) -> float:
+        r"""``s``, how the part outside the inducing span is shared out."""
+        return self._problem.split
 
-    def _balanced_split(self, sketch: Sketch, cross: Tensor, remainder: Tensor) -> float:
-        r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
-
-        The mean of ``rho^2`` counts inducing points as if they were not: a query is none.
+    @property
+    def remainder(self) -> float:
+        r"""Largest eigenvalue of ``E`` on the span of the weights (or its bound): small
+        against ``tau = 1`` where the inducing points are enough.
         """
-        identity = torch.eye(len(cross)).to(cross)
-        weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
-        spread = (weights * (remainder @ weights @ sketch.gram[:-1, :-1])).sum()
-        share = min(1.0, len(self.embedding.inducing) / len(sketch.inputs))
-        separate = share * self.embedding.separate_variance() * sketch.precisions.sum()
-        ratio = spread / (sketch.unexplained.sum() + separate)
-        return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
+        return float(torch.linalg.eigvalsh(self._problem.remainder)[-1])
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
@@ -236,6 +200,7 @@ class NystromRegression(RidgeState):
         rest = [torch.log1p(self.sketch.unexplained / each).sum() for each in tau]
         return forms.clamp_min(0.0), spanned + torch.stack(rest)
 
+    @torch.no_grad()
     def with_observations(
         self, X: Tensor, Y: Tensor, noise_std: float | Tensor | None = None
     ) -> "NystromRegression":
@@ -253,30 +218,36 @@ class NystromRegression(RidgeState):
             ValueError: If the noise scale is missing and there is not one so far.
         """
         targets = training_targets(X, Y)
+        _check_columns("X", X, self.dimension)
         if noise_std is None:
             if not self.has_one_noise_scale:
                 raise ValueError("noise_std is needed: the observations have several.")
             noise_std = float(self.noise_std[0])
-        noise = positive_values("noise_std", noise_std, len(targets))
-        return self._with(self.prior.transform(X.detach().double()), targets, noise)
+        noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_std)
+        inputs = self.prior.transform(X.detach().to(noise))
+        state = self._copy(torch.cat([self.noise_std, noise]))
+        state._add(inputs, targets.to(noise), noise)
+        return state
 
+    @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
         For variances only: the outcomes are filled with the prior mean, the noise with
-        the root mean square of the known scales.
+        the root mean square of the known scales. Pending points become inducing points,
+        along whose new directions the observations so far count as unexplained.
         """
         pending = self.prior.transform(X_pending.detach().to(self.noise_std))
-        noise = self.noise_std.square().mean().sqrt().expand(len(pending))
-        return self._with(pending, self.prior.mean(pending), noise)
+        noise = self.noise_std.square().mean().sqrt()
+        state = self._copy(torch.cat([self.noise_std, noise.expand(len(pending))]))
+        state.embedding = self.embedding.extended(pending)
+        state._solve(self._problem.with_rows(state.embedding(pending), noise))
+        return state
 
-    @torch.no_grad()
-    def _with(self, inputs: Tensor, targets: Tensor, noise: Tensor) -> "NystromRegression":
+    def _copy(self, noise_std: Tensor) -> "NystromRegression":
         state = copy(self)
-        state._buffers = dict(self._buffers)
-        noise = noise.to(self.noise_std)
-        state.noise_std = torch.cat([self.noise_std, noise])
-        state._decompose(self._extended(self.sketch, inputs, targets.to(noise), noise))
+        state._buffers, state._modules = dict(self._buffers), dict(self._modules)
+        state.noise_std = noise_std
         return state
 
     def project(self, X: Tensor) -> Projection:
@@ -289,7 +260,8 @@ class NystromRegression(RidgeState):
         coordinates = self.embedding(inputs)
         features = coordinates @ self.feature_basis
         whole = self.prior.variance(inputs)
-        left = coordinates.square().sum(-1) - features.square().sum(-1)
+        resolved = (coordinates * self._problem.scale).square().sum(-1)
+        left = resolved - features.square().sum(-1)
         left = left.clamp_min(0.0) + self.embedding.round_off * whole
         rest = self.embedding.residual_variance(inputs, coordinates)
         return Projection(
@@ -314,4 +286,11 @@ class NystromRegression(RidgeState):
             prior_variance=whole.clamp_min(0.0),
             features=points.features - other.features,
             unexplained=farthest.square(),
+        )
+
+
+def _check_columns(name: str, X: Tensor, dimension: int) -> None:
+    if X.dim() != 2 or X.shape[-1] != dimension or len(X) == 0:
+        raise BotorchTensorDimensionError(
+            f"{name} must be `m x {dimension}` with m at least 1, got {tuple(X.shape)}."
         )

@@ -27,13 +27,29 @@ class Embedding(Module):
     inducing: Tensor
     basis: Tensor
 
-    def __init__(self, prior: Prior, inducing: Tensor) -> None:
+    def __init__(self, prior: Prior, inducing: Tensor, basis: Tensor) -> None:
         super().__init__()
         self.prior = prior
-        covariance = prior.covariance(inducing, inducing)
-        basis = whitening(0.5 * (covariance + covariance.mT))
         self.register_buffer("inducing", inducing)
         self.register_buffer("basis", basis)
+
+    @classmethod
+    def of(cls, prior: Prior, inducing: Tensor) -> "Embedding":
+        r"""Orthonormal basis of the sections at ``m x d'`` kernel inputs."""
+        covariance = prior.covariance(inducing, inducing)
+        return cls(prior, inducing, whitening(0.5 * (covariance + covariance.mT)))
+
+    def extended(self, inputs: Tensor) -> "Embedding":
+        r"""The basis with what ``p x d'`` kernel inputs add to it, behind the old ones."""
+        coordinates = self(inputs)
+        rest = self.prior.covariance(inputs, inputs) - coordinates @ coordinates.mT
+        values, vectors = torch.linalg.eigh(0.5 * (rest + rest.mT))
+        kept = values > _CUT_OFF * self.prior.variance(inputs).max()
+        new = vectors[:, kept] / values[kept].sqrt()
+        old = torch.cat([self.basis, -self.basis @ coordinates.mT @ new], dim=-1)
+        new = torch.nn.functional.pad(new, (self.basis.shape[-1], 0))
+        inducing = torch.cat([self.inducing, inputs])
+        return Embedding(self.prior, inducing, torch.cat([old, new]))
 
     def forward(self, inputs: Tensor) -> Tensor:
         r"""Coordinates of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
@@ -69,6 +85,7 @@ class Sketch(NamedTuple):
         gram: ``W^T W``, ``(r + 1) x (r + 1)``.
         residual: ``W^T D^-1/2 E D^-1/2 W``; None where it was not asked for.
         whole: Trace of ``D^-1/2 K D^-1/2``.
+        count: Number of observations ``t``.
     """
 
     inputs: Tensor
@@ -78,6 +95,7 @@ class Sketch(NamedTuple):
     gram: Tensor
     residual: Tensor | None
     whole: Tensor
+    count: int
 
     @classmethod
     def empty(cls, embedding: Embedding, pairs: bool) -> "Sketch":
@@ -86,7 +104,7 @@ class Sketch(NamedTuple):
         none, square = inducing.new_zeros(0), inducing.new_zeros(rank, rank)
         residual = square if pairs else None
         whole = inducing.new_zeros(())
-        return cls(inducing[:0], none, none, none, square, residual, whole)
+        return cls(inducing[:0], none, none, none, square, residual, whole, 0)
 
     def extended(
         self,
@@ -130,7 +148,8 @@ class Sketch(NamedTuple):
             residual = residual + half + half.mT
         whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
         unexplained = torch.cat([self.unexplained, unexplained])
-        return Sketch(*rows, unexplained, gram, residual, whole)
+        count = self.count + len(targets)
+        return Sketch(*rows, unexplained, gram, residual, whole, count)
 
 
 class _Rows(NamedTuple):
