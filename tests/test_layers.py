@@ -1,8 +1,8 @@
 r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, and ``ax``
-on those and on ``models``, which stands beside; the package root collects the public names;
-``plotting``, ``__main__`` and its ``_demo`` stand on top.
+on those and on ``models``, which stands beside on ``_numerics`` alone; the package root
+collects the public names; ``plotting``, ``__main__`` and its ``_demo`` stand on top.
 """
 
 import ast
@@ -19,7 +19,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LOWER = {
     "exceptions": set(),
     "_numerics": set(),
-    "models": set(),
+    "models": {"_numerics"},
     "regression": {"_numerics"},
     "confidence": {"_numerics", "regression"},
     "bandit": {"_numerics", "regression", "confidence"},

@@ -121,3 +121,8 @@ SKETCH_EQUAL = 3e-5
 # The same sums in another order: REARRANGED in the matrices, whose share the split turns
 # into at most its square root, 1e-5; nearly always far less.
 SKETCH_UPDATE = 1e-5
+
+# The dense formulas of the sketch: linear solves with V / lam, cond at most 1e5 here, of
+# features whose basis divides round-off by the smallest resolved eigenvalue's root. The
+# project promises 1e-8.
+SKETCH = 1e-8

@@ -12,6 +12,7 @@ is a band that holds for every point and every round at once with probability
 """
 
 from kernelucb.acquisition import (
+    BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
     MartingaleMixtureUCB,
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "BKBUCB",
     "CertifiedGapStopping",
     "IGPUCB",
     "KernelBandit",

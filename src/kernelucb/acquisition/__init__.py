@@ -1,5 +1,6 @@
 r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
+from kernelucb.acquisition.bkb import BKBUCB
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
@@ -20,11 +21,12 @@ BOUNDS = (
 # For models with an estimated prior only.
 META_ACQUISITIONS = (MetaUCB, MetaPI)
 
-for _bound in (*BOUNDS, *META_ACQUISITIONS, SketchedMartingaleMixtureUCB):
+for _bound in (*BOUNDS, *META_ACQUISITIONS, BKBUCB, SketchedMartingaleMixtureUCB):
     register_input_constructor(_bound)
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "BKBUCB",
     "BOUNDS",
     "IGPUCB",
     "MartingaleMixtureUCB",

@@ -10,12 +10,8 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.meta import (
-    MetaBand,
-    PosteriorState,
-    exploration_factor,
-    meta_assumptions,
-)
+from kernelucb.confidence.meta import exploration_factor, meta_assumptions
+from kernelucb.confidence.posterior_band import PosteriorBand, PosteriorState
 from kernelucb.confidence.ridge_band import safe_sqrt
 
 # Standard deviations count as at least this share of the distance to the target: the
@@ -72,7 +68,7 @@ class MetaUCB(KernelUCB):
             f"for the whole search, each with probability {1 - delta:.6g}"
         )
         assumptions = meta_assumptions(model, guarantee)
-        band = MetaBand(PosteriorState(model), zeta, assumptions)
+        band = PosteriorBand(PosteriorState(model), zeta, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.zeta = zeta
 
@@ -122,7 +118,7 @@ class MetaPI(KernelUCB):
         assumptions = meta_assumptions(
             model, "the regret bound for the whole search, for a target of at least max f"
         ).without_guarantee("the band is one standard deviation; no theorem covers that")
-        band = MetaBand(PosteriorState(model), 1.0, assumptions)
+        band = PosteriorBand(PosteriorState(model), 1.0, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         smallest, largest = model.value_range
         best = largest if (self._weight > 0) == maximize else smallest

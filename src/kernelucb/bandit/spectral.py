@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
+from kernelucb._numerics.features import nearest_section, split_variance
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.projection import nearest_section, split_variance
 
 
 class Eigenbasis(NamedTuple):

@@ -1,23 +1,17 @@
 r"""Bounds under a prior estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 import math
-from typing import Any, Protocol
-
-import torch
-from torch import Tensor
+from typing import Protocol
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb.confidence.ridge_band import safe_sqrt
-from kernelucb.regression import Projection
+from kernelucb.confidence.posterior_band import PosteriorModel
 
 _SOURCE = "Wang, Kim & Kaelbling (2018), Theorems 2 and 4"
 
 
-class EstimatedPrior(Protocol):
+class EstimatedPrior(PosteriorModel, Protocol):
     r"""What the bounds ask of a model; see ``kernelucb.models.meta.MetaModel``."""
 
-    dimension: int
     estimated: frozenset[str]
 
     @property
@@ -33,14 +27,6 @@ class EstimatedPrior(Protocol):
     @property
     def value_range(self) -> tuple[float, float]:
         r"""Smallest and largest value of training functions and evaluations."""
-        ...
-
-    def posterior(self, X: Tensor) -> Any:
-        r"""Joint posterior at ``b x q x d`` points."""
-        ...
-
-    def condition_on_observations(self, X: Tensor, Y: Tensor) -> Any:
-        r"""The model after more evaluations."""
         ...
 
 
@@ -72,72 +58,6 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     mean_error = math.sqrt(mean_error / (delta * n * (n - t - 1)))
     sample = math.sqrt(2.0 * math.log(3.0 / delta))
     return (mean_error + sample) / math.sqrt(1.0 - 2.0 * math.sqrt(log / (n - t)))
-
-
-class PosteriorState:
-    r"""The posterior of a model with an estimated prior, as a confidence set reads it.
-
-    A query point's prior is the model's posterior there, of which nothing is explained yet.
-    """
-
-    def __init__(self, model: EstimatedPrior) -> None:
-        self.model = model
-        self.dimension = model.dimension
-
-    @property
-    def num_observations(self) -> int:
-        r"""Number of distinct evaluations that told something."""
-        return self.model.num_evaluations
-
-    def project(self, X: Tensor) -> Projection:
-        r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""
-        X = X.double()
-        distribution = self.model.posterior(X.unsqueeze(-2)).distribution
-        mean = distribution.mean.squeeze(-1)
-        covariance = distribution.lazy_covariance_matrix
-        variance = covariance.diagonal(dim1=-2, dim2=-1).squeeze(-1)
-        return Projection(
-            inputs=X,
-            prior_mean=mean,
-            prior_variance=variance,
-            features=mean.new_zeros(len(mean), 0),
-            unexplained=variance,
-        )
-
-    def with_pending(self, X_pending: Tensor) -> "PosteriorState":
-        r"""The state with pending points evaluated at their posterior means."""
-        means = self.project(X_pending.detach()).prior_mean.detach()
-        pending = X_pending.detach().double()
-        model = self.model.condition_on_observations(pending, means.unsqueeze(-1))
-        return PosteriorState(model)
-
-
-class MetaBand(ConfidenceSet[PosteriorState]):
-    r"""Posterior mean plus or minus ``width`` estimated standard deviations.
-
-    Attributes:
-        width: Multiplier of the standard deviation, dimensionless.
-    """
-
-    def __init__(
-        self,
-        regression: PosteriorState,
-        width: float,
-        assumptions: Assumptions,
-        design: PosteriorState | None = None,
-    ) -> None:
-        super().__init__(regression, assumptions, design)
-        self.width = width
-
-    def support(self, points: QueryPoints, sign: int) -> Support:
-        r"""Width times standard deviation; see ``ConfidenceSet``."""
-        value = self.width * safe_sqrt(points.spread.unexplained)
-        zero = torch.zeros_like(value)
-        return Support(value=value, regularizer=zero, gap=zero)
-
-    def with_design(self, design: PosteriorState) -> "MetaBand":
-        r"""The band with variances conditioned on another design."""
-        return MetaBand(self.regression, self.width, self.assumptions, design)
 
 
 def meta_assumptions(model: EstimatedPrior, guarantee: str) -> Assumptions:

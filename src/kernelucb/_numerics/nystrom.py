@@ -1,0 +1,142 @@
+r"""Kernel regression in the span of a few inducing points (DTC, Nystrom features).
+
+With features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` those of the observed inputs and
+``V = Z^T Z + lam I``::
+
+    mean(x) = z(x)^T V^-1 Z^T y
+    var(x)  = k(x, x) - |z(x)|^2 + lam z(x)^T V^-1 z(x)
+
+Source: Calandriello et al. (2019), Eq. 4; the predictive of Titsias' collapsed bound with
+the same inducing points. Features are only defined up to a rotation; here they are
+coordinates in the eigenbasis of ``K_SS``, ascending.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.spectral import kernel_spectrum
+
+
+def feature_basis(matrix: Tensor) -> Tensor:
+    r"""``m x r`` matrix that maps covariances with inducing points to features.
+
+    One ``eigh``. Directions that cannot be told from zero (repeated or collinear inducing
+    points) are left out, as the pseudo-inverse does.
+
+    Args:
+        matrix: ``m x m`` kernel matrix ``K_SS`` of the inducing points.
+    """
+    values, vectors, _ = kernel_spectrum(0.5 * (matrix + matrix.mT))
+    resolved = values > 0
+    return vectors[:, resolved] / values[resolved].sqrt()
+
+
+class Sketch(NamedTuple):
+    r"""Observations as ``r`` features see them.
+
+    Attributes:
+        gram: ``Z^T Z``, ``r x r``; a repeated input counts as often as it was observed.
+        moments: ``Z^T (y - m)``, ``r`` values.
+        regularizer: ``lam``.
+        factor: Lower Cholesky factor of ``V = gram + lam I``.
+        weights: ``V^-1 moments``, ``r`` values.
+    """
+
+    gram: Tensor
+    moments: Tensor
+    regularizer: float
+    factor: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, gram: Tensor, moments: Tensor, regularizer: float) -> "Sketch":
+        r"""From the sums over observations; one Cholesky factorisation."""
+        eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+        factor = torch.linalg.cholesky(gram + regularizer * eye)
+        weights = torch.cholesky_solve(moments.unsqueeze(-1), factor).squeeze(-1)
+        return cls(gram, moments, regularizer, factor, weights)
+
+    @classmethod
+    def empty(cls, num_features: int, regularizer: float, like: Tensor) -> "Sketch":
+        r"""Without observations: the prior."""
+        gram = like.new_zeros(num_features, num_features)
+        return cls.of(gram, like.new_zeros(num_features), regularizer)
+
+    def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
+        r"""With more observations; one Cholesky factorisation.
+
+        Args:
+            features: ``n x r`` features of distinct inputs.
+            counts: ``n`` numbers of observations there.
+            sums: ``n`` sums of outcomes minus prior means.
+        """
+        gram = self.gram + features.mT @ (counts.unsqueeze(-1) * features)
+        return Sketch.of(gram, self.moments + features.mT @ sums, self.regularizer)
+
+    def mean(self, features: Tensor) -> Tensor:
+        r"""Posterior mean minus prior mean at points with ``n x r`` features."""
+        return features @ self.weights
+
+    def residual_features(self, features: Tensor) -> Tensor:
+        r"""What the observations leave of ``n x r`` features.
+
+        Inner products of ``sqrt(lam) V^{-1/2} z(x)`` are posterior covariances in the span
+        of the inducing points.
+        """
+        solved = torch.linalg.solve_triangular(self.factor, features.mT, upper=False)
+        return self.regularizer**0.5 * solved.mT
+
+    def variance(self, features: Tensor, unexplained: Tensor) -> Tensor:
+        r"""Latent variance: a sum of positive terms, so it does not cancel near the data.
+
+        Args:
+            features: ``n x r`` features.
+            unexplained: ``n`` values ``k(x, x) - |z(x)|^2``.
+        """
+        return unexplained + self.residual_features(features).square().sum(-1)
+
+
+def inclusion_probabilities(
+    variance: Tensor, counts: Tensor, regularizer: float, qbar: float
+) -> Tensor:
+    r"""Probability that each distinct input becomes an inducing point.
+
+    ``min(1, qbar count var / lam)``.
+
+    Source: Calandriello et al. (2019), Algorithm 1, with one draw for all observations at
+    an input: as probable as any of their own draws, or more, which Theorem 1 allows.
+
+    Args:
+        variance: ``n`` latent variances of the previous step.
+        counts: ``n`` numbers of observations.
+        regularizer: ``lam``.
+        qbar: Oversampling factor.
+    """
+    return (qbar / regularizer * counts * variance).clamp(max=1.0)
+
+
+def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
+
+    Random numbers are drawn on the CPU, so they do not depend on the device. Where no input
+    is drawn, the most probable one is taken.
+
+    Args:
+        probabilities: ``n`` inclusion probabilities.
+        state: State of a ``torch.Generator``.
+    """
+    uniform, state = uniform_numbers(len(probabilities), state)
+    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
+    if len(drawn) == 0:
+        drawn = probabilities.argmax().reshape(1)
+    return drawn, state
+
+
+def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""``count`` float64 numbers in [0, 1) on the CPU, and the generator's next state."""
+    generator = torch.Generator()
+    generator.set_state(state.cpu())
+    numbers = torch.rand(count, dtype=torch.float64, generator=generator)
+    return numbers, generator.get_state()

@@ -1,0 +1,324 @@
+r"""A BoTorch model whose cost per prediction does not grow with the observations."""
+
+import math
+from copy import deepcopy
+from typing import Any
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.constraints import GreaterThan
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import Mean, ZeroMean
+from gpytorch.models import ApproximateGP
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb._numerics.checks import finite, positive_scalar, training_targets
+from kernelucb.models.bkb.strategy import BKBVariationalStrategy
+
+
+class SketchedGP(ApproximateGP):
+    r"""A GP with a fixed mean and kernel on a ``BKBVariationalStrategy``.
+
+    Args:
+        covar_module: Kernel; a frozen float64 copy is kept.
+        dimension: Number of columns of the kernel's inputs.
+        regularizer: ``lam``, the noise variance.
+        qbar: Oversampling factor.
+        seed: Seed of the draws.
+        device: Where the data lie.
+        mean_module: Known prior mean; zero when absent.
+    """
+
+    mean_module: Any
+    covar_module: Any
+    variational_strategy: BKBVariationalStrategy
+
+    def __init__(
+        self,
+        covar_module: Kernel,
+        dimension: int,
+        regularizer: float,
+        qbar: float,
+        seed: int,
+        device: torch.device,
+        mean_module: Mean | None = None,
+    ) -> None:
+        strategy = BKBVariationalStrategy(self, dimension, regularizer, qbar, seed, device)
+        super().__init__(strategy)
+        self.mean_module = _frozen(mean_module or ZeroMean(), device)
+        self.covar_module = _frozen(covar_module, device)
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        r"""The prior."""
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class BKBModel(ApproximateGPyTorchModel):
+    r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
+
+    The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
+    for these inducing points. Where ``qbar >= 6 a ln(4 T / delta) / eps^2`` with
+    ``a = (1 + eps) / (1 - eps)``, its variance is within a factor ``a`` of the exact one at
+    every point and every round up to ``T``, with probability ``1 - delta``, and there are
+    at most ``3 (1 + k(x, x) / lam) a qbar`` times the effective dimension of inducing
+    points (Theorem 1). Nothing is trained: kernel, mean and noise are as given.
+
+    Source: Calandriello et al. (2019), Algorithm 1 and Theorem 1.
+
+    Example:
+        >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01, qbar=2.0)
+        >>> model.update(new_X, new_Y)
+        >>> posterior = model.posterior(X)
+
+    Saving ``model.state_dict()`` (tensors, the generator's state among them) and loading it
+    into a model made with the same arguments resumes where it stopped.
+
+    Attributes:
+        dimension: Number of raw input columns ``d``.
+        noise_variance: ``lam``, in the model's units.
+        qbar: Oversampling factor.
+        estimated: Parts of the prior that were fitted to the data: ``"mean"`` where an
+            outcome transform was trained on them.
+    """
+
+    model: Any
+    outcome_transform: Any
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        covar_module: Kernel,
+        noise_variance: float,
+        qbar: float = 2.0,
+        seed: int = 0,
+        mean_module: Mean | None = None,
+        input_transform: InputTransform | None = None,
+        outcome_transform: OutcomeTransform | None = None,
+    ) -> None:
+        r"""Budgeted GP.
+
+        Args:
+            train_X: ``n x d`` inputs, at least one.
+            train_Y: ``n x 1`` outcomes.
+            covar_module: Kernel of the prior, output scale included; a frozen float64 copy
+                is kept. As in ``SingleTaskGP``, kernel, mean and noise are in the units
+                that the transforms make.
+            noise_variance: Variance of the noise, also the regulariser ``lam``.
+            qbar: Oversampling factor: inducing points grow in proportion. Around 2 works in
+                practice; Theorem 1 asks for hundreds.
+            seed: Seed of the draws.
+            mean_module: Known prior mean; zero when absent.
+            input_transform: Applied to all inputs.
+            outcome_transform: Applied to all outcomes; trained on the first ones only.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together.
+            InputDataError: If there are no data, or they are not finite.
+            ValueError: If a number is out of its range.
+        """
+        training_targets(train_X, train_Y)
+        X = train_X.detach().double()
+        noise_variance = positive_scalar("noise_variance", noise_variance)
+        qbar = positive_scalar("qbar", qbar)
+        device = X.device
+        with torch.no_grad():
+            kernel_inputs = self.transform_inputs(X, input_transform)
+        gp = SketchedGP(
+            covar_module,
+            kernel_inputs.shape[-1],
+            noise_variance,
+            qbar,
+            seed,
+            device,
+            mean_module,
+        )
+        likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
+        likelihood.noise = X.new_tensor(noise_variance)
+        super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
+        self.dimension = train_X.shape[-1]
+        self.noise_variance, self.qbar = noise_variance, qbar
+        if input_transform is not None:
+            self.input_transform = input_transform.double()
+        if outcome_transform is not None:
+            self.outcome_transform = outcome_transform.to(X)
+            self.outcome_transform.train()
+            self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
+        self.eval()
+        self.estimated = frozenset({"mean"} if outcome_transform is not None else ())
+        self.strategy.observe(*self._kernel_data(train_X, train_Y.reshape(-1, 1)))
+        self.strategy.resample()
+        self.register_load_state_dict_post_hook(_refresh)
+
+    @property
+    def strategy(self) -> BKBVariationalStrategy:
+        r"""What draws the inducing points and holds the observations."""
+        return self.model.variational_strategy
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""No batch dimensions."""
+        return torch.Size()
+
+    @property
+    def inducing_points(self) -> Tensor:
+        r"""``m x d'`` inducing points, as the kernel sees them."""
+        return self.strategy.inducing_points
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations, repeats included."""
+        return self.strategy.observations.num_observations
+
+    @property
+    def outcome_scale(self) -> float:
+        r"""Outcome units per unit of the model.
+
+        Raises:
+            UnsupportedError: If the outcome transform is not affine.
+        """
+        if not hasattr(self, "outcome_transform"):
+            return 1.0
+        probe = torch.tensor([[0.0], [1.0], [2.0]]).to(self.inducing_points)
+        values = self.outcome_transform.untransform(probe)[0].squeeze(-1)
+        scale, again = values.diff().tolist()
+        if not math.isclose(scale, again, rel_tol=1e-9):
+            raise UnsupportedError(
+                f"The outcome transform {type(self.outcome_transform).__name__} is not "
+                "affine, so a bound in outcome units has no meaning under it. Use "
+                "Standardize or none."
+            )
+        return scale
+
+    @property
+    def summed_variance(self) -> float:
+        r"""``sum_s var(x_s)`` over the observations, in units of ``lam``.
+
+        The effective dimension, up to the factor of Theorem 1.
+        """
+        strategy = self.strategy
+        total = strategy.observations.counts @ strategy.variances
+        return float(total) / self.noise_variance
+
+    @property
+    def summed_prior_variance(self) -> float:
+        r"""``sum_s k(x_s, x_s)`` over the observations, at most ``kappa^2 t``."""
+        data = self.strategy.observations
+        return float(data.counts @ self.model.covar_module(data.inputs, diag=True))
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool = False,
+        posterior_transform: Any = None,
+    ) -> Any:
+        r"""Joint posterior at ``... x q x d`` inputs; differentiable.
+
+        Computed in float64 and cast back to the inputs' dtype (unless an outcome transform
+        makes the posterior non-Gaussian).
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If a value is not finite.
+        """
+        if X.dim() < 2 or X.shape[-1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
+            )
+        posterior = super().posterior(
+            finite("X", X).double(), output_indices, observation_noise
+        )
+        if X.dtype != torch.float64 and type(posterior) is GPyTorchPosterior:
+            normal = posterior.distribution
+            covariance = normal.lazy_covariance_matrix.to(dtype=X.dtype)
+            posterior = GPyTorchPosterior(
+                MultivariateNormal(normal.mean.to(X.dtype), covariance)
+            )
+        return posterior if posterior_transform is None else posterior_transform(posterior)
+
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
+        r"""The model after more observations, whose inputs become inducing points.
+
+        This one stays as it is, and so do the other inducing points: nothing is drawn.
+
+        Args:
+            X: ``n x d`` inputs.
+            Y: ``n x 1`` outcomes.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together.
+            InputDataError: If there are no data, or they are not finite.
+            UnsupportedError: If there are batch dimensions.
+        """
+        data = self._checked(X, Y)
+        model = deepcopy(self)
+        model.strategy.condition(*data)
+        return model
+
+    def update(self, X: Tensor, Y: Tensor) -> "BKBModel":
+        r"""Add observations in place and draw the inducing points again.
+
+        Args:
+            X: ``n x d`` inputs.
+            Y: ``n x 1`` outcomes.
+
+        Returns:
+            This model.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together.
+            InputDataError: If there are no data, or they are not finite.
+            UnsupportedError: If there are batch dimensions.
+        """
+        self.strategy.observe(*self._checked(X, Y))
+        return self
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, **_: Any) -> Any:
+        r"""Resume from the state of a model made with the same arguments."""
+        return Module.load_state_dict(self, state_dict, strict)
+
+    def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        if X.dim() > 2 or Y.dim() > 2:
+            raise UnsupportedError("Give `n x d` inputs, without batch dimensions.")
+        if X.shape[-1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"X must be `n x {self.dimension}`, got shape {tuple(X.shape)}."
+            )
+        training_targets(X, Y)
+        return self._kernel_data(X, Y.reshape(-1, 1))
+
+    @torch.no_grad()
+    def _kernel_data(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Kernel inputs, and outcomes minus prior means in the model's units."""
+        data = self.strategy.observations.inputs
+        inputs = self.transform_inputs(X.detach().to(data))
+        Y = Y.detach().to(data)
+        if hasattr(self, "outcome_transform"):
+            Y, _ = self.outcome_transform(Y)
+        return inputs, Y.squeeze(-1) - self.model.mean_module(inputs)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "BKBModel":
+        if not hasattr(self, "model"):
+            return super()._apply(fn, recurse)
+        if fn(self.inducing_points[:0]).dtype != torch.float64:
+            raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
+        super()._apply(fn, recurse)
+        self.strategy.refresh()
+        return self
+
+
+def _frozen(module: Module, device: torch.device) -> Any:
+    copy = deepcopy(module).to(device=device, dtype=torch.float64).eval()
+    return copy.requires_grad_(False)
+
+
+def _refresh(model: BKBModel, _: Any) -> None:
+    model.strategy.refresh()

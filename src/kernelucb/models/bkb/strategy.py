@@ -1,0 +1,274 @@
+r"""A variational strategy whose inducing points are resampled observations."""
+
+from typing import Any
+
+import torch
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.models import ApproximateGP
+from gpytorch.utils.memoize import cached
+from gpytorch.variational import _VariationalDistribution, _VariationalStrategy
+from linear_operator import to_linear_operator
+from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
+from torch import Tensor
+
+from kernelucb._numerics.features import nearest_section, split_variance
+from kernelucb._numerics.nystrom import (
+    Sketch,
+    draw,
+    feature_basis,
+    inclusion_probabilities,
+)
+from kernelucb.models.bkb.observations import CountedObservations, ResizableModule
+
+# Observations of the first step are drawn with prior variances, all at once.
+_FIRST_BLOCK = 64
+
+
+class OptimalVariationalDistribution(_VariationalDistribution):
+    r"""``q(w) = N(V^-1 Z^T (y - m), lam V^-1)``, the maximum of the evidence lower bound.
+
+    Source: Titsias (2009), Eq. 10, for weights ``w`` of Nystrom features, whose prior is
+    standard normal (GPyTorch's whitened inducing values).
+    """
+
+    def __init__(self, sketch: Sketch) -> None:
+        super().__init__(num_inducing_points=len(sketch.weights))
+        self.sketch = sketch
+
+    @property
+    def device(self) -> torch.device:
+        r"""Where the sketch lies."""
+        return self.sketch.weights.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        r"""Always float64."""
+        return self.sketch.weights.dtype
+
+    def forward(self) -> MultivariateNormal:
+        r"""The distribution of the weights."""
+        eye = torch.eye(self.num_inducing_points, dtype=self.dtype, device=self.device)
+        root = self.sketch.residual_features(eye)
+        # residual_features(I) = sqrt(lam) L^-T, a root of lam V^-1.
+        return MultivariateNormal(self.sketch.weights, RootLinearOperator(root))
+
+    def initialize_variational_distribution(self, prior_dist: MultivariateNormal) -> None:
+        r"""Nothing to initialise: the optimum is known in closed form."""
+
+
+class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
+    r"""Inducing points drawn from the observations by posterior variance.
+
+    The optimal variational distribution is known in closed form, so there is nothing to
+    train; the predictive is the DTC of ``kernelucb._numerics.nystrom``. With the inducing
+    points as they are, an observation costs ``O(r^3)``; drawing them again costs
+    ``O(u m^2)`` for ``u`` distinct inputs.
+
+    Source: Calandriello et al. (2019), Algorithm 1.
+
+    Attributes:
+        observations: Distinct inputs, counts, and summed outcomes minus prior means.
+        inducing_index: ``m`` positions of the inducing points among the distinct inputs.
+        sketch: The observations as the features see them.
+        features: ``u x r`` features of the distinct inputs.
+    """
+
+    model: Any
+    inducing_points: Tensor
+    inducing_index: Tensor
+    generator_state: Tensor
+    sketch: Sketch
+    features: Tensor
+
+    def __init__(
+        self,
+        model: ApproximateGP,
+        dimension: int,
+        regularizer: float,
+        qbar: float,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        r"""Strategy without observations.
+
+        Args:
+            model: The GP that it belongs to; has ``mean_module`` and ``covar_module``.
+            dimension: Number of columns of the kernel's inputs.
+            regularizer: ``lam``, the noise variance.
+            qbar: Oversampling factor.
+            seed: Seed of the draws.
+            device: Where the data lie.
+        """
+        observations = CountedObservations(dimension, device)
+        sketch = Sketch.empty(0, regularizer, observations.inputs)
+        super().__init__(
+            model,
+            observations.inputs,
+            OptimalVariationalDistribution(sketch),
+            learn_inducing_locations=False,
+        )
+        self.observations = observations
+        self.regularizer, self.qbar = regularizer, qbar
+        index = torch.empty(0, dtype=torch.long, device=device)
+        self.register_buffer("inducing_index", index)
+        state = torch.Generator().manual_seed(seed).get_state()
+        self.register_buffer("generator_state", state)
+        self.get_buffer("variational_params_initialized").fill_(1)
+        self._section_variance = self._basis = observations.inputs.new_empty(0, 0)
+        self.features, self._unexplained = self._basis, observations.sums
+        self._set_sketch(sketch)
+
+    @property
+    @cached(name="prior_distribution_memo")
+    def prior_distribution(self) -> MultivariateNormal:
+        r"""Standard normal weights of the features."""
+        weights = torch.zeros_like(self.sketch.weights)
+        eye = IdentityLinearOperator(
+            len(weights), dtype=weights.dtype, device=weights.device
+        )
+        return MultivariateNormal(weights, eye)
+
+    @property
+    @cached(name="variances")
+    def variances(self) -> Tensor:
+        r"""``u`` latent variances at the distinct inputs."""
+        return self.sketch.variance(self.features, self._unexplained)
+
+    @torch.no_grad()
+    def observe(self, inputs: Tensor, outcomes: Tensor) -> None:
+        r"""Add observations and draw the inducing points again.
+
+        In blocks that at most double the number of observations: the variances that a block
+        is drawn with are those of the step before, and the variances after half of the data
+        are larger than needed, so the draw is as accurate and somewhat more generous.
+
+        Args:
+            inputs: ``n x d'`` kernel inputs.
+            outcomes: ``n`` outcomes minus prior means.
+        """
+        start = 0
+        while start < len(inputs):
+            size = max(_FIRST_BLOCK, self.observations.num_observations)
+            block = slice(start, start + size)
+            self._add_resampled(inputs[block], outcomes[block])
+            start += size
+
+    def _add_resampled(self, inputs: Tensor, outcomes: Tensor) -> None:
+        known = len(self.observations)
+        before = self.variances
+        changed = self.observations.add(inputs, outcomes)
+        added = self.observations.inputs[known:]
+        features, unexplained = self._project(added)
+        variance = torch.cat([before, self.sketch.variance(features, unexplained)])
+        if not self._resample(variance):
+            self._extend(features, unexplained, changed)
+
+    @torch.no_grad()
+    def condition(self, inputs: Tensor, outcomes: Tensor) -> None:
+        r"""Add observations and make their inputs inducing points, without a draw.
+
+        Args:
+            inputs: ``n x d'`` kernel inputs.
+            outcomes: ``n`` outcomes minus prior means.
+        """
+        changed = self.observations.add(inputs, outcomes)
+        index = torch.cat([self.inducing_index, changed[0]]).unique()
+        if len(index) > len(self.inducing_index):
+            self.inducing_index = index
+            self.refresh()
+        else:
+            empty = self.features[:0], self._unexplained[:0]
+            self._extend(*empty, changed)
+
+    @torch.no_grad()
+    def resample(self) -> None:
+        r"""Draw the inducing points again, with the variances of now."""
+        self._resample(self.variances)
+
+    def _resample(self, variance: Tensor) -> bool:
+        r"""Draw inducing points; whether they are others than before."""
+        probabilities = inclusion_probabilities(
+            variance, self.observations.counts, self.regularizer, self.qbar
+        )
+        index, self.generator_state = draw(probabilities, self.generator_state)
+        if torch.equal(index, self.inducing_index):
+            return False
+        self.inducing_index = index
+        self.refresh()
+        return True
+
+    def _extend(
+        self,
+        features: Tensor,
+        unexplained: Tensor,
+        changed: tuple[Tensor, Tensor, Tensor],
+    ) -> None:
+        r"""Update what is cached, for the same inducing points."""
+        index, counts, sums = changed
+        self.features = torch.cat([self.features, features])
+        self._unexplained = torch.cat([self._unexplained, unexplained])
+        self._set_sketch(self.sketch.observe(self.features[index], counts, sums))
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        r"""Compute everything from the observations and the inducing points."""
+        data = self.observations
+        points = data.inputs[self.inducing_index]
+        self.inducing_points = points
+        kernel = self.model.covar_module
+        self._section_variance = kernel(points, diag=True)
+        self._basis = feature_basis(kernel(points).to_dense())
+        self.features, self._unexplained = self._project(data.inputs)
+        empty = Sketch.empty(self._basis.shape[1], self.regularizer, data.inputs)
+        self._set_sketch(empty.observe(self.features, data.counts, data.sums))
+
+    def _set_sketch(self, sketch: Sketch) -> None:
+        self.sketch = sketch
+        self._variational_distribution = OptimalVariationalDistribution(sketch)
+        self._clear_cache()
+
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Features of ``n x d'`` kernel inputs, and the variance that they leave."""
+        kernel = self.model.covar_module
+        if len(inputs) == 0:
+            return inputs.new_zeros(0, self._basis.shape[1]), inputs.new_zeros(0)
+        whole = kernel(inputs, diag=True)
+        if len(self.inducing_index) == 0:
+            return inputs.new_zeros(len(inputs), 0), whole
+        covariance = kernel(inputs, self.inducing_points).to_dense()
+        nearest = nearest_section(
+            inputs, whole, covariance, self.inducing_points, self._section_variance
+        )
+        return split_variance(covariance @ self._basis, whole, nearest)
+
+    def forward(
+        self,
+        x: Tensor,
+        inducing_points: Tensor,
+        inducing_values: Tensor,
+        variational_inducing_covar: Any = None,
+        diag: bool = True,
+        **kwargs: Any,
+    ) -> MultivariateNormal:
+        r"""Posterior at ``... x q x d'`` kernel inputs.
+
+        The distribution of the inducing values is the strategy's own; its factor is used
+        instead of the covariance handed in, for accuracy.
+        """
+        shape, flat = x.shape[:-1], x.reshape(-1, x.shape[-1])
+        features, unexplained = self._project(flat)
+        mean = self.model.mean_module(flat) + features @ inducing_values
+        left = self.sketch.residual_features(features)
+        variance = (unexplained + left.square().sum(-1)).reshape(shape)
+        if shape[-1] == 1:
+            covariance = variance.unsqueeze(-1)
+        else:
+            features, left = features.reshape(*shape, -1), left.reshape(*shape, -1)
+            covariance = self.model.covar_module(x).to_dense()
+            covariance = covariance - features @ features.mT + left @ left.mT
+            surplus = variance - covariance.diagonal(dim1=-2, dim2=-1)
+            covariance = covariance + torch.diag_embed(surplus)
+        return MultivariateNormal(mean.reshape(shape), to_linear_operator(covariance))
+
+    def _expand_inputs(self, x: Tensor, inducing_points: Tensor) -> tuple[Tensor, Tensor]:
+        return x, inducing_points

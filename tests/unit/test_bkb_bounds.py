@@ -1,0 +1,292 @@
+r"""BKBUCB: radii, what they rest on, BoTorch's plumbing; the chunked argmax."""
+
+import math
+
+import pytest
+import torch
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models.transforms import Standardize
+from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import BKBUCB, KernelRegression
+from kernelucb.acquisition.chunked import argmax
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
+from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.bkb import (
+    Budget,
+    certified_width,
+    covered_rounds,
+    practical_width,
+    required_qbar,
+)
+from kernelucb.models import BKBModel
+from problems import frozen_kernel, make_problem, normal, uniform
+from tolerances import GRADCHECK, SCALE, SINGLE
+
+LAM = 0.04
+UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+RADII = pytest.mark.parametrize("radius", ["certified", "practical"])
+
+
+def make_model(n=30, qbar=1.0, kernel="matern52", scale=1.0, **options):
+    X, Y = uniform(n, 2, 0), normal(n, 1).unsqueeze(-1)
+    X, Y = torch.cat([X, X[:5]]), scale * torch.cat([Y, Y[:5]])
+    return BKBModel(X, Y, frozen_kernel(kernel), LAM, qbar, **options)
+
+
+def make_acqf(model=None, **options):
+    model = make_model() if model is None else model
+    return BKBUCB(model, **{"norm_bound": 2.0, "noise_std": 0.3, **options})
+
+
+class TestRadius:
+    def test_certified_as_printed(self):
+        r"""Theorem 2 with kappa^2 t = 300, where its logarithm is the larger one."""
+        budget = Budget(300, 12.0, 300.0, 1.0)
+        epsilon, delta, xi, norm = 0.5, 0.1, 0.3, 2.0
+        gain = 3.0 * math.log(300.0) * 12.0 + math.log(10.0)
+        beta = 2.0 * xi * math.sqrt(gain) + (1.0 + math.sqrt(2.0)) * norm
+        width = certified_width(budget, norm, xi, delta, epsilon)
+        assert width == pytest.approx(beta, rel=1e-12)
+
+    def test_practical_as_in_the_authors_code(self):
+        budget = Budget(300, 12.0, 300.0, 0.25)
+        beta = 0.5 * 2.0 + 0.3 * math.sqrt(math.log(300.0) * 12.0 + math.log(10.0))
+        width = practical_width(budget, 2.0, 0.3, 0.1)
+        assert width == pytest.approx(beta / 0.5, rel=1e-12)
+
+    @given(
+        st.integers(0, 10**6),
+        st.integers(1, 40),
+        st.floats(1e-6, 10.0),
+        st.floats(1e-3, 0.9),
+        st.floats(0.05, 0.95),
+    )
+    def test_certified_covers_the_exact_radius(self, seed, n, lam, delta, epsilon):
+        r"""All points inducing, so variances are exact: the proof's inequality itself.
+
+        ``ln det(I + K/lam) + 2 ln(2/delta)`` under the root, half of delta for the noise.
+        """
+        X = uniform(n, 1, seed)
+        state = KernelRegression(X, normal(n, seed), frozen_kernel("rbf"), lam**0.5)
+        total = float(state.variance(X).sum()) / lam
+        width = certified_width(Budget(n, total, float(n), lam), 1.0, 0.3, delta, epsilon)
+        exact = (
+            0.3
+            / lam**0.5
+            * (abbasi_yadkori_width(float(state.log_det(1.0)), 0.0, delta / 2.0, 1.0))
+        )
+        assert width >= 2.0 + exact
+
+    @RADII
+    @given(st.floats(1e-6, 0.5), st.floats(1.01, 5.0))
+    def test_monotone(self, radius, delta, factor):
+        def width(**changed):
+            return make_acqf(MODEL, **{"delta": delta, "radius": radius, **changed}).width
+
+        assert width(delta=delta / factor) > width()
+        assert width(norm_bound=2.0 * factor) > width()
+        assert width(noise_std=0.3 * factor) > width()
+        assert make_acqf(MODEL, delta=delta).width > width(radius="practical")
+
+    @RADII
+    def test_scale_equivariance(self, radius):
+        r"""Outcomes, norm bound and noise times 1000, with Standardize in between."""
+        X = uniform(7, 2, 9)
+        one = make_acqf(make_model(outcome_transform=Standardize(1)), radius=radius)
+        model = make_model(scale=1e3, outcome_transform=Standardize(1))
+        other = make_acqf(model, radius=radius, norm_bound=2e3, noise_std=300.0)
+        for small, large in zip(one.bounds(X), other.bounds(X), strict=True):
+            assert_close(large, 1e3 * small, rtol=SCALE, atol=1e3 * SCALE)
+
+    def test_noise_of_the_model(self):
+        model = make_model(outcome_transform=Standardize(1))
+        own = BKBUCB(model, norm_bound=2.0)
+        given_ = BKBUCB(model, norm_bound=2.0, noise_std=LAM**0.5 * model.outcome_scale)
+        assert own.width == pytest.approx(given_.width)
+
+
+MODEL = make_model()
+
+
+class TestAssumptions:
+    @given(st.integers(1, 10**6), st.floats(1e-6, 0.9), st.floats(0.05, 0.9))
+    def test_covered_rounds_invert_the_theorems_qbar(self, horizon, delta, epsilon):
+        qbar = required_qbar(horizon, delta, epsilon)
+        assert covered_rounds(qbar, delta, epsilon) == horizon
+        assert covered_rounds(0.999 * qbar, delta, epsilon) < horizon
+
+    def test_theorem_1(self):
+        expected = 6.0 * 3.0 * math.log(4.0 * 1000 / 0.05) / 0.25
+        assert required_qbar(1000, 0.05, 0.5) == pytest.approx(expected)
+
+    def test_enough_inducing_points(self):
+        model = make_model(qbar=required_qbar(100, 0.05))
+        assumptions = make_acqf(model).assumptions
+        assert assumptions.certified
+        assert "up to 100 at once" in assumptions.guarantee
+        assert "Theorem 2" in assumptions.source
+
+    def test_too_few_inducing_points(self):
+        assumptions = make_acqf().assumptions
+        assert assumptions.violated
+        assert assumptions["inducing points"].status is Status.VIOLATED
+        assert f"asks for {required_qbar(35, 0.05):.6g}" in str(assumptions)
+        assert "no guarantee" in assumptions.guarantee
+
+    def test_practical_says_that_it_has_no_theorem(self):
+        model = make_model(qbar=1e6)
+        assumptions = make_acqf(model, radius="practical").assumptions
+        assert assumptions.violated
+        assert "no theorem" in str(assumptions)
+        assert "no guarantee" in assumptions.guarantee
+
+    def test_standardize_estimates_the_mean(self):
+        model = make_model(qbar=1e6, outcome_transform=Standardize(1))
+        assumptions = make_acqf(model).assumptions
+        assert assumptions["mean"].status is Status.ESTIMATED
+        assert not assumptions.certified
+
+
+class TestPlumbing:
+    @RADII
+    def test_values(self, radius):
+        acqf, X = make_acqf(radius=radius), uniform(9, 2, 4)
+        posterior = acqf.model.posterior(X)
+        mean, sd = posterior.mean.flatten(), posterior.variance.sqrt().flatten()
+        lower, upper = acqf.bounds(X)
+        assert_close(upper, mean + acqf.width * sd)
+        assert_close(lower, mean - acqf.width * sd)
+        assert_close(acqf(X.unsqueeze(-2)), upper)
+        minimize = make_acqf(radius=radius, maximize=False)
+        assert_close(minimize(X.unsqueeze(-2)), -lower)
+        transform = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double(), 1.0)
+        turned = make_acqf(radius=radius, posterior_transform=transform)
+        assert_close(turned(X.unsqueeze(-2)), 1.0 - 2.0 * lower)
+
+    def test_pending_points(self):
+        acqf, far = make_acqf(), torch.tensor([[3.0, 3.0]]).double()
+        before = acqf(far.unsqueeze(-2))
+        band = acqf.bounds(far)
+        acqf.set_X_pending(far)
+        assert float(acqf(far.unsqueeze(-2))) < 0.5 * float(before)
+        assert_close(acqf.bounds(far), band)
+
+    def test_gradients(self):
+        acqf = make_acqf()
+        X = uniform(3, 2, 5).unsqueeze(-2).requires_grad_()
+        assert torch.autograd.gradcheck(acqf, (X,), **GRADCHECK)
+
+    def test_continuous_domain(self):
+        acqf = make_acqf()
+        point, value = optimize_acqf(acqf, UNIT, q=1, num_restarts=4, raw_samples=64)
+        grid = torch.cartesian_prod(*[torch.linspace(0, 1, 60).double()] * 2)
+        assert float(value) >= argmax(acqf, grid).value - 1e-6
+        pair, _ = optimize_acqf(
+            acqf, UNIT, q=2, num_restarts=2, raw_samples=32, sequential=True
+        )
+        assert point.shape == (1, 2)
+        assert not torch.allclose(pair[0], pair[1], atol=1e-3)
+
+    def test_finite_domain(self):
+        acqf, candidates = make_acqf(), uniform(300, 2, 6)
+        point, value = optimize_acqf_discrete(acqf, q=1, choices=candidates)
+        best = argmax(acqf, candidates, chunk_size=17)
+        assert torch.equal(point, best.point)
+        assert float(value) == pytest.approx(best.value)
+
+    def test_single_precision(self):
+        acqf, X = make_acqf(), uniform(9, 2, 4)
+        with pytest.warns(Warning, match="float64"):
+            values = acqf(X.float().unsqueeze(-2))
+        assert values.dtype == torch.float32
+        exact = acqf(X.float().double().unsqueeze(-2))
+        assert_close(values.double(), exact, rtol=4 * SINGLE, atol=SINGLE)
+
+    def test_input_constructor(self):
+        construct = get_acqf_input_constructor(BKBUCB)
+        inputs = construct(MODEL, norm_bound=2.0, radius="practical")
+        assert BKBUCB(**inputs).width == make_acqf(radius="practical", noise_std=0.2).width
+        with pytest.raises(ValueError, match="norm_bound"):
+            construct(MODEL)
+
+    @pytest.mark.parametrize(
+        ("options", "match"),
+        [
+            ({"norm_bound": 0.0}, "norm_bound"),
+            ({"noise_std": -1.0}, "noise_std"),
+            ({"delta": 1.0}, "delta"),
+            ({"epsilon": 1.0}, "epsilon"),
+            ({"radius": "light"}, "radius"),
+        ],
+    )
+    def test_bad_arguments(self, options, match):
+        with pytest.raises(ValueError, match=match):
+            make_acqf(**options)
+
+    def test_other_models(self):
+        with pytest.raises(UnsupportedError, match="BKBModel"):
+            BKBUCB(make_problem().model, norm_bound=1.0)
+
+
+class TestChunkedArgmax:
+    @given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 10**6))
+    def test_as_in_one_piece(self, count, chunk_size, seed):
+        acqf, candidates = make_acqf(MODEL), uniform(count, 2, seed)
+        values = acqf(candidates.unsqueeze(-2))
+        best = argmax(acqf, candidates, chunk_size)
+        assert best.index == int(values.argmax())
+        assert torch.equal(best.point, candidates[best.index : best.index + 1])
+        assert best.value == pytest.approx(float(values.max()))
+
+    def test_first_of_several(self):
+        x = uniform(1, 2, 0)
+        assert argmax(make_acqf(), x.expand(10, 2), 3).index == 0
+
+    def test_any_acquisition_function(self):
+        candidates = uniform(20, 2, 3)
+        best = argmax(PosteriorMean(MODEL), candidates, 6)
+        assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
+
+    def test_never_more_than_a_chunk_at_once(self):
+        sizes = []
+
+        class Recorded(PosteriorMean):
+            def forward(self, X):
+                sizes.append(len(X))
+                return super().forward(X)
+
+        argmax(Recorded(MODEL), uniform(100, 2, 3), 30)
+        assert sizes == [30, 30, 30, 10]
+
+    def test_minus_infinity_everywhere(self):
+        class Nothing(PosteriorMean):
+            def forward(self, X):
+                return torch.full(X.shape[:1], -torch.inf)
+
+        assert argmax(Nothing(MODEL), uniform(5, 2, 3)).index == 0
+
+    def test_bad_arguments(self):
+        class Undefined(PosteriorMean):
+            def forward(self, X):
+                return torch.where(X[:, 0, 0] > 0.5, torch.nan, X[:, 0, 0])
+
+        acqf, X = make_acqf(), uniform(5, 2, 0)
+        with pytest.raises(BotorchTensorDimensionError):
+            argmax(acqf, X[None])
+        with pytest.raises(InputDataError, match="no candidates"):
+            argmax(acqf, X[:0])
+        with pytest.raises(ValueError, match="chunk_size"):
+            argmax(acqf, X, 0)
+        with pytest.raises(InputDataError, match="NaN"):
+            argmax(Undefined(MODEL), torch.linspace(0, 1, 9).double().repeat(2, 1).mT, 2)
