@@ -128,13 +128,13 @@ def test_sums_against_dense_matrices():
     z = state.embedding(problem.X)
     assert_close(z @ z.mT, spanned)
     weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
-    assert_close(state.sketch.gram, weights.mT @ weights)
-    assert_close(state.sketch.residual, weights.mT @ (rest / variance) @ weights)
-    assert float(state.sketch.unexplained.sum()) == pytest.approx(
+    assert_close(state.sums.gram, weights.mT @ weights)
+    assert_close(state.sums.residual, weights.mT @ (rest / variance) @ weights)
+    assert float(state.sums.unexplained.sum()) == pytest.approx(
         float(rest.trace() / variance)
     )
-    assert float(state.sketch.whole) == pytest.approx(25 / variance)
-    assert len(state.sketch.inputs) == 13  # distinct ones
+    assert float(state.sums.whole) == pytest.approx(25 / variance)
+    assert len(state.sums.inputs) == 13  # distinct ones
 
 
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
@@ -208,7 +208,7 @@ def test_observations_may_come_in_parts(pairs, chunk_size):
     for rows in (slice(11, 12), slice(12, 30)):
         parts = parts.with_observations(problem.X[rows], problem.Y[rows])
     assert parts.num_observations == 30
-    assert_close(parts.sketch.gram, whole.sketch.gram)
+    assert_close(parts.sums.gram, whole.sums.gram)
     ours = sketched_bounds(parts, problem.test_X, radius=zeros_radius(problem))
     theirs = sketched_bounds(whole, problem.test_X, radius=zeros_radius(problem))
     for a, b in zip(ours, theirs, strict=True):

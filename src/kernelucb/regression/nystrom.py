@@ -21,7 +21,7 @@ from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 from kernelucb.regression.ridge import RidgeState
-from kernelucb.regression.sketch import Embedding, Sketch
+from kernelucb.regression.sums import Embedding, Sums
 from kernelucb.regression.weights import WeightProblem
 
 
@@ -62,7 +62,7 @@ class NystromRegression(RidgeState):
 
     feature_basis: Tensor
     embedding: Embedding
-    sketch: Sketch
+    sums: Sums
 
     def __init__(
         self,
@@ -150,14 +150,14 @@ class NystromRegression(RidgeState):
         inducing = self.prior.transform(inducing_points.detach().to(inputs))
         self.register_buffer("noise_std", noise)
         self.embedding = Embedding.of(self.prior, inducing)
-        self.sketch = Sketch.empty(self.embedding, pairs)
+        self.sums = Sums.empty(self.embedding, pairs)
         self._add(inputs, data.train_targets, noise)
 
     def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
-        self.sketch = self.sketch.extended(
+        self.sums = self.sums.extended(
             self.embedding, inputs, targets, noise_std, self.chunk_size
         )
-        self._solve(WeightProblem.of(self.embedding, self.sketch))
+        self._solve(WeightProblem.of(self.embedding, self.sums))
 
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
@@ -193,11 +193,11 @@ class NystromRegression(RidgeState):
             regularizers: ``g`` values ``tau``.
         """
         tau = self._like_state(regularizers).unsqueeze(-1)
-        values, vectors, _ = kernel_spectrum(self.sketch.gram[:-1, :-1])
-        responses = (self.sketch.gram[-1, :-1] @ vectors).square()
-        forms = self.sketch.gram[-1, -1] - (responses / (values + tau)).sum(-1)
+        values, vectors, _ = kernel_spectrum(self.sums.gram[:-1, :-1])
+        responses = (self.sums.gram[-1, :-1] @ vectors).square()
+        forms = self.sums.gram[-1, -1] - (responses / (values + tau)).sum(-1)
         spanned = torch.log1p(values / tau).sum(-1)
-        rest = [torch.log1p(self.sketch.unexplained / each).sum() for each in tau]
+        rest = [torch.log1p(self.sums.unexplained / each).sum() for each in tau]
         return forms.clamp_min(0.0), spanned + torch.stack(rest)
 
     @torch.no_grad()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kernelucb.regression.sketch import Embedding, Sketch, whitening
+from kernelucb.regression.sums import Embedding, Sums, whitening
 
 _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
 
@@ -34,14 +34,14 @@ class WeightProblem(NamedTuple):
     split: float
 
     @classmethod
-    def of(cls, embedding: Embedding, sketch: Sketch) -> "WeightProblem":
+    def of(cls, embedding: Embedding, sums: Sums) -> "WeightProblem":
         r"""The problem of some data, with the split that is best on average over them."""
-        span = whitening(sketch.gram)
-        cross = span.mT @ sketch.gram[:, :-1]
-        remainder = _remainder(embedding, sketch, span)
-        split = _balanced_split(embedding, sketch, cross, remainder)
+        span = whitening(sums.gram)
+        cross = span.mT @ sums.gram[:, :-1]
+        remainder = _remainder(embedding, sums, span)
+        split = _balanced_split(embedding, sums, cross, remainder)
         ones = cross.new_ones(cross.shape[-1])
-        return cls(cross, remainder, sketch.gram[-1] @ span, ones, split)
+        return cls(cross, remainder, sums.gram[-1] @ span, ones, split)
 
     @property
     def matrix(self) -> Tensor:
@@ -69,18 +69,18 @@ class WeightProblem(NamedTuple):
         )
 
 
-def _remainder(embedding: Embedding, sketch: Sketch, span: Tensor) -> Tensor:
+def _remainder(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
     r"""``E`` on the span of the weights, rounded up; its trace where it is not known."""
     identity = torch.eye(span.shape[-1]).to(span)
-    if sketch.residual is None:
-        return sketch.unexplained.sum() * identity
-    inner = span.mT @ sketch.residual @ span
-    rounding = embedding.round_off * sketch.whole
+    if sums.residual is None:
+        return sums.unexplained.sum() * identity
+    inner = span.mT @ sums.residual @ span
+    rounding = embedding.round_off * sums.whole
     return 0.5 * (inner + inner.mT) + rounding * identity
 
 
 def _balanced_split(
-    embedding: Embedding, sketch: Sketch, cross: Tensor, remainder: Tensor
+    embedding: Embedding, sums: Sums, cross: Tensor, remainder: Tensor
 ) -> float:
     r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
 
@@ -88,8 +88,8 @@ def _balanced_split(
     """
     identity = torch.eye(len(cross)).to(cross)
     weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
-    spread = (weights * (remainder @ weights @ sketch.gram[:-1, :-1])).sum()
-    share = min(1.0, len(embedding.inducing) / sketch.count)
-    separate = share * embedding.separate_variance() * sketch.precisions.sum()
-    ratio = spread / (sketch.unexplained.sum() + separate)
+    spread = (weights * (remainder @ weights @ sums.gram[:-1, :-1])).sum()
+    share = min(1.0, len(embedding.inducing) / sums.count)
+    separate = share * embedding.separate_variance() * sums.precisions.sum()
+    ratio = spread / (sums.unexplained.sum() + separate)
     return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)

@@ -71,7 +71,7 @@ class Embedding(Module):
         return self.basis.square().sum(-1).reciprocal().mean()
 
 
-class Sketch(NamedTuple):
+class Sums(NamedTuple):
     r"""What ``t`` observations say about the ``r`` coordinates, and what they leave open.
 
     With ``W = D^-1/2 [Z, y - m]`` (one row an observation, ``D`` the noise variances) and
@@ -98,8 +98,8 @@ class Sketch(NamedTuple):
     count: int
 
     @classmethod
-    def empty(cls, embedding: Embedding, pairs: bool) -> "Sketch":
-        r"""The sketch of no data; ``pairs`` says whether to keep ``residual``."""
+    def empty(cls, embedding: Embedding, pairs: bool) -> "Sums":
+        r"""The sums over no data; ``pairs`` says whether to keep ``residual``."""
         inducing, rank = embedding.inducing, embedding.basis.shape[-1] + 1
         none, square = inducing.new_zeros(0), inducing.new_zeros(rank, rank)
         residual = square if pairs else None
@@ -113,14 +113,14 @@ class Sketch(NamedTuple):
         targets: Tensor,
         noise_std: Tensor,
         chunk_size: int,
-    ) -> "Sketch":
-        r"""The sketch of these and more observations.
+    ) -> "Sums":
+        r"""The sums over these and more observations.
 
         One pass over the new observations, and one over their pairs with all where
         ``residual`` is kept: ``O(t r)`` for each new one, in blocks of ``chunk_size``.
 
         Args:
-            embedding: The coordinates of the sketch.
+            embedding: The coordinates of the sums.
             inputs: ``n x d'`` kernel inputs.
             targets: ``n`` outcomes.
             noise_std: ``n`` noise scales.
@@ -149,7 +149,7 @@ class Sketch(NamedTuple):
         whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
         unexplained = torch.cat([self.unexplained, unexplained])
         count = self.count + len(targets)
-        return Sketch(*rows, unexplained, gram, residual, whole, count)
+        return Sums(*rows, unexplained, gram, residual, whole, count)
 
 
 class _Rows(NamedTuple):
