@@ -61,7 +61,7 @@ def measure(
     log.step("selection", lambda: chunked.argmax(acqf, arms))
     new = arms[:NEW], torch.zeros(NEW, dtype=torch.float64)
     log.step(f"{NEW} more observations", lambda: band(state.with_observations(*new)))
-    radius = log.step("prequential radius", lambda: stream.prequential_radius(inducing))
+    radius = log.step("prequential radius", lambda: stream.prequential_radius())
     acqf = log.step("band, prequential", lambda: band(state, radius))
     log.note(_width(acqf, arms))
     return log.rows

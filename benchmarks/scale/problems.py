@@ -7,10 +7,10 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
 from kernelucb import NystromRegression, PrequentialRadius
-from kernelucb.models import BKBInducingPointAllocator
+from kernelucb.models import BKBInducingPointAllocator, BKBModel
 
 NOISE_STD, NORM, NORM_BOUND, DELTA = 0.1, 2.0, 3.0, 0.05
-_CENTRES, _FIRST, _BLOCKS = 12, 16, 32
+QBAR, _CENTRES, _FIRST = 2.0, 12, 16
 
 
 def kernel_of(name: str, lengthscale: float) -> Kernel:
@@ -51,25 +51,16 @@ class Stream:
         X, Y = self.X[:count], self.Y[:count]
         return NystromRegression(X, Y, self.kernel, NOISE_STD, inducing, pairs=pairs)
 
-    def prequential_radius(self, num_inducing: int) -> PrequentialRadius:
-        r"""Short blocks, each predicted from all before it.
-
-        The inducing points are drawn anew whenever the observations have doubled.
-        """
+    def prequential_radius(self, num_blocks: int = 8) -> PrequentialRadius:
+        r"""Short blocks, each predicted from all before it by a ``BKBModel``."""
         radius = PrequentialRadius(DELTA)
         rows = slice(0, min(_FIRST, len(self.X)))
         prior = self.kernel(self.X[rows], diag=True)
         radius.observe(0.0 * prior, prior, self.Y[rows], NOISE_STD)
-        predictor, doubled = None, 0
+        targets = self.Y.unsqueeze(-1)
+        model = BKBModel(self.X[rows], targets[rows], self.kernel, NOISE_STD**2, QBAR)
         while (seen := radius.num_observations) < len(self.X):
-            if predictor is None or seen >= doubled:
-                inducing = self.inducing_points(min(num_inducing, seen), seen)
-                predictor, doubled = self.state(inducing, False, seen), 2 * seen
-            else:
-                predictor = predictor.with_observations(self.X[rows], self.Y[rows])
-            rows = slice(seen, min(seen + max(_FIRST, seen // _BLOCKS), len(self.X)))
-            X = self.X[rows]
-            radius.observe(
-                predictor.mean(X), predictor.variance(X), self.Y[rows], NOISE_STD
-            )
+            rows = slice(seen, min(seen + max(_FIRST, seen // num_blocks), len(self.X)))
+            radius.update(model, self.X[rows], targets[rows], NOISE_STD)
+            model.update(self.X[rows], targets[rows])
         return radius

@@ -59,6 +59,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
         return float((upper - lower).mean())
 
     whole, rows = width(exact), []
+    prequential = stream.prequential_radius()
     for m in INDUCING:
         if m > count:
             continue
@@ -71,7 +72,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
                 (pairs, given),
                 (pairs, None),
                 (trace, None),
-                (pairs, stream.prequential_radius(m)),
+                (pairs, prequential),
             )
         ]
         ratios = [f"{each / whole:.5f}" for each in widths]
