@@ -112,6 +112,16 @@ META_POSTERIOR = 4e-9
 # that of the fixed point, except for rows with hardly more values than the rank.
 META_COMPLETION = 1e-3
 
+# A sketch whose inducing points span the data: what round-off may hide is added to the
+# remainder, (m + 8) EPS tr(K_w) = 48 * EPS * 40 / 0.1^2 = 4e-11 against tau of order one,
+# and the split turns it into its square root, 7e-6 of the width; directions of the inducing
+# points below 1e-10 of the largest are left out, sqrt(1e-10) = 1e-5 of the norm bound.
+SKETCH_EQUAL = 3e-5
+
+# The same sums in another order: REARRANGED in the matrices, whose share the split turns
+# into at most its square root, 1e-5; nearly always far less.
+SKETCH_UPDATE = 1e-5
+
 # The dense formulas of the sketch: linear solves with V / lam, cond at most 1e5 here, of
 # features whose basis divides round-off by the smallest resolved eigenvalue's root. The
 # project promises 1e-8.

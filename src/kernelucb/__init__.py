@@ -19,6 +19,7 @@ from kernelucb.acquisition import (
     MetaPI,
     MetaUCB,
     ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
@@ -39,7 +40,7 @@ from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __version__ = "0.1.0"
@@ -59,10 +60,12 @@ __all__ = [
     "MetaPI",
     "MetaUCB",
     "NormTracker",
+    "NystromRegression",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",
     "ScalarizedUCB",
+    "SketchedMartingaleMixtureUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",

@@ -6,6 +6,7 @@ from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
 from kernelucb.acquisition.scalarized import ScalarizedUCB, scalarized_inputs
+from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
 from kernelucb.acquisition.streaming import StreamingKernelUCB
 
@@ -21,7 +22,7 @@ BOUNDS = (
 # For models with an estimated prior only.
 META_ACQUISITIONS = (MetaUCB, MetaPI)
 
-for _bound in (*BOUNDS, *META_ACQUISITIONS, BKBUCB):
+for _bound in (*BOUNDS, *META_ACQUISITIONS, BKBUCB, SketchedMartingaleMixtureUCB):
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
 
@@ -35,6 +36,7 @@ __all__ = [
     "MetaPI",
     "MetaUCB",
     "ScalarizedUCB",
+    "SketchedMartingaleMixtureUCB",
     "SrinivasUCB",
     "StreamingKernelUCB",
     "WangDeFreitasUCB",

@@ -2,7 +2,7 @@ r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -148,7 +148,7 @@ class MartingaleMixtureUCB(KernelUCB):
             regression, fit = joint.regression, joint.radius(math.inf)
         else:
             fit = mixture_radius(regression, delta, scale)
-        norm = resolve_norm_bound(norm_bound, regression, delta, fit)
+        norm = resolve_norm_bound(norm_bound, regression, fit)
         if joint is not None:
             fit = joint.radius(norm.value)
         least = least_norm(regression, fit)
@@ -247,7 +247,7 @@ class _Builder(NamedTuple):
     constraints: Constraints
     assumptions: Assumptions
 
-    def __call__(self, form: str, alphas: Alphas) -> ConfidenceSet:
+    def __call__(self, form: str, alphas: Alphas) -> ConfidenceSet[Any]:
         if form == "analytic":
             return self.analytic(alphas)
         if form == "convex":
@@ -256,7 +256,7 @@ class _Builder(NamedTuple):
             return self.dual(alphas)
         raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
 
-    def analytic(self, alphas: Alphas) -> ConfidenceSet:
+    def analytic(self, alphas: Alphas) -> ConfidenceSet[Any]:
         regularizer = self.constraints.radius.reference
         if alphas is not None:
             if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
@@ -266,7 +266,7 @@ class _Builder(NamedTuple):
             self.regression, self.constraints, regularizer, self.assumptions
         )
 
-    def convex(self, alphas: Alphas) -> ConfidenceSet:
+    def convex(self, alphas: Alphas) -> ConfidenceSet[Any]:
         if alphas is not None:
             raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
         if self.constraints.contradiction is not None:
@@ -274,7 +274,7 @@ class _Builder(NamedTuple):
             return self.dual(None)
         return ConvexSet(self.regression, self.constraints, self.assumptions)
 
-    def dual(self, alphas: Alphas) -> ConfidenceSet:
+    def dual(self, alphas: Alphas) -> ConfidenceSet[Any]:
         if alphas is None:
             return ExactSet(self.regression, self.constraints, self.assumptions)
         return GridSet(

@@ -8,7 +8,7 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.igp_ucb import igp_ucb_band
-from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormTracker, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.wang_de_freitas import wang_de_freitas_band
 from kernelucb.regression import KernelRegression
@@ -57,7 +57,7 @@ class AbbasiYadkoriUCB(KernelUCB):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         regression = _state(model, noise_std, delta)
-        norm = resolve_norm_bound(norm_bound, regression, delta)
+        norm = norm_bound_under_prior(norm_bound, regression, delta)
         noise_variance = float(regression.noise_std.max()) ** 2
         band = abbasi_yadkori_band(
             regression,
@@ -116,7 +116,7 @@ class IGPUCB(KernelUCB):
         """
         positive_scalar("horizon", horizon)
         regression = _state(model, noise_std, delta).with_largest_noise()
-        norm = resolve_norm_bound(norm_bound, regression, delta)
+        norm = norm_bound_under_prior(norm_bound, regression, delta)
         if regression.num_observations > horizon:
             raise ValueError(
                 f"horizon is {horizon}, but there are {regression.num_observations} "
@@ -177,7 +177,7 @@ class WangDeFreitasUCB(KernelUCB):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         regression = _state(model, noise_std, delta).with_largest_noise()
-        norm = resolve_norm_bound(norm_bound, regression, delta)
+        norm = norm_bound_under_prior(norm_bound, regression, delta)
         band = wang_de_freitas_band(
             regression,
             norm.value,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormTracker, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,
@@ -97,7 +97,7 @@ class SrinivasUCB(KernelUCB):
             assumptions = bayesian_assumptions(source, regression, delta, domain)
         elif theorem == 3:
             regression = regression.with_largest_noise()
-            norm = resolve_norm_bound(norm_bound, regression, delta)
+            norm = norm_bound_under_prior(norm_bound, regression, delta)
             gain = information_gain
             if gain is None:
                 gain = 0.5 * float(regression.log_det(1.0))

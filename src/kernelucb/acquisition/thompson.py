@@ -12,7 +12,7 @@ from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormBound, NormTracker, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
@@ -93,7 +93,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         probability("delta", delta)
         if noise_lower is None and noise_upper is None and tracker is None:
             regression = KernelRegression.of(model, noise_std)
-            bound = resolve_norm_bound(norm_bound, regression, delta)
+            bound = norm_bound_under_prior(norm_bound, regression, delta)
             band = _known_noise_band(regression, bound, delta)
             norm = bound.value
         else:

@@ -3,7 +3,7 @@ r"""Which bound a bandit plays, and with which parameters."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -146,7 +146,7 @@ class Rule:
 
     def constrained(
         self, regression: KernelRegression, constraints: Constraints
-    ) -> ConfidenceSet:
+    ) -> ConfidenceSet[Any]:
         r"""The set of the martingale mixture with given constraints."""
         assumptions = self.assumptions(regression)
         if constraints.contradiction is not None:

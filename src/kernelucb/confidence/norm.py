@@ -13,7 +13,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
     Radius,
     mixture_radius,
 )
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, RidgeState
 
 
 def least_consistent_norm(
@@ -47,7 +47,7 @@ def least_consistent_norm(
     return least_norm(regression, radius) * regression.outcome_scale
 
 
-def least_norm(regression: KernelRegression, radius: Radius) -> float:
+def least_norm(regression: RidgeState, radius: Radius) -> float:
     r"""``min ||f - m||`` subject to the fit, in prior units.
 
     The minimiser is a ridge estimate; its regulariser solves
@@ -64,7 +64,7 @@ def least_norm(regression: KernelRegression, radius: Radius) -> float:
     return math.inf if tau is None else ridge_norm(regression, tau)
 
 
-def least_misfit(regression: KernelRegression, norm: float) -> float:
+def least_misfit(regression: RidgeState, norm: float) -> float:
     r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
 
     def surplus_norm(log_tau: float) -> float:
@@ -74,17 +74,17 @@ def least_misfit(regression: KernelRegression, norm: float) -> float:
     return _misfit(regression, regression.resolution if tau is None else tau)
 
 
-def ridge_norm(regression: KernelRegression, tau: float) -> float:
+def ridge_norm(regression: RidgeState, tau: float) -> float:
     r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
     return math.sqrt(_squared_norm(regression, tau))
 
 
-def _misfit(regression: KernelRegression, tau: float) -> float:
+def _misfit(regression: RidgeState, tau: float) -> float:
     residual = regression.targets * (tau / (regression.eigenvalues + tau))
     return float(residual.square().sum())
 
 
-def _squared_norm(regression: KernelRegression, tau: float) -> float:
+def _squared_norm(regression: RidgeState, tau: float) -> float:
     weights = regression.targets / (regression.eigenvalues + tau)
     return float((regression.eigenvalues * weights.square()).sum())
 

@@ -13,7 +13,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm, ridge_norm
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.outputs import per_output
 
 # Chosen by measurement; see docs/results/practical.md.
@@ -31,6 +31,16 @@ class NormBound(NamedTuple):
 
     value: float
     assumption: Assumption
+
+    @classmethod
+    def given(cls, norm_bound: float, regression: RidgeState) -> "NormBound":
+        r"""A norm bound of the user's, outcome units.
+
+        Raises:
+            ValueError: If it is not a finite number above zero.
+        """
+        value = positive_scalar("norm_bound", norm_bound)
+        return cls(regression.norm_in_prior_units(value), given_norm(value))
 
 
 class NormTracker:
@@ -97,7 +107,7 @@ class NormTracker:
         self.estimate(regression, mixture_radius(regression, delta, covariance_scale))
         return self.norm_bound
 
-    def estimate(self, regression: KernelRegression, radius: Radius) -> NormBound:
+    def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
         r"""Take account of data with a radius of their own.
 
         Where no norm is consistent with them (the noise scale is too small), the norm of
@@ -152,17 +162,15 @@ class NormTracker:
 
 def resolve_norm_bound(
     norm_bound: float | NormTracker | None,
-    regression: KernelRegression,
-    delta: float,
-    radius: Radius | None = None,
+    regression: RidgeState,
+    radius: Radius,
 ) -> NormBound:
     r"""The norm bound given, or its estimate.
 
     Args:
         norm_bound: Outcome units; a tracker, or None for a new one.
         regression: The data.
-        delta: Failure probability of the least consistent norm.
-        radius: Its squared radius; that of the prior as it stands when absent.
+        radius: Squared radius of the fit, for the least consistent norm.
 
     Raises:
         ValueError: If it is neither of these.
@@ -170,11 +178,16 @@ def resolve_norm_bound(
     if norm_bound is None:
         norm_bound = NormTracker()
     if isinstance(norm_bound, NormTracker):
-        if radius is None:
-            radius = mixture_radius(regression, delta, 1.0)
         return norm_bound.estimate(regression, radius)
-    value = positive_scalar("norm_bound", norm_bound)
-    return NormBound(regression.norm_in_prior_units(value), given_norm(value))
+    return NormBound.given(norm_bound, regression)
+
+
+def norm_bound_under_prior(
+    norm_bound: float | NormTracker | None, regression: KernelRegression, delta: float
+) -> NormBound:
+    r"""As ``resolve_norm_bound``, with the radius of the prior as it stands."""
+    radius = mixture_radius(regression, delta, 1.0)
+    return resolve_norm_bound(norm_bound, regression, radius)
 
 
 def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_values, probability
 from kernelucb.confidence.martingale_mixture.radius import Radius
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 
 class PrequentialRadius:
@@ -130,7 +130,7 @@ class PrequentialRadius:
         posterior = cast(GPyTorchPosterior, model.posterior(X.reshape(-1, X.shape[-1])))
         self.observe(posterior.mean, posterior.variance.clamp_min(0.0), Y, noise_std)
 
-    def radius(self, regression: KernelRegression) -> Radius:
+    def radius(self, regression: RidgeState) -> Radius:
         r"""The radius in the form that the confidence sets take.
 
         Args:

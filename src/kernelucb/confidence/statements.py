@@ -1,12 +1,12 @@
 r"""The wording of guarantees and assumptions, once for every bound."""
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 
 def rkhs_assumptions(
     source: str,
-    regression: KernelRegression,
+    regression: RidgeState,
     delta: float,
     norm: Assumption,
     *,
@@ -43,7 +43,7 @@ def rkhs_assumptions(
 
 
 def bayesian_assumptions(
-    source: str, regression: KernelRegression, delta: float, domain: str
+    source: str, regression: RidgeState, delta: float, domain: str
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
@@ -75,7 +75,7 @@ def bayesian_assumptions(
 
 def bounded_noise_assumptions(
     source: str,
-    regression: KernelRegression,
+    regression: RidgeState,
     delta: float,
     norm: Assumption,
     information_gain: float | None,
@@ -108,7 +108,7 @@ def bounded_noise_assumptions(
     return assumptions.with_extra(gain)
 
 
-def _kernel(regression: KernelRegression) -> Assumption:
+def _kernel(regression: RidgeState) -> Assumption:
     if "kernel" in regression.estimated:
         return Assumption(
             "kernel",
@@ -119,7 +119,7 @@ def _kernel(regression: KernelRegression) -> Assumption:
     return Assumption("kernel", "the kernel was fixed before the data", Status.GIVEN)
 
 
-def _mean(regression: KernelRegression) -> Assumption:
+def _mean(regression: RidgeState) -> Assumption:
     if "mean" in regression.estimated:
         return Assumption(
             "mean",
@@ -130,7 +130,7 @@ def _mean(regression: KernelRegression) -> Assumption:
     return Assumption("mean", "the prior mean was fixed before the data", Status.GIVEN)
 
 
-def _noise(regression: KernelRegression, condition: str) -> Assumption:
+def _noise(regression: RidgeState, condition: str) -> Assumption:
     smallest = float(regression.noise_std.min())
     largest = float(regression.noise_std.max())
     scale = f"{smallest:.6g}"

@@ -19,7 +19,7 @@ from kernelucb.confidence.noise_scale import (
     refined_interval,
     ridge_regularizer,
 )
-from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -204,11 +204,9 @@ def corollary_tracker(
         span = None if noise_upper is None else (noise_lower, noise_upper)
         bounds = NoiseBounds.of(regression, span)
         joint = JointSet.of(regression, delta, "mixture", bounds)
-        norm = resolve_norm_bound(
-            norm_bound, joint.regression, delta, joint.radius(math.inf)
-        )
+        norm = resolve_norm_bound(norm_bound, joint.regression, joint.radius(math.inf))
     else:
-        norm = resolve_norm_bound(norm_bound, regression, delta)
+        norm = NormBound.given(norm_bound, regression)
     value = norm.value * regression.outcome_scale
     new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
     if tracker is None:

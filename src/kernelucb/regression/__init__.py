@@ -1,6 +1,8 @@
 r"""Regression state: what the data say, at every regulariser, after one ``eigh``."""
 
 from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.nystrom import NystromRegression
 from kernelucb.regression.projection import Projection
+from kernelucb.regression.ridge import RidgeState
 
-__all__ = ["KernelRegression", "Projection"]
+__all__ = ["KernelRegression", "NystromRegression", "Projection", "RidgeState"]

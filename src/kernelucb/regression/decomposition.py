@@ -32,7 +32,18 @@ class Decomposition(NamedTuple):
     resolution: float
 
 
-class _Pooled(NamedTuple):
+class Pooled(NamedTuple):
+    r"""Observations with repeated inputs made one.
+
+    Attributes:
+        inputs: ``m x d'`` distinct inputs.
+        residuals: ``m`` precision-weighted means of outcome minus prior mean.
+        noise_std: ``m`` noise scales of these means.
+        scatter: Whitened squared distance of the outcomes to their means; None where no
+            input is repeated.
+        index: ``m`` positions of an observation at each input.
+    """
+
     inputs: Tensor
     residuals: Tensor
     noise_std: Tensor
@@ -55,7 +66,7 @@ def decompose(
         targets: ``n`` outcomes.
         noise_std: ``n`` noise scales.
     """
-    pooled = _pool(inputs, targets - prior.mean(inputs), noise_std)
+    pooled = pool(inputs, targets - prior.mean(inputs), noise_std)
     kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
     kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
     lam, vectors, resolution = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
@@ -76,16 +87,16 @@ def decompose(
     )
 
 
-def _pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> _Pooled:
+def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
     r"""Pool observations whose inputs are equal to the last bit."""
     positions = torch.arange(len(inputs), device=inputs.device)
     distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
     if len(distinct) == len(inputs):
-        return _Pooled(inputs, residuals, noise_std, None, positions)
+        return Pooled(inputs, residuals, noise_std, None, positions)
     weights = noise_std.square().reciprocal()
     precision = weights.new_zeros(len(distinct)).index_add(0, index, weights)
     sums = weights.new_zeros(len(distinct)).index_add(0, index, weights * residuals)
     means = sums / precision
     scatter = (weights * (residuals - means[index]).square()).sum()
     index = positions.new_zeros(len(distinct)).scatter(0, index, positions)
-    return _Pooled(distinct, means, precision.rsqrt(), scatter, index)
+    return Pooled(distinct, means, precision.rsqrt(), scatter, index)

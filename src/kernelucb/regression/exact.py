@@ -13,10 +13,11 @@ from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, project
+from kernelucb.regression.projection import Projection, difference, project
+from kernelucb.regression.ridge import RidgeState
 
 
-class KernelRegression(Module):
+class KernelRegression(RidgeState):
     r"""Whitened kernel regression in the eigenbasis of its kernel matrix.
 
     With noise standard deviations ``D^1/2`` on the diagonal and kernel matrix ``K``,
@@ -43,15 +44,10 @@ class KernelRegression(Module):
 
     train_inputs: Tensor
     train_targets: Tensor
-    noise_std: Tensor
     sections: Tensor
     section_index: Tensor
     section_variance: Tensor
-    eigenvalues: Tensor
-    singular_values: Tensor
-    targets: Tensor
     feature_basis: Tensor
-    prior: Prior
 
     def __init__(
         self,
@@ -228,28 +224,6 @@ class KernelRegression(Module):
             self.estimated,
         )
 
-    @property
-    def num_observations(self) -> int:
-        r"""Number of observations ``n``."""
-        return len(self.train_targets)
-
-    @property
-    def has_one_noise_scale(self) -> bool:
-        r"""Whether all observations have the same noise scale."""
-        return bool((self.noise_std == self.noise_std[0]).all())
-
-    @property
-    def mean_terms(self) -> Tensor:
-        r"""``r`` values ``sqrt(lam) z``: the ridge estimate is their sum over
-        ``v / (lam + tau)``.
-        """
-        return self.singular_values * self.targets
-
-    @property
-    def outcome_scale(self) -> float:
-        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
-        return self.prior.scale
-
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
@@ -257,54 +231,14 @@ class KernelRegression(Module):
             self.prior, inputs, self.sections, self.section_variance, self.feature_basis
         )
 
-    def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
-
-        Args:
-            X: ``b x d`` query points.
-            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
-        """
-        points = self.project(X)
-        return points.prior_mean + self.deviation_at(points, _column(regularizer))
-
-    def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
-
-        Args:
-            X: ``b x d`` query points.
-            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
-        """
-        return self.variance_at(self.project(X), _column(regularizer))
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
+        return difference(self.prior, points, other)
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats."""
         tau = self._like_state(regularizer).unsqueeze(-1)
         return torch.log1p(self.eigenvalues / tau).sum(-1)
-
-    def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
-        tau = self._like_state(regularizer).unsqueeze(-1)
-        return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
-
-    def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Ridge estimate minus prior mean at projected points, ``b`` values.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
-        """
-        weights = self.mean_terms / (self.eigenvalues + regularizer)
-        return (points.features * weights).sum(-1)
-
-    def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Latent variance at projected points, ``b`` values, never negative.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
-        """
-        shrinkage = 1.0 / (1.0 + self.eigenvalues / regularizer)
-        return points.unexplained + (points.features.square() * shrinkage).sum(-1)
 
     def covariance_at(
         self, left: Projection, right: Projection, regularizer: Tensor
@@ -319,19 +253,3 @@ class KernelRegression(Module):
         resolved = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)
         return prior - (left.features * resolved) @ right.features.mT
-
-    def norm_in_prior_units(self, norm_bound: float) -> float:
-        r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
-
-        ``norm_bound`` refers to ``model.covar_module`` as it stands and to outcome
-        units; the prior's kernel is ``outcome_scale^2`` times that.
-        """
-        return norm_bound / self.outcome_scale
-
-    def _like_state(self, value: float | Tensor) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
-
-
-def _column(regularizer: float | Tensor) -> Tensor:
-    tau = torch.as_tensor(regularizer, dtype=torch.float64)
-    return tau if tau.dim() == 0 else tau.unsqueeze(-1)

@@ -13,6 +13,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
     combined_radius,
     covariance_scales,
     mixture_radius,
+    sketched_radius,
 )
 from kernelucb.confidence.martingale_mixture.regularizers import (
     grid_regularizers,
@@ -39,4 +40,5 @@ __all__ = [
     "grid_regularizers",
     "mixture_radius",
     "regularizer_range",
+    "sketched_radius",
 ]

@@ -13,7 +13,7 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 # An empty set is widened to the single consistent function and a little beyond, so that
 # it keeps an interior, which strong duality and the conic solver need.
@@ -34,7 +34,7 @@ class Constraints(NamedTuple):
     norm: float
     contradiction: Assumption | None
 
-    def excess(self, regression: KernelRegression, regularizer: Tensor) -> Tensor:
+    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
 
         Their ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
@@ -48,7 +48,7 @@ class Constraints(NamedTuple):
 
 
 def consistent_constraints(
-    regression: KernelRegression,
+    regression: RidgeState,
     radius: Radius,
     norm: float,
     least: float,
@@ -83,7 +83,7 @@ def consistent_constraints(
 
 
 def _with_larger_norm(
-    regression: KernelRegression, radius: Radius, norm: float, least: float
+    regression: RidgeState, radius: Radius, norm: float, least: float
 ) -> Constraints:
     scale = regression.outcome_scale
     statement = (
@@ -95,9 +95,7 @@ def _with_larger_norm(
     return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
 
 
-def _with_larger_radius(
-    regression: KernelRegression, radius: Radius, norm: float
-) -> Constraints:
+def _with_larger_radius(regression: RidgeState, radius: Radius, norm: float) -> Constraints:
     needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
     surplus = needed - float(regression.quadratic_form(radius.reference))
     statement = (

@@ -13,7 +13,7 @@ from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.confidence.ridge_band import safe_sqrt
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 _GRID_SIZE = 64
 # A last Newton step that promises this much leaves an error of about its square.
@@ -41,11 +41,11 @@ class GridSet(FunctionSet):
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: RidgeState,
         constraints: Constraints,
         regularizers: Tensor,
         assumptions: Assumptions,
-        design: KernelRegression | None = None,
+        design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, constraints, assumptions, design)
         self.register_buffer("regularizers", regularizers.to(regression.eigenvalues))
@@ -62,7 +62,7 @@ class GridSet(FunctionSet):
         value, index = self.ellipsoid_bounds(points, sign).min(dim=-1)
         return Support(value, self.regularizers[index], torch.zeros_like(value))
 
-    def with_design(self, design: KernelRegression) -> "GridSet":
+    def with_design(self, design: RidgeState) -> "GridSet":
         r"""The set with variances conditioned on another design."""
         return GridSet(
             self.regression, self.constraints, self.regularizers, self.assumptions, design
@@ -94,10 +94,10 @@ class ExactSet(FunctionSet):
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: RidgeState,
         constraints: Constraints,
         assumptions: Assumptions,
-        design: KernelRegression | None = None,
+        design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, constraints, assumptions, design)
         grid, self.log_step = _bracketing_grid(self.design, constraints)
@@ -121,7 +121,7 @@ class ExactSet(FunctionSet):
             gap=torch.where(inside, 0.0, gap),
         )
 
-    def with_design(self, design: KernelRegression) -> "ExactSet":
+    def with_design(self, design: RidgeState) -> "ExactSet":
         r"""The set with variances conditioned on another design."""
         return ExactSet(self.regression, self.constraints, self.assumptions, design)
 
@@ -199,7 +199,7 @@ class EllipsoidObjective:
         return variance, slope, slope - slope.square() - bend
 
 
-def _inverse_powers(state: KernelRegression, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _inverse_powers(state: RidgeState, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     r"""First three powers of ``1 / (lam + tau)``, each ``b x n``."""
     inverse = 1.0 / (state.eigenvalues + tau.unsqueeze(-1))
     square = inverse.square()
@@ -220,9 +220,7 @@ def _parabola_vertex(values: Tensor, best: Tensor) -> Tensor:
     return torch.where(inner.squeeze(-1) == best, vertex, 0.0).clamp(-1.0, 1.0)
 
 
-def _bracketing_grid(
-    design: KernelRegression, constraints: Constraints
-) -> tuple[Tensor, float]:
+def _bracketing_grid(design: RidgeState, constraints: Constraints) -> tuple[Tensor, float]:
     r"""Regularisers from round-off to where only the norm counts, and their log step."""
     scale = constraints.radius.squared(design) / constraints.norm**2
     largest = float(design.eigenvalues[-1])

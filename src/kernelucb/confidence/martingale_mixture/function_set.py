@@ -5,11 +5,10 @@ from torch import Tensor
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.projection import difference
+from kernelucb.regression import RidgeState
 
 
-class FunctionSet(ConfidenceSet[KernelRegression]):
+class FunctionSet(ConfidenceSet[RidgeState]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
 
     Its support function holds for every linear functional, so for differences of values
@@ -24,10 +23,10 @@ class FunctionSet(ConfidenceSet[KernelRegression]):
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: RidgeState,
         constraints: Constraints,
         assumptions: Assumptions,
-        design: KernelRegression | None = None,
+        design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, assumptions, design)
         self.constraints = constraints
@@ -40,6 +39,6 @@ class FunctionSet(ConfidenceSet[KernelRegression]):
     def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``; see the base class."""
         points, other = self.regression.project(X), self.regression.project(reference)
-        change = difference(self.regression.prior, points, other)
+        change = self.regression.difference(points, other)
         support = self.support(QueryPoints(change, change), sign)
         return sign * change.prior_mean + support.value

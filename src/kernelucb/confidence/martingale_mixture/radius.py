@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
@@ -31,7 +31,7 @@ class Radius(NamedTuple):
     reference: float
     surplus: float
 
-    def squared(self, regression: KernelRegression) -> float:
+    def squared(self, regression: RidgeState) -> float:
         r"""The squared radius, a multiple of the noise variance."""
         return float(regression.quadratic_form(self.reference)) + self.surplus
 
@@ -89,6 +89,32 @@ def mixture_radius(
         return (taus - reference) * (terms / (lam + taus.unsqueeze(-1))).sum(-1)
 
     return combined_radius(taus, regression.log_det(taus), differences, delta)
+
+
+def sketched_radius(
+    regression: NystromRegression, delta: float, covariance_scale: CovarianceScale
+) -> Radius:
+    r"""Upper bound on ``mixture_radius`` that needs no kernel matrix, anytime.
+
+    The inducing points may depend on all data: the mixture is that of the kernel itself.
+    Each quadratic form and log-determinant is replaced by an upper bound, in which the
+    radius increases.
+
+    Args:
+        regression: The data.
+        delta: Failure probability.
+        covariance_scale: As for ``mixture_radius``.
+    """
+    scales = torch.tensor(covariance_scales(covariance_scale), dtype=torch.float64)
+    taus = 1.0 / scales.to(regression.eigenvalues)
+    forms, log_dets = regression.evidence_terms(taus)
+
+    def differences(reference: float) -> Tensor:
+        return forms - forms[taus == reference]
+
+    reference, surplus = combined_radius(taus, log_dets, differences, delta)
+    wider = float(forms[taus == reference][0] - regression.quadratic_form(reference))
+    return Radius(reference, surplus + wider)
 
 
 def combined_radius(

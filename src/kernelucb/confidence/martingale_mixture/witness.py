@@ -7,7 +7,7 @@ from torch import Tensor
 
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.regression import KernelRegression, Projection
+from kernelucb.regression import Projection, RidgeState
 
 
 class Witness(NamedTuple):
@@ -26,7 +26,7 @@ class Witness(NamedTuple):
         radius: Largest distance that the confidence set allows, noise units.
     """
 
-    regression: KernelRegression
+    regression: RidgeState
     point: Projection
     weights: Tensor
     rest_weight: Tensor

@@ -1,0 +1,74 @@
+r"""One selection among very many candidates after very many observations."""
+
+import resource
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
+from kernelucb import SketchedMartingaleMixtureUCB
+from kernelucb.acquisition import chunked
+
+HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
+SETTING = ("matern52", 0.3, 2)
+NEW = 10
+
+
+class _Log:
+    r"""Wall and processor seconds of each step, and the peak memory after it."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+
+    def step(self, name: str, action: Callable[[], Any]) -> Any:
+        wall, cpu = time.perf_counter(), time.process_time()
+        result = action()
+        seconds = time.perf_counter() - wall, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        self.rows.append([name, *(f"{value:.1f}" for value in seconds), f"{peak:.2f}", ""])
+        print(*self.rows[-1], flush=True)
+        return result
+
+    def note(self, text: str) -> None:
+        self.rows[-1][-1] = text
+        print("   ", text, flush=True)
+
+
+def measure(
+    observations: int, candidates: int, inducing: int, pairs: bool, seed: int = 0
+) -> list[list[str]]:
+    r"""Rows of ``HEADER``, in the order in which the steps are taken."""
+    name, lengthscale, dimension = SETTING
+    log, kernel = _Log(), kernel_of(name, lengthscale)
+    log.step("imports", lambda: None)
+    stream = log.step("data", lambda: Stream.make(kernel, observations, dimension, seed))
+    random = torch.Generator().manual_seed(1000 + seed)
+    options = {"dtype": torch.float64, "generator": random}
+    arms = torch.rand(candidates, dimension, **options)
+    points = log.step("inducing points", lambda: stream.inducing_points(inducing))
+    state = log.step("state", lambda: stream.state(points, pairs))
+    log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
+
+    def band(state, radius=None) -> SketchedMartingaleMixtureUCB:
+        return SketchedMartingaleMixtureUCB(
+            state, norm_bound=NORM_BOUND, delta=DELTA, radius=radius
+        )
+
+    acqf = log.step("band", lambda: band(state))
+    log.note(_width(acqf, arms))
+    log.step("selection", lambda: chunked.argmax(acqf, arms))
+    new = arms[:NEW], torch.zeros(NEW, dtype=torch.float64)
+    log.step(f"{NEW} more observations", lambda: band(state.with_observations(*new)))
+    radius = log.step("prequential radius", lambda: stream.prequential_radius())
+    acqf = log.step("band, prequential", lambda: band(state, radius))
+    log.note(_width(acqf, arms))
+    return log.rows
+
+
+def _width(acqf: SketchedMartingaleMixtureUCB, arms: torch.Tensor) -> str:
+    with torch.no_grad():
+        lower, upper = acqf.bounds(arms[:1000])
+    squared = acqf.constraints.radius.squared(acqf.regression)
+    return f"mean width {float((upper - lower).mean()):.4f}, squared radius {squared:.1f}"

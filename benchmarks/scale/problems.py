@@ -1,0 +1,66 @@
+r"""Functions of known norm with noisy observations, and inducing points for them."""
+
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+from torch import Tensor
+
+from kernelucb import NystromRegression, PrequentialRadius
+from kernelucb.models import BKBInducingPointAllocator, BKBModel
+
+NOISE_STD, NORM, NORM_BOUND, DELTA = 0.1, 2.0, 3.0, 0.05
+QBAR, _CENTRES, _FIRST = 2.0, 12, 16
+
+
+def kernel_of(name: str, lengthscale: float) -> Kernel:
+    base = {"rbf": RBFKernel, "matern52": MaternKernel}[name]().double()
+    base.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
+    return base.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Stream:
+    r"""``f = sum_i w_i k(c_i, .)`` of norm ``NORM``, observed at uniform inputs."""
+
+    kernel: Kernel
+    X: Tensor
+    Y: Tensor
+
+    @classmethod
+    def make(cls, kernel: Kernel, count: int, dimension: int, seed: int) -> "Stream":
+        random = torch.Generator().manual_seed(seed)
+        options = {"dtype": torch.float64, "generator": random}
+        centres = torch.rand(_CENTRES, dimension, **options)
+        weights = torch.randn(_CENTRES, **options)
+        weights *= NORM / (weights @ kernel(centres).to_dense() @ weights).sqrt()
+        X = torch.rand(count, dimension, **options)
+        values = [kernel(part, centres).to_dense() @ weights for part in X.split(4096)]
+        noise = NOISE_STD * torch.randn(count, **options)
+        return cls(kernel, X, torch.cat(values) + noise)
+
+    def inducing_points(self, count: int, among: int | None = None) -> Tensor:
+        r"""Drawn by posterior variance (BKB) from the first ``among`` inputs."""
+        allocator = BKBInducingPointAllocator(NOISE_STD**2)
+        X = self.X[:among]
+        return allocator.allocate_inducing_points(X, self.kernel, count, torch.Size([]))
+
+    def state(
+        self, inducing: Tensor, pairs: bool, count: int | None = None
+    ) -> NystromRegression:
+        X, Y = self.X[:count], self.Y[:count]
+        return NystromRegression(X, Y, self.kernel, NOISE_STD, inducing, pairs=pairs)
+
+    def prequential_radius(self, num_blocks: int = 8) -> PrequentialRadius:
+        r"""Short blocks, each predicted from all before it by a ``BKBModel``."""
+        radius = PrequentialRadius(DELTA)
+        rows = slice(0, min(_FIRST, len(self.X)))
+        prior = self.kernel(self.X[rows], diag=True)
+        radius.observe(0.0 * prior, prior, self.Y[rows], NOISE_STD)
+        targets = self.Y.unsqueeze(-1)
+        model = BKBModel(self.X[rows], targets[rows], self.kernel, NOISE_STD**2, QBAR)
+        while (seen := radius.num_observations) < len(self.X):
+            rows = slice(seen, min(seen + max(_FIRST, seen // num_blocks), len(self.X)))
+            radius.update(model, self.X[rows], targets[rows], NOISE_STD)
+            model.update(self.X[rows], targets[rows])
+        return radius

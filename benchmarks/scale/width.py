@@ -1,0 +1,81 @@
+r"""Width of the sketched band, in multiples of the exact one."""
+
+import torch
+from rich.progress import track
+
+from benchmarks.scale.problems import DELTA, NOISE_STD, NORM_BOUND, Stream, kernel_of
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    PrequentialRadius,
+    SketchedMartingaleMixtureUCB,
+)
+
+SETTINGS = (("rbf", 0.3, 2), ("matern52", 0.3, 2), ("matern52", 0.5, 4))
+OBSERVATIONS, INDUCING = (200, 500, 1000, 2000), (25, 50, 100, 200, 400)
+SEEDS, QUERIES = 3, 500
+HEADER = (
+    *("kernel", "lengthscale", "dimension", "observations", "inducing", "seed"),
+    *("remainder", "split", "weights", "band", "trace", "prequential"),
+)
+
+
+class _Given(PrequentialRadius):
+    r"""A known squared radius, to compare weights alone."""
+
+    def __init__(self, squared: float, noise_std: torch.Tensor) -> None:
+        super().__init__(DELTA)
+        self._squared, self._noise_std = squared, noise_std.tolist()
+
+
+def measure() -> list[list[float | str]]:
+    r"""One row for each problem and number of inducing points.
+
+    ``weights``: with the exact band's own radius; ``band``: with the sketch's; ``trace``:
+    the same without the pass over pairs; ``prequential``: with that radius. Each is the
+    mean width over uniform points over that of the exact band.
+    """
+    cases = [
+        (setting, count, seed)
+        for setting in SETTINGS
+        for count in OBSERVATIONS
+        for seed in range(SEEDS)
+    ]
+    return [row for case in track(cases) for row in _rows(*case)]
+
+
+def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
+    name, lengthscale, dimension = setting
+    stream = Stream.make(kernel_of(name, lengthscale), count, dimension, seed)
+    random = torch.Generator().manual_seed(1000 + seed)
+    queries = torch.rand(QUERIES, dimension, dtype=torch.float64, generator=random)
+    regression = KernelRegression(stream.X, stream.Y, stream.kernel, NOISE_STD)
+    exact = MartingaleMixtureUCB(regression, norm_bound=NORM_BOUND, delta=DELTA)
+    squared = exact.constraints.radius.squared(regression)
+    options = {"norm_bound": NORM_BOUND, "delta": DELTA}
+
+    def width(acqf) -> float:
+        lower, upper = acqf.bounds(queries)
+        return float((upper - lower).mean())
+
+    whole, rows = width(exact), []
+    prequential = stream.prequential_radius()
+    for m in INDUCING:
+        if m > count:
+            continue
+        inducing = stream.inducing_points(m)
+        pairs, trace = (stream.state(inducing, flag) for flag in (True, False))
+        given = _Given(squared, pairs.noise_std)
+        widths = [
+            width(SketchedMartingaleMixtureUCB(state, radius=radius, **options))
+            for state, radius in (
+                (pairs, given),
+                (pairs, None),
+                (trace, None),
+                (pairs, prequential),
+            )
+        ]
+        ratios = [f"{each / whole:.5f}" for each in widths]
+        numbers = [f"{pairs.remainder:.3g}", f"{pairs.split:.3g}", *ratios]
+        rows.append([*setting, count, m, seed, *numbers])
+    return rows

@@ -1,0 +1,135 @@
+r"""The martingale-mixture bound for more observations than a kernel matrix can hold."""
+
+from typing import Any
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import probability
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.martingale_mixture import (
+    CovarianceScale,
+    ExactSet,
+    consistent_constraints,
+    sketched_radius,
+)
+from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
+from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.regression import NystromRegression
+
+
+class SketchedMartingaleMixtureUCB(KernelUCB):
+    r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
+
+    ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features:
+    a valid band for every point and every round at once with probability ``1 - delta``,
+    however the inputs and the inducing points were chosen, that costs ``O(m^2)`` a point.
+    It is never narrower than the exact band, and equal to it where the inducing points
+    span the observations.
+
+    Source: weak duality in Flynn & Reeb (2024), Theorem 4.5, with the set of their Lemma
+    4.2. Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise
+    and ``||f - mean||_H <= norm_bound``.
+
+    Example:
+        >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
+        >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
+        >>> state = state.with_observations(new_X, new_Y)  # the next round
+
+    Attributes:
+        norm_bound: The norm bound in use, outcome units; larger than the one given where
+            that contradicts the data.
+        least_consistent_norm: Certified lower bound on the norm, outcome units.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        norm_bound: float | NormTracker | None = None,
+        delta: float = 0.05,
+        covariance_scale: CovarianceScale | None = None,
+        radius: PrequentialRadius | None = None,
+        strict: bool = False,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Sketched martingale-mixture upper confidence bound.
+
+        Args:
+            model: A ``NystromRegression``.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
+                ``NormTracker``, or None to estimate it from the data.
+            delta: Failure probability.
+            covariance_scale: Scale ``c`` of the mixture relative to the model's prior, by
+                default 1; several, or ``"mixture"``, as for ``MartingaleMixtureUCB``. The
+                radius is an upper bound on the closed form: the variance that the inducing
+                points leave at the observations widens it.
+            radius: A radius of its own, from predictions made before the same outcomes
+                arrived, instead.
+            strict: Raise instead of warning when no function fits all assumptions.
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+
+        Raises:
+            ValueError: If a scalar is out of its range, or the radius is of other
+                observations.
+            UnsupportedError: If the model or the transform cannot be represented.
+            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+        """
+        probability("delta", delta)
+        state = _state(model)
+        if radius is None:
+            scale = 1.0 if covariance_scale is None else covariance_scale
+            fit = sketched_radius(state, delta, scale)
+        else:
+            _check_radius(radius, state, delta, covariance_scale)
+            fit = radius.radius(state)
+        least = least_norm(state, fit)
+        norm = resolve_norm_bound(norm_bound, state, fit)
+        constraints = consistent_constraints(state, fit, norm.value, least, strict)
+        assumptions = rkhs_assumptions(
+            "Flynn & Reeb (2024), weak duality", state, delta, norm.assumption
+        )
+        if constraints.contradiction is not None:
+            assumptions = assumptions.with_item(constraints.contradiction)
+        exact = ExactSet(state, constraints, assumptions)
+        super().__init__(model, exact, maximize, posterior_transform, X_pending)
+        self.constraints = constraints
+        self.delta = delta
+        self.norm_bound = constraints.norm * state.outcome_scale
+        self.least_consistent_norm = least * state.outcome_scale
+
+
+def _state(model: Any) -> NystromRegression:
+    if not isinstance(model, NystromRegression):
+        raise UnsupportedError(
+            f"Expected a NystromRegression, got {type(model).__name__}; build one with "
+            "NystromRegression.from_model(model, inducing_points)."
+        )
+    return model
+
+
+def _check_radius(
+    radius: PrequentialRadius,
+    model: NystromRegression,
+    delta: float,
+    covariance_scale: CovarianceScale | None,
+) -> None:
+    r"""The radius and the model must be of the same observations and the same claim."""
+    if covariance_scale is not None:
+        raise ValueError("radius has no covariance scale; leave out covariance_scale.")
+    if delta != radius.delta:
+        raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")
+    noise = model.noise_std.cpu()
+    if not (len(noise) == radius.num_observations and torch.equal(noise, radius.noise_std)):
+        raise ValueError(
+            f"radius is of {radius.num_observations} observations and the model of "
+            f"{len(noise)}, or their noise scales differ; give both the same ones."
+        )

@@ -1,0 +1,135 @@
+r"""Ridge regression at every regulariser, from a spectrum: what all states share."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb.regression.prior import Prior
+from kernelucb.regression.projection import Projection
+
+
+class RidgeState(Module, ABC):
+    r"""Whitened regression in a basis in which it is diagonal.
+
+    Mean, variance and quadratic form at any regulariser ``tau`` are sums over the
+    eigenvalues: ``O(r)`` a point, once its ``r`` features are known.
+
+    Attributes:
+        eigenvalues: ``r`` eigenvalues ``lam``, ascending.
+        singular_values: Their square roots.
+        targets: ``r`` coordinates ``z`` of the whitened outcomes.
+        noise_std: ``n`` noise standard deviations, outcome units.
+        resolution: What round-off makes of a zero eigenvalue.
+        dimension: Number of raw input columns ``d``.
+        estimated: Parts of the model that were fitted to the data.
+    """
+
+    eigenvalues: Tensor
+    singular_values: Tensor
+    targets: Tensor
+    noise_std: Tensor
+    prior: Prior
+    resolution: float
+    dimension: int
+    estimated: frozenset[str]
+
+    @abstractmethod
+    def project(self, X: Tensor) -> Projection:
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+
+    @abstractmethod
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` in the form of a projected point.
+
+        Args:
+            points: Projection of ``b`` points ``x``.
+            other: Projection of one point ``x'``.
+        """
+
+    @abstractmethod
+    def with_pending(self, X_pending: Tensor) -> "RidgeState":
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations ``n``."""
+        return len(self.noise_std)
+
+    @property
+    def has_one_noise_scale(self) -> bool:
+        r"""Whether all observations have the same noise scale."""
+        return bool((self.noise_std == self.noise_std[0]).all())
+
+    @property
+    def mean_terms(self) -> Tensor:
+        r"""``r`` values ``sqrt(lam) z``: the ridge estimate is their sum over
+        ``v / (lam + tau)``.
+        """
+        return self.singular_values * self.targets
+
+    @property
+    def outcome_scale(self) -> float:
+        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
+        return self.prior.scale
+
+    def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
+
+        Args:
+            X: ``b x d`` query points.
+            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
+        """
+        points = self.project(X)
+        return points.prior_mean + self.deviation_at(points, _column(regularizer))
+
+    def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
+
+        Args:
+            X: ``b x d`` query points.
+            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
+        """
+        return self.variance_at(self.project(X), _column(regularizer))
+
+    def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
+        tau = self._like_state(regularizer).unsqueeze(-1)
+        return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
+
+    def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Ridge estimate minus prior mean at projected points, ``b`` values.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        """
+        weights = self.mean_terms / (self.eigenvalues + regularizer)
+        return (points.features * weights).sum(-1)
+
+    def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Latent variance at projected points, ``b`` values, never negative.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
+        """
+        shrinkage = 1.0 / (1.0 + self.eigenvalues / regularizer)
+        return points.unexplained + (points.features.square() * shrinkage).sum(-1)
+
+    def norm_in_prior_units(self, norm_bound: float) -> float:
+        r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
+
+        ``norm_bound`` refers to ``model.covar_module`` as it stands and to outcome
+        units; the prior's kernel is ``outcome_scale^2`` times that.
+        """
+        return norm_bound / self.outcome_scale
+
+    def _like_state(self, value: float | Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
+
+
+def _column(regularizer: float | Tensor) -> Tensor:
+    tau = torch.as_tensor(regularizer, dtype=torch.float64)
+    return tau if tau.dim() == 0 else tau.unsqueeze(-1)

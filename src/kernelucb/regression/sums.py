@@ -1,0 +1,228 @@
+r"""Sums over the data that a Nystrom regression keeps instead of the kernel matrix."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb.regression.decomposition import pool
+from kernelucb.regression.prior import Prior
+
+# Directions of the inducing points with less than this share of the largest eigenvalue are
+# left out: round-off, eps over the share, would show in the coordinates along them.
+_CUT_OFF = 1e-10
+
+
+class Embedding(Module):
+    r"""Coordinates of ``k(x, .)`` in an orthonormal basis of the inducing sections.
+
+    Attributes:
+        prior: Prior of the outcomes.
+        inducing: ``m x d'`` kernel inputs.
+        basis: ``m x r`` matrix that maps covariances to coordinates.
+    """
+
+    inducing: Tensor
+    basis: Tensor
+
+    def __init__(self, prior: Prior, inducing: Tensor, basis: Tensor) -> None:
+        super().__init__()
+        self.prior = prior
+        self.register_buffer("inducing", inducing)
+        self.register_buffer("basis", basis)
+
+    @classmethod
+    def of(cls, prior: Prior, inducing: Tensor) -> "Embedding":
+        r"""Orthonormal basis of the sections at ``m x d'`` kernel inputs."""
+        covariance = prior.covariance(inducing, inducing)
+        return cls(prior, inducing, whitening(0.5 * (covariance + covariance.mT)))
+
+    def extended(self, inputs: Tensor) -> "Embedding":
+        r"""The basis with what ``p x d'`` kernel inputs add to it, behind the old ones."""
+        coordinates = self(inputs)
+        rest = self.prior.covariance(inputs, inputs) - coordinates @ coordinates.mT
+        values, vectors = torch.linalg.eigh(0.5 * (rest + rest.mT))
+        kept = values > _CUT_OFF * self.prior.variance(inputs).max()
+        new = vectors[:, kept] / values[kept].sqrt()
+        old = torch.cat([self.basis, -self.basis @ coordinates.mT @ new], dim=-1)
+        new = torch.nn.functional.pad(new, (self.basis.shape[-1], 0))
+        inducing = torch.cat([self.inducing, inputs])
+        return Embedding(self.prior, inducing, torch.cat([old, new]))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        r"""Coordinates of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
+        return self.prior.covariance(inputs, self.inducing) @ self.basis
+
+    @property
+    def round_off(self) -> float:
+        r"""Bound on the error of a coordinates' inner product, relative to ``k(x, x)``."""
+        return (len(self.inducing) + 8.0) * torch.finfo(self.basis.dtype).eps
+
+    def residual_variance(self, inputs: Tensor, coordinates: Tensor) -> Tensor:
+        r"""``k(x, x) - |z(x)|^2`` rounded up, ``b`` values, never negative."""
+        whole = self.prior.variance(inputs)
+        rest = whole - coordinates.square().sum(-1) + self.round_off * whole
+        return rest.clamp_min(0.0)
+
+    def separate_variance(self) -> Tensor:
+        r"""Mean variance of an inducing section that the other ones do not explain."""
+        return self.basis.square().sum(-1).reciprocal().mean()
+
+
+class Sums(NamedTuple):
+    r"""What ``t`` observations say about the ``r`` coordinates, and what they leave open.
+
+    With ``W = D^-1/2 [Z, y - m]`` (one row an observation, ``D`` the noise variances) and
+    ``E = K - Z Z^T``. Repeated inputs are pooled where they came together.
+
+    Attributes:
+        inputs: ``t' x d'`` kernel inputs.
+        precisions: ``t'`` sums of reciprocal noise variances.
+        responses: ``t'`` sums of ``(y - m)`` over noise variance.
+        unexplained: ``t'`` values of ``E``'s diagonal times the precision.
+        gram: ``W^T W``, ``(r + 1) x (r + 1)``.
+        residual: ``W^T D^-1/2 E D^-1/2 W``; None where it was not asked for.
+        whole: Trace of ``D^-1/2 K D^-1/2``.
+        count: Number of observations ``t``.
+    """
+
+    inputs: Tensor
+    precisions: Tensor
+    responses: Tensor
+    unexplained: Tensor
+    gram: Tensor
+    residual: Tensor | None
+    whole: Tensor
+    count: int
+
+    @classmethod
+    def empty(cls, embedding: Embedding, pairs: bool) -> "Sums":
+        r"""The sums over no data; ``pairs`` says whether to keep ``residual``."""
+        inducing, rank = embedding.inducing, embedding.basis.shape[-1] + 1
+        none, square = inducing.new_zeros(0), inducing.new_zeros(rank, rank)
+        residual = square if pairs else None
+        whole = inducing.new_zeros(())
+        return cls(inducing[:0], none, none, none, square, residual, whole, 0)
+
+    def extended(
+        self,
+        embedding: Embedding,
+        inputs: Tensor,
+        targets: Tensor,
+        noise_std: Tensor,
+        chunk_size: int,
+    ) -> "Sums":
+        r"""The sums over these and more observations.
+
+        One pass over the new observations, and one over their pairs with all where
+        ``residual`` is kept: ``O(t r)`` for each new one, in blocks of ``chunk_size``.
+
+        Args:
+            embedding: The coordinates of the sums.
+            inputs: ``n x d'`` kernel inputs.
+            targets: ``n`` outcomes.
+            noise_std: ``n`` noise scales.
+            chunk_size: Rows and columns of a block.
+        """
+        prior = embedding.prior
+        pooled = pool(inputs, targets - prior.mean(inputs), noise_std)
+        precisions = pooled.noise_std.square().reciprocal()
+        responses = precisions * pooled.residuals
+        squares = (responses * pooled.residuals).sum()
+        if pooled.scatter is not None:
+            squares = squares + pooled.scatter
+        new = _Rows(pooled.inputs, precisions, responses)
+        coordinates = _embedded(embedding, new.inputs, chunk_size)
+        unexplained = embedding.residual_variance(new.inputs, coordinates) * precisions
+        weights = new.weights(coordinates)
+        cross = weights.mT @ coordinates
+        gram = self.gram + torch.cat([cross, cross.new_zeros(len(cross), 1)], dim=-1)
+        gram[:-1, -1] += cross[-1]
+        gram[-1, -1] += squares
+        rows = _Rows(*(torch.cat(pair) for pair in zip(self[:3], new, strict=True)))
+        residual = self.residual
+        if residual is not None:
+            half = _pairs(embedding, rows, coordinates, weights, chunk_size)
+            residual = residual + half + half.mT
+        whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
+        unexplained = torch.cat([self.unexplained, unexplained])
+        count = self.count + len(targets)
+        return Sums(*rows, unexplained, gram, residual, whole, count)
+
+
+class _Rows(NamedTuple):
+    inputs: Tensor
+    precisions: Tensor
+    responses: Tensor
+
+    def weights(self, coordinates: Tensor) -> Tensor:
+        r"""``D^-1/2 W``, ``t' x (r + 1)``."""
+        weighted = coordinates * self.precisions.unsqueeze(-1)
+        return torch.cat([weighted, self.responses.unsqueeze(-1)], dim=-1)
+
+    def part(self, rows: slice) -> "_Rows":
+        return _Rows(self.inputs[rows], self.precisions[rows], self.responses[rows])
+
+
+def _pairs(
+    embedding: Embedding,
+    rows: _Rows,
+    coordinates: Tensor,
+    weights: Tensor,
+    chunk_size: int,
+) -> Tensor:
+    r"""``W^T E W`` over pairs of a new row and an earlier one, half of it on the diagonal.
+
+    Args:
+        embedding: The coordinates.
+        rows: All rows, the new ones last.
+        coordinates: Of the new rows.
+        weights: Of the new rows.
+        chunk_size: Rows and columns of a block.
+    """
+    total = weights.new_zeros(weights.shape[-1], weights.shape[-1])
+    old = len(rows.inputs) - len(weights)
+    for columns in slices(len(rows.inputs), chunk_size, old):
+        other = rows.part(columns)
+        if columns.start >= old:
+            mine = slice(columns.start - old, columns.stop - old)
+            z, w = coordinates[mine], weights[mine]
+        else:
+            z = embedding(other.inputs)
+            w = other.weights(z)
+        for block in slices(len(rows.inputs), chunk_size, old):
+            if block.start < max(columns.start, old):
+                continue
+            mine = slice(block.start - old, block.stop - old)
+            error = embedding.prior.covariance(rows.inputs[block], other.inputs)
+            error = error.addmm_(coordinates[mine], z.mT, alpha=-1.0)
+            share = 0.5 if block == columns else 1.0
+            total += share * (weights[mine].mT @ (error @ w))
+    return total
+
+
+def slices(length: int, size: int, boundary: int = 0) -> Iterator[slice]:
+    r"""Cover ``range(length)`` by slices of at most ``size``, none across ``boundary``."""
+    for start, stop in ((0, boundary), (boundary, length)):
+        for first in range(start, stop, size):
+            yield slice(first, min(first + size, stop))
+
+
+def _embedded(embedding: Embedding, inputs: Tensor, chunk_size: int) -> Tensor:
+    parts = [embedding(inputs[rows]) for rows in slices(len(inputs), chunk_size)]
+    return torch.cat(parts)
+
+
+def whitening(matrix: Tensor) -> Tensor:
+    r"""``r`` columns ``c`` with ``c^T matrix c = 1`` that resolve a Gram matrix.
+
+    Args:
+        matrix: ``m x m`` symmetric, positive semi-definite to round-off.
+    """
+    diagonal = matrix.diagonal()
+    scale = torch.where(diagonal > 0, diagonal, torch.inf).rsqrt()
+    values, vectors = torch.linalg.eigh(scale.outer(scale) * matrix)
+    kept = values > _CUT_OFF * values[-1]
+    return scale.unsqueeze(-1) * vectors[:, kept] / values[kept].sqrt()

@@ -1,0 +1,95 @@
+r"""The best weights in the span of inducing features and outcomes."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from kernelucb.regression.sums import Embedding, Sums, whitening
+
+_LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
+
+
+class WeightProblem(NamedTuple):
+    r"""Quadratic forms of weights ``a = A p``, with ``A`` orthonormal on ``[Z, y_w]``.
+
+    ``|a|^2 = |p|^2``, ``a^T y_w = p^T outcomes`` and, with coordinates ``z`` of a query,
+    ``||k(x, .) - sum_s a_s k_w(x_s, .)||^2 <= |z - cross^T p|^2 + (1 + s) rho^2
+    + (1 + 1/s) p^T remainder p``.
+
+    Attributes:
+        cross: ``A^T Z``, ``r x m``.
+        remainder: ``A^T E A`` rounded up, ``r x r``.
+        outcomes: ``A^T y_w``, ``r`` values.
+        scale: Factors of the ``m`` coordinates; above one for those of pending points,
+            which share the split of ``rho``.
+        split: ``s``.
+    """
+
+    cross: Tensor
+    remainder: Tensor
+    outcomes: Tensor
+    scale: Tensor
+    split: float
+
+    @classmethod
+    def of(cls, embedding: Embedding, sums: Sums) -> "WeightProblem":
+        r"""The problem of some data, with the split that is best on average over them."""
+        span = whitening(sums.gram)
+        cross = span.mT @ sums.gram[:, :-1]
+        remainder = _remainder(embedding, sums, span)
+        split = _balanced_split(embedding, sums, cross, remainder)
+        ones = cross.new_ones(cross.shape[-1])
+        return cls(cross, remainder, sums.gram[-1] @ span, ones, split)
+
+    @property
+    def matrix(self) -> Tensor:
+        r"""``cross cross^T + (1 + 1/s) remainder``, ``r x r``."""
+        return self.cross @ self.cross.mT + (1.0 + 1.0 / self.split) * self.remainder
+
+    def with_rows(self, coordinates: Tensor, noise_std: Tensor) -> "WeightProblem":
+        r"""The problem with ``p`` free weights more, for observations without outcomes.
+
+        Along coordinates that are new, the observations so far count as unexplained.
+
+        Args:
+            coordinates: ``p x m'`` of the new observations, the old coordinates first.
+            noise_std: One noise scale.
+        """
+        rows, added = len(coordinates), coordinates.shape[-1] - len(self.scale)
+        scale = pad(self.scale, (0, added), value=(1.0 + self.split) ** 0.5)
+        new = coordinates * scale / noise_std
+        return WeightProblem(
+            cross=torch.cat([pad(self.cross, (0, added)), new]),
+            remainder=pad(self.remainder, (0, rows, 0, rows)),
+            outcomes=pad(self.outcomes, (0, rows)),
+            scale=scale,
+            split=self.split,
+        )
+
+
+def _remainder(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
+    r"""``E`` on the span of the weights, rounded up; its trace where it is not known."""
+    identity = torch.eye(span.shape[-1]).to(span)
+    if sums.residual is None:
+        return sums.unexplained.sum() * identity
+    inner = span.mT @ sums.residual @ span
+    rounding = embedding.round_off * sums.whole
+    return 0.5 * (inner + inner.mT) + rounding * identity
+
+
+def _balanced_split(
+    embedding: Embedding, sums: Sums, cross: Tensor, remainder: Tensor
+) -> float:
+    r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
+
+    In the mean of ``rho^2`` inducing points count as if they were none: a query is none.
+    """
+    identity = torch.eye(len(cross)).to(cross)
+    weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
+    spread = (weights * (remainder @ weights @ sums.gram[:-1, :-1])).sum()
+    share = min(1.0, len(embedding.inducing) / sums.count)
+    separate = share * embedding.separate_variance() * sums.precisions.sum()
+    ratio = spread / (sums.unexplained.sum() + separate)
+    return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)

@@ -1,0 +1,48 @@
+r"""The benchmark of the sketched band in small."""
+
+import csv
+
+import pytest
+
+pytest.importorskip("joblib", reason="needs the extra `bench`")
+
+from benchmarks.scale import width
+from benchmarks.scale.__main__ import REPORT, main
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("trace", [False, True])
+def test_large(tmp_path, trace):
+    sizes = ["--observations", "300", "--candidates", "500", "--inducing", "40"]
+    options = ["--trace"] if trace else []
+    main(["large", *sizes, "--threads", "1", *options, "--output", str(tmp_path)])
+    name = "large_trace" if trace else "large"
+    table = (tmp_path / "results" / f"{name}.md").read_text()
+    steps = {row["step"]: row for row in rows(tmp_path / "results" / f"{name}.csv")}
+    assert {"state", "selection", "10 more observations"} <= steps.keys()
+    assert all(step in table for step in steps)
+    assert float(steps["selection"]["peak_GiB"]) > 0.0
+
+
+def test_width(tmp_path, monkeypatch):
+    monkeypatch.setattr(width, "SETTINGS", (("rbf", 0.3, 2),))
+    monkeypatch.setattr(width, "OBSERVATIONS", (60,))
+    monkeypatch.setattr(width, "INDUCING", (10, 40))
+    monkeypatch.setattr(width, "SEEDS", 1)
+    main(["width", "--threads", "1", "--output", str(tmp_path)])
+    few, many = rows(tmp_path / "results" / "width.csv")
+    for row in (few, many):
+        assert 1.0 <= float(row["weights"]) <= float(row["band"]) <= float(row["trace"])
+    assert float(many["band"]) < float(few["band"])
+    assert (tmp_path / "images" / "scale_width.png").stat().st_size > 10_000
+
+
+def test_the_report_has_the_committed_tables():
+    text = REPORT.read_text(encoding="utf-8")
+    for name in ("width", "large", "large_trace"):
+        table = (REPORT.parents[2] / "benchmarks/scale/results" / f"{name}.md").read_text()
+        assert table in text

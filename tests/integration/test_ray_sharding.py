@@ -1,0 +1,125 @@
+r"""Candidates sharded over two Ray workers: the result of one process, whatever fails."""
+
+import os
+import sys
+
+import pytest
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    SketchedMartingaleMixtureUCB,
+)
+from kernelucb.acquisition import chunked, sharded
+from problems import make_problem, uniform
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install kernelucb[ray]")
+
+# Ray's own start-up: it leaves sockets and subprocess handles to the collector, and warns
+# about its future defaults.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+
+CHUNK = 100
+CANDIDATES = uniform(1050, 2, 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_workers():
+    r"""A cluster of two machines with one processor each."""
+    from ray.cluster_utils import Cluster
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    # Ray's workers would give way to everything else on a busy machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        ray.init(address=cluster.address, log_to_driver=False)
+        yield
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        ray.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class Stub(AcquisitionFunction):
+    r"""The first coordinate; can kill its worker, or turn into NaN."""
+
+    def __init__(self, marker=None, nan_at=None, deaths=1):
+        torch.nn.Module.__init__(self)
+        self.marker, self.nan_at, self.deaths = marker, nan_at, deaths
+
+    def forward(self, X):
+        if self.marker is not None and float(X[0, 0, 0]) == float(CANDIDATES[500, 0]):
+            with open(self.marker, "a+") as file:
+                file.seek(0)
+                past = len(file.read())
+                file.write("x")
+            if past < self.deaths:
+                os._exit(1)
+        values = X[:, 0, 0].clone()
+        if self.nan_at is not None:
+            values[(X[:, 0] == CANDIDATES[self.nan_at]).all(-1)] = torch.nan
+        return values
+
+
+def same(best, other):
+    return torch.equal(best.point, other.point) and best[1:] == other[1:]
+
+
+def bounds():
+    problem = make_problem(n=20, d=2, kernel="matern52")
+    state = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X[:8])
+    return [
+        MartingaleMixtureUCB(problem.model, norm_bound=3.0),
+        MartingaleMixtureUCB(problem.model, norm_bound=3.0, maximize=False),
+        AbbasiYadkoriUCB(problem.state, norm_bound=3.0, X_pending=problem.test_X[:2]),
+        SketchedMartingaleMixtureUCB(state, norm_bound=3.0),
+    ]
+
+
+@pytest.mark.parametrize("acqf", bounds(), ids=lambda acqf: type(acqf).__name__)
+@pytest.mark.parametrize("num_shards", [None, 1, 3, 1000])
+def test_the_result_is_that_of_one_process_to_the_last_bit(acqf, num_shards):
+    one = chunked.argmax(acqf, CANDIDATES, CHUNK)
+    ours = sharded.argmax(acqf, CANDIDATES, CHUNK, num_shards)
+    assert same(ours, one)
+
+
+def test_the_first_of_several_best_wins():
+    twice = torch.cat([CANDIDATES, CANDIDATES])
+    assert sharded.argmax(Stub(), twice, CHUNK).index == int(CANDIDATES[:, 0].argmax())
+
+
+def test_a_killed_worker_loses_nothing(tmp_path):
+    marker = tmp_path / "tries"
+    ours = sharded.argmax(Stub(str(marker)), CANDIDATES, CHUNK)
+    assert same(ours, chunked.argmax(Stub(), CANDIDATES, CHUNK))
+    assert marker.read_text() == "xx"  # killed once, repeated once
+
+
+def test_a_task_that_always_kills_its_worker_is_given_up(tmp_path):
+    stub = Stub(str(tmp_path / "tries"), deaths=100)
+    with pytest.raises(ray.exceptions.WorkerCrashedError):
+        sharded.argmax(stub, CANDIDATES, CHUNK, max_retries=1)
+
+
+def test_errors_are_those_of_one_process():
+    with pytest.raises(InputDataError, match=r"from candidate 700: .*candidate 33"):
+        sharded.argmax(Stub(nan_at=733), CANDIDATES, CHUNK, num_shards=11)
+    with pytest.raises(InputDataError, match="no candidates"):
+        sharded.argmax(Stub(), CANDIDATES[:0])
+    with pytest.raises(BotorchTensorDimensionError, match="must be `n x d`"):
+        sharded.argmax(Stub(), CANDIDATES[0])
+    for options in ({"chunk_size": 0}, {"chunk_size": 10, "num_shards": -1}):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1"):
+            sharded.argmax(Stub(), CANDIDATES, **options)

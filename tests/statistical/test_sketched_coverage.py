@@ -1,0 +1,62 @@
+r"""Coverage of the sketched band: points chosen by it, inducing points chosen by the data.
+
+As in ``test_coverage``; few inducing points, drawn anew in every round from all inputs so
+far, and both radii: the closed form's upper bound, and the prequential one with the sketch
+itself as predictor.
+"""
+
+import warnings
+
+import pytest
+import torch
+from scipy.stats import binom
+
+from kernelucb import NystromRegression, PrequentialRadius, SketchedMartingaleMixtureUCB
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import RKHSFunction, frozen_kernel, generator
+from tolerances import COVERAGE_FALSE_ALARM, ORDER
+
+DELTA, SEQUENCES, ROUNDS, INDUCING = 0.2, 40, 15, 5
+NORM, NOISE_STD = 2.0, 0.3
+ARMS = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
+
+
+def fails(seed, prequential, shrink=1.0):
+    r"""Whether the band misses the function on the arms in any round."""
+    kernel, random = frozen_kernel("matern52", 0.2), generator(seed)
+    truth = RKHSFunction.random(kernel, NORM, d=1, seed=1000 * seed)(ARMS)
+    chosen, outcomes, past = [20], [], None
+    radius = PrequentialRadius(DELTA) if prequential else None
+    for _ in range(ROUNDS):
+        noise = torch.randn((), dtype=torch.float64, generator=random)
+        outcomes.append(truth[chosen[-1]] + NOISE_STD * noise)
+        X, Y = ARMS[chosen], torch.stack(outcomes)
+        if radius is not None:
+            zero = torch.zeros(1, dtype=torch.float64)
+            mean, variance = (
+                (zero, zero + 1.0)
+                if past is None
+                else (past.mean(X[-1:]), past.variance(X[-1:]))
+            )
+            radius.observe(mean, variance, Y[-1:], shrink * NOISE_STD)
+        inducing = X[torch.randperm(len(X), generator=random)[:INDUCING]]
+        past = NystromRegression(X, Y, kernel, shrink * NOISE_STD, inducing)
+        acqf = SketchedMartingaleMixtureUCB(
+            past, norm_bound=shrink * NORM, delta=DELTA, radius=radius
+        )
+        lower, upper = acqf.bounds(ARMS)
+        if bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any()):
+            return True
+        chosen.append(int(upper.argmax()))
+    return False
+
+
+@pytest.mark.parametrize("prequential", [False, True])
+def test_the_band_holds_at_every_round_as_often_as_it_says(prequential):
+    limit = int(binom.isf(COVERAGE_FALSE_ALARM, SEQUENCES, DELTA))
+    with warnings.catch_warnings():  # an empty set may happen, with probability delta
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        assert sum(fails(seed, prequential) for seed in range(SEQUENCES)) <= limit
+        # The test can fail: noise and norm taken at a quarter are found out.
+        wrong = sum(fails(seed, prequential, shrink=0.25) for seed in range(SEQUENCES))
+    assert wrong > limit
