@@ -20,9 +20,14 @@ def draw(results: Path, path: Path) -> None:
     count = max(count for _, count, _ in values)
     with plt.rc_context(RC):
         figure, panels = plt.subplots(
-            1, len(kernels), figsize=(9.6, 3.4), sharey=True, layout="constrained"
+            1,
+            len(kernels),
+            figsize=(9.6, 3.4),
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
         )
-        for axes, kernel in zip(panels, kernels, strict=True):
+        for axes, kernel in zip(panels[0], kernels, strict=True):
             chosen = {m: v for (k, n, m), v in values.items() if (k, n) == (kernel, count)}
             for name, (label, colour, dashes) in STYLES.items():
                 heights = [each[name] for each in chosen.values()]
@@ -33,8 +38,8 @@ def draw(results: Path, path: Path) -> None:
             axes.set_xticks(list(chosen), list(map(str, chosen)))
             axes.set_yticks([1, 1.5, 2, 3, 5], ["1", "1.5", "2", "3", "5"])
             axes.minorticks_off()
-        panels[0].set_ylabel(f"width over the exact band's, t = {count}")
-        panels[-1].legend()
+        panels[0, 0].set_ylabel(f"width over the exact band's, t = {count}")
+        panels[0, -1].legend()
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         plt.close(figure)

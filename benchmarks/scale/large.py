@@ -13,7 +13,7 @@ from kernelucb.acquisition import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)
-NEW = 10
+NEW, AMONG = 10, 4_000
 
 
 class _Log:
@@ -47,7 +47,7 @@ def measure(
     random = torch.Generator().manual_seed(1000 + seed)
     options = {"dtype": torch.float64, "generator": random}
     arms = torch.rand(candidates, dimension, **options)
-    points = log.step("inducing points", lambda: stream.inducing_points(inducing))
+    points = log.step("inducing points", lambda: stream.inducing_points(inducing, AMONG))
     state = log.step("state", lambda: stream.state(points, pairs))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 
