@@ -3,6 +3,7 @@ r"""Tables of regret and ranks, as CSV and Markdown."""
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import rankdata
 
 from benchmarks.practical.configuration import Experiment, load_configuration
 from benchmarks.practical.summaries import (
@@ -13,7 +14,13 @@ from benchmarks.practical.summaries import (
     mean_ranks,
     ranks_of_means,
 )
-from benchmarks.runner import Moments, markdown_table, write_atomically, write_rows
+from benchmarks.runner import (
+    Moments,
+    markdown_table,
+    paired_difference,
+    write_atomically,
+    write_rows,
+)
 
 
 def result_stem(experiment: Experiment) -> str:
@@ -29,6 +36,9 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     write_rows(folder / f"{stem}_curves.csv", _curve_rows(results))
     tables = {"ranks": _rank_table(results)}
     tables |= {measure: _regret_table(results, measure) for measure in MEASURES}
+    names = [method.name for method in results.experiment.methods]
+    if _OURS in names:
+        tables["paired"] = _paired_table(results, names.index(_OURS))
     for name, lines in tables.items():
         write_atomically(folder / f"{stem}_{name}.md", "\n".join(lines) + "\n")
     names = ["runs.csv", "curves.csv", *(f"{name}.md" for name in tables)]
@@ -73,6 +83,7 @@ def _curve_rows(results: Results) -> list[dict]:
     return rows
 
 
+_OURS = "recommended"
 _RANKS = ("rank of a run", "rank of the mean", "regret")
 
 
@@ -121,6 +132,34 @@ def _effort_table(results: Results) -> list[str]:
     header = ["method", "fit, ms a round", "search, ms a round"]
     header += ["failed fits", "failed searches", "repeated searches"]
     return markdown_table(header, rows)
+
+
+def _paired_table(results: Results, ours: int) -> list[str]:
+    r"""Ours against every other method on the same starts and noise."""
+    methods, seeds = results.experiment.methods, len(results.experiment.seeds)
+    columns = []
+    for measure in MEASURES:
+        values = results.values(measure)
+        ranks = rankdata(values, axis=1).mean(axis=0)
+        differences = [paired_difference(ranks[ours], row) for row in ranks]
+        behind = np.sign(values[:, [ours]] - values).mean(axis=(0, 2))
+        columns += [
+            [_text(m.mean, m.standard_error) for m in differences],
+            [f"{0.5 - 0.5 * share:.0%}" for share in behind],
+        ]
+    rows = [
+        [method.label, *(column[index] for column in columns)]
+        for index, method in enumerate(methods)
+        if index != ours
+    ]
+    header = [f"{m}: {what}" for m in MEASURES for what in ("rank", "ahead")]
+    return [
+        f"{methods[ours].label} minus the other method, paired over {seeds} seeds: mean "
+        "rank among all methods (below zero is better) ± standard error, and the share of "
+        "runs in which it is ahead (ties count half).",
+        "",
+        *markdown_table(["against", *header], rows),
+    ]
 
 
 def _regret_table(results: Results, measure: str) -> list[str]:
