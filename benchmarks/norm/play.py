@@ -2,6 +2,7 @@ r"""One run: a bound chooses points of a function whose norm is known."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
@@ -73,7 +74,7 @@ def play(task: Task) -> Run:
     tracker, run = _tracker(task), Run([], [], [])
     for number in range(1, task.rounds + 1):
         Y = truth[chosen] + noise[:number]
-        state = KernelRegression(arms[chosen], Y, kernel, NOISE_STD)
+        state: Any = KernelRegression(arms[chosen], Y, kernel, NOISE_STD)
         norm_bound = task.norm if tracker is None else tracker
         acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound)
         tracker = tracker if task.kept else _tracker(task)
