@@ -67,7 +67,7 @@ def test_finds_the_best_arm(acqf_class):
     assert parameters["arm"] == 7
     acqf = kernelucb.ax.last_bound(client)
     assert type(acqf) is acqf_class
-    assert acqf.regression.num_observations == 6
+    assert acqf.model.num_evaluations == 6
     assert acqf.model.num_tasks == NUM_TASKS
     torch.testing.assert_close(acqf.model.mean_module(ARMS), model.mean_module(ARMS))
 
