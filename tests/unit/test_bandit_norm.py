@@ -21,7 +21,7 @@ def make_bandit(kernel, bound="exact", norm_bound=None):
 def test_is_the_stateless_bound_at_the_estimate(bound):
     kernel = frozen_kernel("matern52")
     bandit, game = make_bandit(kernel, bound), Game(kernel, seed=1)
-    assert bandit.rule.norm_bound == NormTracker().floor
+    assert bandit.rule.norm_bound == NormTracker.cautious().floor
     for rounds in (1, 2, 12, 40):
         game.play(bandit, rounds)
         arms, norm = game.arms(), bandit.rule.norm_bound
@@ -34,7 +34,7 @@ def test_is_the_stateless_bound_at_the_estimate(bound):
 def test_the_estimate_follows_the_data_and_never_falls():
     kernel = frozen_kernel("rbf")
     bandit, game = make_bandit(kernel), Game(kernel, seed=3)
-    before, tracker = 0.0, NormTracker()
+    before, tracker = 0.0, NormTracker.cautious()
     for _ in range(15):  # as long as every observation brings a new estimate
         game.play(bandit, 1)
         tracker.update(bandit.observations.regression(), delta=DELTA)

@@ -77,6 +77,11 @@ def test_thompson_sampling(problem, options):
     assert sampler.inflation_factor == pytest.approx(given.inflation_factor)
 
 
+def test_the_cautious_one_is_larger(problem):
+    cautious, default = NormTracker.cautious(), NormTracker()
+    assert cautious.update(problem.model) >= 1.2 * default.update(problem.model)
+
+
 def test_the_formula(problem):
     least = least_consistent_norm(problem.model)
     assert least > 0.5

@@ -25,8 +25,6 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
 
 NUM_CANDIDATES = 1024
-# The band itself is on display: more cautious than the defaults, which serve the search.
-_INFLATION, _FLOOR = 1.5, 4.0
 _NOISE_FRACTION = 0.02
 _LENGTH = 0.3  # of the side of the box, times sqrt(dimension)
 
@@ -54,7 +52,7 @@ class Run:
         initial = settings.initial or default_initial(problem)
         self.X = _sobol(problem, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
-        self.norm_tracker = NormTracker(inflation=_INFLATION, floor=_FLOOR)
+        self.norm_tracker = NormTracker.cautious()
         self.mean, self.kernel = self._prior()
         self._update()
 

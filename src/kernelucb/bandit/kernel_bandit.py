@@ -61,8 +61,8 @@ class KernelBandit:
             covar_module: Kernel of the prior, output scale included; a float64 copy is
                 kept.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                it is estimated from the data, again after every sixteenth part of new
-                observations, and never falls; a ``NormTracker`` sets how.
+                it is estimated from the data by ``NormTracker.cautious()``, again after
+                every sixteenth part of new observations, and never falls.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             covariance_scale: Scale ``c`` of the martingale mixture, several, or

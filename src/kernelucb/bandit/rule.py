@@ -79,7 +79,7 @@ class Rule:
             raise ValueError(f"bound must be one of {names}, got {bound!r}.")
         positive_scalar("horizon", horizon)
         noise_std = positive_scalar("noise_std", noise_std)
-        tracker = NormTracker() if norm_bound is None else norm_bound
+        tracker = NormTracker.cautious() if norm_bound is None else norm_bound
         given = None
         if not isinstance(tracker, NormTracker):
             tracker, given = None, positive_scalar("norm_bound", norm_bound)

@@ -16,9 +16,9 @@ from kernelucb.confidence.norm import least_norm, ridge_norm
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.outputs import per_output
 
-# Chosen by measurement; see docs/results/practical.md.
-DEFAULT_INFLATION = 1.0
-DEFAULT_FLOOR = 2.0
+# Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
+DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
+_CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
 
 
 class NormBound(NamedTuple):
@@ -89,6 +89,15 @@ class NormTracker:
         self.floor = positive_scalar("floor", floor)
         self.norm_bound = 0.0
         self.least_consistent_norm = 0.0
+
+    @classmethod
+    def cautious(cls) -> "NormTracker":
+        r"""For a kernel that is fixed in advance, and for bands that are shown or acted on.
+
+        Inflation 1.5 and floor 4. The defaults serve the search with a model whose
+        hyper-parameters are refitted in every round, where this explores for too long.
+        """
+        return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
 
     def update(
         self,
