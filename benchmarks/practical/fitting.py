@@ -1,4 +1,4 @@
-r"""Hyper-parameters of maximum posterior density, twenty times as fast as BoTorch's fit.
+r"""Hyper-parameters of maximum posterior density, without GPyTorch's overhead.
 
 The objective is the one of ``fit_gpytorch_mll`` for a ``SingleTaskGP`` with its default
 priors, and so are the starting point (the modes of the priors) and the bounds below; the

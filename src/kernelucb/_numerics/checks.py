@@ -2,6 +2,8 @@ r"""Checks of user input: a typed error that says what to change."""
 
 import math
 import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -128,3 +130,33 @@ def _as_float(name: str, value: object) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
     raise ValueError(f"{name} must be a number, got {value!r}.")
+
+
+def same_keys(state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    r"""Check that a saved state has the keys of the object's own.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if state_dict.keys() != own.keys():
+        raise ValueError(
+            f"The state must have the keys {', '.join(own)}; got "
+            f"{', '.join(map(str, state_dict))}."
+        )
+
+
+def same_tracker(
+    state_dict: Mapping[str, Any], own: Mapping[str, Any], arguments: Sequence[str]
+) -> None:
+    r"""Check that a saved tracker's state fits a tracker with the state ``own``.
+
+    Raises:
+        ValueError: If keys are missing or unknown, or one of the arguments differs.
+    """
+    same_keys(state_dict, own)
+    for name in arguments:
+        if state_dict[name] != own[name]:
+            raise ValueError(
+                f"The saved tracker has {name} = {state_dict[name]}, this one "
+                f"{own[name]}; build it with the saved arguments."
+            )

@@ -5,7 +5,12 @@ from typing import Any, NamedTuple
 
 from botorch.models.model import Model
 
-from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
+from kernelucb._numerics.checks import (
+    finite_scalar,
+    positive_scalar,
+    probability,
+    same_tracker,
+)
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import (
     CovarianceScale,
@@ -153,18 +158,7 @@ class NormTracker:
         Raises:
             ValueError: If keys are missing or unknown, or an argument differs.
         """
-        own = self.state_dict()
-        if state_dict.keys() != own.keys():
-            raise ValueError(
-                f"The state must have the keys {', '.join(own)}; got "
-                f"{', '.join(map(str, state_dict))}."
-            )
-        for name in ("inflation", "floor"):
-            if state_dict[name] != own[name]:
-                raise ValueError(
-                    f"The saved tracker has {name} = {state_dict[name]}, this one "
-                    f"{own[name]}; build it with the saved arguments."
-                )
+        same_tracker(state_dict, self.state_dict(), ("inflation", "floor"))
         self.norm_bound = float(state_dict["norm_bound"])
         self.least_consistent_norm = float(state_dict["least_consistent_norm"])
 

@@ -9,7 +9,7 @@ from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, positive_values, probability
+from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
 from kernelucb.confidence.martingale_mixture.radius import Radius
 from kernelucb.regression import RidgeState
 
@@ -157,11 +157,7 @@ class PrequentialRadius:
         Raises:
             ValueError: If keys are missing or ``delta`` differs.
         """
-        if state_dict.keys() != self.state_dict().keys():
-            raise ValueError(
-                f"The state must have the keys {', '.join(self.state_dict())}; got "
-                f"{', '.join(map(str, state_dict))}."
-            )
+        same_keys(state_dict, self.state_dict())
         if state_dict["delta"] != self.delta:
             raise ValueError(
                 f"The saved radius has delta = {state_dict['delta']}, this one has "

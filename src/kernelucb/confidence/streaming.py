@@ -11,7 +11,7 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import positive_scalar, probability, same_tracker
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.martingale_mixture import JointSet, NoiseBounds
 from kernelucb.confidence.noise_scale import (
@@ -157,18 +157,8 @@ class StreamingNoiseTracker:
         Raises:
             ValueError: If keys are missing or unknown, or an argument differs.
         """
-        own = self.state_dict()
-        if state_dict.keys() != own.keys():
-            raise ValueError(
-                f"The state must have the keys {', '.join(own)}; got "
-                f"{', '.join(map(str, state_dict))}."
-            )
-        for name in ("norm_bound", "noise_lower", "noise_upper", "delta"):
-            if state_dict[name] != own[name]:
-                raise ValueError(
-                    f"The saved tracker has {name} = {state_dict[name]}, this one "
-                    f"{own[name]}; build it with the saved arguments."
-                )
+        arguments = ("norm_bound", "noise_lower", "noise_upper", "delta")
+        same_tracker(state_dict, self.state_dict(), arguments)
         upper = state_dict["upper"]
         self.lower = float(state_dict["lower"])
         self.upper = math.inf if upper is None else float(upper)
