@@ -14,7 +14,7 @@ from botorch.models import SingleTaskVariationalGP
 from botorch.models.transforms import Log, Normalize, Standardize
 from botorch.models.transforms.outcome import ChainedOutcomeTransform
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import InducingPointKernel, LinearKernel
+from gpytorch.kernels import InducingPointKernel, LinearKernel, MaternKernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, ZeroMean
 from gpytorch.models import ExactGP
@@ -26,7 +26,9 @@ from torch.testing import assert_close
 from kernelucb import KernelRegression
 from kernelucb._numerics import nystrom
 from kernelucb.models import BKBInducingPointAllocator, BKBModel
+from kernelucb.models.bkb import strategy
 from oracles.sketch import collapsed_bound, dtc
+from oracles.weak_duality import nystrom_split
 from problems import float64, frozen_kernel, generator, normal, uniform
 from tolerances import GRADCHECK, POSTERIOR, REARRANGED, SINGLE, SKETCH
 
@@ -503,6 +505,39 @@ class TestAllocator:
                 X, frozen_kernel("rbf"), 10, torch.Size()
             )
             assert bool((points == 5.0).any())
+
+    def test_explains_more_than_a_random_subset(self):
+        r"""Most inputs in one corner: what 30 points leave of the prior variance."""
+        corner, rest = 0.1 * uniform(950, 2, 0), uniform(50, 2, 1)
+        X, kernel = torch.cat([corner, rest]), frozen_kernel("matern52")
+        left = {"drawn": 0.0, "random": 0.0}
+        for seed in range(5):
+            order = uniform(1000, 1, seed)[:, 0].argsort()
+            points = self.allocator(seed=seed).allocate_inducing_points(
+                X, kernel, 30, torch.Size()
+            )
+            for name, inducing in (("drawn", points), ("random", X[order[:30]])):
+                _, unexplained = nystrom_split(kernel, X, inducing)
+                left[name] += float(unexplained.trace())
+        assert left["drawn"] < 0.5 * left["random"]
+
+    def test_never_more_covariances_at_once_than_a_block(self, monkeypatch):
+        sizes, call = [], MaternKernel.forward
+
+        def counted(self, x1, x2, diag=False, **params):
+            if not diag:
+                sizes.append(x1.shape[-2] * x2.shape[-2])
+            return call(self, x1, x2, diag=diag, **params)
+
+        monkeypatch.setattr(MaternKernel, "forward", counted)
+        X, rows = uniform(3000, 2, 0), 128
+        monkeypatch.setattr(strategy, "_ROWS", rows)
+        points = self.allocator().allocate_inducing_points(
+            X, frozen_kernel("matern52"), 64, torch.Size()
+        )
+        assert points.shape == (64, 2)
+        assert max(sizes) <= rows * 64
+        assert sum(sizes) <= 5 * len(X) * 64  # doubling: twice, and the last draw
 
     def test_fewer_distinct_inputs_than_asked(self):
         X = torch.zeros(5, 2)

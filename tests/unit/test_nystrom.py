@@ -42,7 +42,13 @@ from tolerances import GRADCHECK, ORDER, SKETCH_EQUAL, SKETCH_UPDATE
 NORM = 3.0
 
 
-def sketched(problem, m, **options):
+# Numbers of further points for the remainder; None makes the pass over pairs.
+FURTHER = (None, 0, 7)
+
+
+def sketched(problem, m, further=None, **options):
+    if further is not None:
+        options["remainder_points"] = problem.X[m : m + further]
     return NystromRegression(
         problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X[:m], **options
     )
@@ -58,13 +64,13 @@ def sketched_bounds(state, X, norm=NORM, **options):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern32", "matern52"])
-@pytest.mark.parametrize("pairs", [True, False])
+@pytest.mark.parametrize("further", FURTHER)
 @pytest.mark.parametrize("duplicates", [True, False])
 def test_equal_to_the_exact_band_where_the_inducing_points_span_the_data(
-    kernel, pairs, duplicates
+    kernel, further, duplicates
 ):
     problem = make_problem(n=40, d=2, kernel=kernel, duplicates=duplicates)
-    state = sketched(problem, 40, pairs=pairs)
+    state = sketched(problem, 40, further)
     ours = sketched_bounds(state, problem.test_X)
     for a, b in zip(ours, exact_bounds(problem), strict=True):
         assert_close(a, b, rtol=0.0, atol=SKETCH_EQUAL * NORM)
@@ -75,14 +81,14 @@ def test_equal_to_the_exact_band_where_the_inducing_points_span_the_data(
     m=st.integers(1, 30),
     kernel=st.sampled_from(["rbf", "matern32", "matern52"]),
     noise=st.sampled_from([0.03, 0.1, 0.5]),
-    pairs=st.booleans(),
+    further=st.sampled_from(FURTHER),
 )
-def test_never_narrower_than_the_exact_band(seed, m, kernel, noise, pairs):
+def test_never_narrower_than_the_exact_band(seed, m, kernel, noise, further):
     problem = make_problem(n=30, d=2, kernel=kernel, noise_std=noise, seed=seed)
     with warnings.catch_warnings():  # an empty set may happen, with probability delta
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
         lower, upper = exact_bounds(problem)
-        low, high = sketched_bounds(sketched(problem, m, pairs=pairs), problem.test_X)
+        low, high = sketched_bounds(sketched(problem, m, further), problem.test_X)
     slack = ORDER * NORM
     assert bool((low <= lower + slack).all())
     assert bool((high >= upper - slack).all())
@@ -166,10 +172,10 @@ def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     assert ours == pytest.approx(squared, rel=1e-8)
 
 
-@pytest.mark.parametrize("pairs", [True, False])
-def test_wider_with_norm_and_confidence(pairs):
+@pytest.mark.parametrize("further", FURTHER)
+def test_wider_with_norm_and_confidence(further):
     problem = make_problem(n=30, d=2, kernel="matern52")
-    state = sketched(problem, 8, pairs=pairs)
+    state = sketched(problem, 8, further)
     settings = [
         {"norm": 3.0, "delta": 0.1},
         {"norm": 3.0, "delta": 0.01},
@@ -181,28 +187,49 @@ def test_wider_with_norm_and_confidence(pairs):
         assert bool((higher >= high - ORDER).all())
 
 
-def test_pairs_are_tighter_than_the_trace():
+def test_more_further_points_are_tighter_and_the_pairs_tightest():
     problem = make_problem(n=40, d=2, kernel="matern32")
     for m in (2, 8, 20):
-        pairs, trace = sketched(problem, m), sketched(problem, m, pairs=False)
-        assert pairs.remainder <= trace.remainder * (1.0 + 1e-9)
-        low, high = sketched_bounds(pairs, problem.test_X[:6])
-        lower, higher = sketched_bounds(trace, problem.test_X[:6])
-        assert float((high - low).mean()) < float((higher - lower).mean())
+        states = [sketched(problem, m, further) for further in (None, 40, 12, 4, 0)]
+        remainders = [state.remainder for state in states]
+        bands = [sketched_bounds(state, problem.test_X[:6]) for state in states]
+        widths = [float((high - low).mean()) for low, high in bands]
+        assert remainders[0] == pytest.approx(remainders[1], rel=1e-6)
+        assert widths[1] <= widths[0] * (1.0 + 1e-6)  # its radius is smaller
+        assert all(a < b for a, b in itertools.pairwise(remainders[1:]))
+        assert all(a <= b for a, b in itertools.pairwise(widths[1:]))
+        assert widths[0] < widths[-1]
 
 
-@pytest.mark.parametrize("pairs", [True, False])
+def test_further_points_against_dense_matrices():
+    r"""``A^T E A <= A^T (Q' - Q) A + tr(K - Q')`` with equality in the first part."""
+    problem = make_problem(n=25, d=2, kernel="matern52")
+    m, variance = 6, problem.noise_std**2
+    state = sketched(problem, m, further=9)
+    spanned, rest = nystrom_split(problem.kernel, problem.X, problem.X[:m])
+    more, left = nystrom_split(problem.kernel, problem.X, problem.X[: m + 9])
+    z = state.embedding(problem.X)
+    weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
+    span = torch.linalg.qr(weights).Q
+    bound = span.mT @ (more - spanned) @ span / variance
+    bound = bound + torch.eye(len(bound)).double() * left.trace() / variance
+    assert state.remainder == pytest.approx(float(torch.linalg.eigvalsh(bound)[-1]))
+    exact = span.mT @ rest @ span / variance
+    assert float(torch.linalg.eigvalsh(bound - exact)[0]) >= -ORDER
+
+
+@pytest.mark.parametrize("further", FURTHER)
 @pytest.mark.parametrize("chunk_size", [3, 7, 1000])
-def test_observations_may_come_in_parts(pairs, chunk_size):
+def test_observations_may_come_in_parts(further, chunk_size):
     problem = make_problem(n=30, d=2, kernel="matern52", duplicates=True)
-    whole = sketched(problem, 5, pairs=pairs)
+    whole = sketched(problem, 5, further)
     parts = NystromRegression(
         problem.X[:11],
         problem.Y[:11],
         problem.kernel,
         problem.noise_std,
         problem.X[:5],
-        pairs=pairs,
+        remainder_points=None if further is None else problem.X[5 : 5 + further],
         chunk_size=chunk_size,
     )
     for rows in (slice(11, 12), slice(12, 30)):
@@ -402,10 +429,10 @@ def test_bad_input():
     X, Y, kernel, S = problem.X, problem.Y, problem.kernel, problem.X[:2]
     build = NystromRegression
     with pytest.raises(
-        BotorchTensorDimensionError, match="inducing_points must be `m x 2`"
+        BotorchTensorDimensionError, match="inducing_points must be `n x 2`"
     ):
         build(X, Y, kernel, 0.1, S[:, :1])
-    with pytest.raises(BotorchTensorDimensionError, match="m at least 1"):
+    with pytest.raises(BotorchTensorDimensionError, match="must be an inducing point"):
         build(X, Y, kernel, 0.1, S[:0])
     with pytest.raises(InputDataError, match="inducing_points contains NaN"):
         build(X, Y, kernel, 0.1, S * torch.nan)
@@ -418,7 +445,7 @@ def test_bad_input():
     state = build(X, Y, kernel, 0.1, S)
     with pytest.raises(InputDataError, match="train_X contains NaN"):
         state.with_observations(X * torch.nan, Y)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `m x 2`"):
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
         state.with_observations(X[:, :1], Y)
     with pytest.raises(UnsupportedError, match="Expected a NystromRegression"):
         SketchedMartingaleMixtureUCB(problem.model, norm_bound=1.0)

@@ -53,6 +53,7 @@ class Method:
     rule: str
     radius: str
     qbar: float | str
+    batch_growth: float = 1.1
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Learner:
             radius=method.radius,
             epsilon=setting.epsilon,
             regularizer=regularizer,
+            batch_growth=method.batch_growth,
             seed=seed,
         )
         self.random = np.random.default_rng(seed)

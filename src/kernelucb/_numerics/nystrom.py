@@ -18,6 +18,9 @@ from torch import Tensor
 
 from kernelucb._numerics.spectral import kernel_spectrum
 
+# Rows that are worked on together, so that nothing as large as the features is needed.
+_ROWS = 4096
+
 
 def feature_basis(matrix: Tensor) -> Tensor:
     r"""``m x r`` matrix that maps covariances with inducing points to features.
@@ -72,7 +75,9 @@ class Sketch(NamedTuple):
             counts: ``n`` numbers of observations there.
             sums: ``n`` sums of outcomes minus prior means.
         """
-        gram = self.gram + features.mT @ (counts.unsqueeze(-1) * features)
+        gram = self.gram.clone()
+        for part, weights in zip(features.split(_ROWS), counts.split(_ROWS), strict=True):
+            gram.addmm_(part.mT, weights.unsqueeze(-1) * part)
         return Sketch.of(gram, self.moments + features.mT @ sums, self.regularizer)
 
     def mean(self, features: Tensor) -> Tensor:
@@ -95,7 +100,9 @@ class Sketch(NamedTuple):
             features: ``n x r`` features.
             unexplained: ``n`` values ``k(x, x) - |z(x)|^2``.
         """
-        return unexplained + self.residual_features(features).square().sum(-1)
+        parts = features.split(_ROWS)
+        left = [self.residual_features(part).square().sum(-1) for part in parts]
+        return unexplained + torch.cat(left)
 
 
 def inclusion_probabilities(
@@ -117,18 +124,28 @@ def inclusion_probabilities(
     return (qbar / regularizer * counts * variance).clamp(max=1.0)
 
 
-def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+def draw(
+    probabilities: Tensor, state: Tensor, size: int | None = None
+) -> tuple[Tensor, Tensor]:
     r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
 
     Random numbers are drawn on the CPU, so they do not depend on the device. Where no input
     is drawn, the most probable one is taken.
 
+    Source: of a draw of a given size, Ohlsson (1998): the smallest ``u / p`` for uniform
+    ``u`` and inclusion probabilities ``p`` (sequential Poisson sampling).
+
     Args:
         probabilities: ``n`` inclusion probabilities.
         state: State of a ``torch.Generator``.
+        size: How many are drawn; by default it is random.
     """
     uniform, state = uniform_numbers(len(probabilities), state)
-    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
+    uniform = uniform.to(probabilities.device)
+    if size is not None:
+        drawn = (uniform / probabilities).argsort()[:size]
+        return drawn.sort().values, state
+    drawn = (uniform < probabilities).nonzero().squeeze(-1)
     if len(drawn) == 0:
         drawn = probabilities.argmax().reshape(1)
     return drawn, state

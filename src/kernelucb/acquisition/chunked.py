@@ -8,6 +8,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
+from kernelucb.acquisition.base import KernelUCB
 
 
 class Best(NamedTuple):
@@ -29,7 +30,8 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 8192
     r"""The candidate of largest value, the first where several tie.
 
     Memory is bounded by the candidates and what the function needs for one chunk; the
-    result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``.
+    result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``. A bound that is found by a
+    search is searched for only where a cheap majorant says that it may be the largest.
 
     Args:
         acqf: An acquisition function of single points.
@@ -48,17 +50,37 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 8192
     if len(candidates) == 0:
         raise InputDataError("There are no candidates to choose from.")
     best = Best(candidates[:1], -torch.inf, 0)
-    chunks = candidates.split(whole_number("chunk_size", chunk_size))
-    for number, chunk in enumerate(chunks):
-        values = acqf(chunk.unsqueeze(-2))
-        position = int(values.argmax())  # of a NaN, where there is one
-        value = float(values[position])
+    size = whole_number("chunk_size", chunk_size)
+    for number, chunk in enumerate(candidates.split(size)):
+        position, value = _best_of_chunk(acqf, chunk, best.value)
+        index = number * size + position
         if value != value:
-            raise InputDataError(
-                f"The acquisition function is NaN at candidate "
-                f"{number * chunk_size + position}."
-            )
+            raise InputDataError(f"The acquisition function is NaN at candidate {index}.")
         if value > best.value:
-            index = number * chunk_size + position
             best = Best(chunk[position : position + 1], value, index)
     return best
+
+
+def _best_of_chunk(
+    acqf: AcquisitionFunction, chunk: Tensor, floor: float
+) -> tuple[int, float]:
+    r"""Position and value of the best candidate, or of any where none is above ``floor``.
+
+    Where the function has a majorant, it is evaluated only at candidates whose majorant is
+    above what is known already.
+    """
+    X = chunk.unsqueeze(-2)
+    majorants = acqf.majorant(X) if isinstance(acqf, KernelUCB) else None
+    if majorants is None:
+        values = acqf(X)
+        position = int(values.argmax())  # of a NaN, where there is one
+        return position, float(values[position])
+    top = int(majorants.argmax())
+    if float(majorants[top]) <= floor:
+        return top, floor
+    promising = majorants >= float(acqf(X[top : top + 1]))
+    promising[top] = True
+    positions = promising.nonzero().squeeze(-1)
+    position = int(positions[acqf(X[positions]).argmax()])
+    # Alone again: the last bits depend on what else is evaluated.
+    return position, float(acqf(X[position : position + 1]))

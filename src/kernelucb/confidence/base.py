@@ -97,6 +97,15 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
             sign: ``1`` for the upper side of the band, ``-1`` for the lower.
         """
 
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor | None:
+        r"""Cheap upper bound on ``support``, ``b`` values; None where there is none.
+
+        Args:
+            points: Projections of ``b`` points.
+            sign: As for ``support``.
+        """
+        return None
+
     @abstractmethod
     def with_design(self, design: StateT) -> "ConfidenceSet[StateT]":
         r"""The set with variances conditioned on another design (pending points)."""

@@ -134,17 +134,13 @@ class Sums(NamedTuple):
         if pooled.scatter is not None:
             squares = squares + pooled.scatter
         new = _Rows(pooled.inputs, precisions, responses)
-        coordinates = _embedded(embedding, new.inputs, chunk_size)
-        unexplained = embedding.residual_variance(new.inputs, coordinates) * precisions
-        weights = new.weights(coordinates)
-        cross = weights.mT @ coordinates
-        gram = self.gram + torch.cat([cross, cross.new_zeros(len(cross), 1)], dim=-1)
-        gram[:-1, -1] += cross[-1]
+        gram, unexplained = _spanned(embedding, new, chunk_size)
+        gram = self.gram + gram
         gram[-1, -1] += squares
         rows = _Rows(*(torch.cat(pair) for pair in zip(self[:3], new, strict=True)))
         residual = self.residual
         if residual is not None:
-            half = _pairs(embedding, rows, coordinates, weights, chunk_size)
+            half = _pairs(embedding, rows, len(self.inputs), chunk_size)
             residual = residual + half + half.mT
         whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
         unexplained = torch.cat([self.unexplained, unexplained])
@@ -166,40 +162,49 @@ class _Rows(NamedTuple):
         return _Rows(self.inputs[rows], self.precisions[rows], self.responses[rows])
 
 
-def _pairs(
-    embedding: Embedding,
-    rows: _Rows,
-    coordinates: Tensor,
-    weights: Tensor,
-    chunk_size: int,
-) -> Tensor:
+def _spanned(
+    embedding: Embedding, rows: _Rows, chunk_size: int
+) -> tuple[Tensor, Tensor]:
+    r"""``W^T W`` but for the squared outcomes, and what the coordinates leave of each row."""
+    rank = embedding.basis.shape[-1]
+    gram, unexplained = rows.inputs.new_zeros(rank + 1, rank + 1), []
+    for block in slices(len(rows.inputs), chunk_size):
+        part = rows.part(block)
+        coordinates = embedding(part.inputs)
+        rest = embedding.residual_variance(part.inputs, coordinates)
+        unexplained.append(rest * part.precisions)
+        gram[:, :-1] += part.weights(coordinates).mT @ coordinates
+    gram[:-1, -1] = gram[-1, :-1]
+    return gram, torch.cat(unexplained)
+
+
+def _pairs(embedding: Embedding, rows: _Rows, old: int, chunk_size: int) -> Tensor:
     r"""``W^T E W`` over pairs of a new row and an earlier one, half of it on the diagonal.
 
     Args:
         embedding: The coordinates.
         rows: All rows, the new ones last.
-        coordinates: Of the new rows.
-        weights: Of the new rows.
+        old: Number of those that are not new.
         chunk_size: Rows and columns of a block.
     """
-    total = weights.new_zeros(weights.shape[-1], weights.shape[-1])
-    old = len(rows.inputs) - len(weights)
-    for columns in slices(len(rows.inputs), chunk_size, old):
-        other = rows.part(columns)
-        if columns.start >= old:
-            mine = slice(columns.start - old, columns.stop - old)
-            z, w = coordinates[mine], weights[mine]
-        else:
+    blocks = [rows.part(block) for block in slices(len(rows.inputs), chunk_size, old)]
+    first = sum(1 for _ in slices(old, chunk_size))
+    coordinates = [embedding(block.inputs) for block in blocks[first:]]
+    weights = [
+        block.weights(z) for block, z in zip(blocks[first:], coordinates, strict=True)
+    ]
+    total = embedding.inducing.new_zeros(weights[0].shape[-1], weights[0].shape[-1])
+    for number, other in enumerate(blocks):
+        mine = max(number - first, 0)
+        z, w = coordinates[mine], weights[mine]
+        if number < first:
             z = embedding(other.inputs)
             w = other.weights(z)
-        for block in slices(len(rows.inputs), chunk_size, old):
-            if block.start < max(columns.start, old):
-                continue
-            mine = slice(block.start - old, block.stop - old)
-            error = embedding.prior.covariance(rows.inputs[block], other.inputs)
-            error = error.addmm_(coordinates[mine], z.mT, alpha=-1.0)
-            share = 0.5 if block == columns else 1.0
-            total += share * (weights[mine].mT @ (error @ w))
+        for at in range(mine, len(coordinates)):
+            error = embedding.prior.covariance(blocks[first + at].inputs, other.inputs)
+            error = error.addmm_(coordinates[at], z.mT, alpha=-1.0)
+            share = 0.5 if first + at == number else 1.0
+            total += share * (weights[at].mT @ (error @ w))
     return total
 
 
@@ -208,11 +213,6 @@ def slices(length: int, size: int, boundary: int = 0) -> Iterator[slice]:
     for start, stop in ((0, boundary), (boundary, length)):
         for first in range(start, stop, size):
             yield slice(first, min(first + size, stop))
-
-
-def _embedded(embedding: Embedding, inputs: Tensor, chunk_size: int) -> Tensor:
-    parts = [embedding(inputs[rows]) for rows in slices(len(inputs), chunk_size)]
-    return torch.cat(parts)
 
 
 def whitening(matrix: Tensor) -> Tensor:

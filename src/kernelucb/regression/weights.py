@@ -35,13 +35,24 @@ class WeightProblem(NamedTuple):
 
     @classmethod
     def of(cls, embedding: Embedding, sums: Sums) -> "WeightProblem":
-        r"""The problem of some data, with the split that is best on average over them."""
-        span = whitening(sums.gram)
-        cross = span.mT @ sums.gram[:, :-1]
-        remainder = _remainder(embedding, sums, span)
-        split = _balanced_split(embedding, sums, cross, remainder)
+        r"""The problem of some data, with the split that is best on average over them.
+
+        Args:
+            embedding: The coordinates that the weights are made of, the first ones of
+                those that the sums are over.
+            sums: The data.
+        """
+        own = [*range(embedding.basis.shape[-1]), -1]
+        further = slice(len(own) - 1, -1)
+        gram = sums.gram[own][:, own]
+        span = whitening(gram)
+        cross = span.mT @ gram[:, :-1]
+        resolved = span.mT @ sums.gram[own, further]
+        remainder = _remainder(embedding, sums, span) + resolved @ resolved.mT
+        unexplained = sums.unexplained.sum() + sums.gram.diagonal()[further].sum()
+        split = _balanced_split(embedding, sums, cross, remainder, unexplained)
         ones = cross.new_ones(cross.shape[-1])
-        return cls(cross, remainder, sums.gram[-1] @ span, ones, split)
+        return cls(cross, remainder, gram[-1] @ span, ones, split)
 
     @property
     def matrix(self) -> Tensor:
@@ -70,7 +81,10 @@ class WeightProblem(NamedTuple):
 
 
 def _remainder(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
-    r"""``E`` on the span of the weights, rounded up; its trace where it is not known."""
+    r"""What the sums leave open on the span of the weights, rounded up.
+
+    Its trace where it is not known.
+    """
     identity = torch.eye(span.shape[-1]).to(span)
     if sums.residual is None:
         return sums.unexplained.sum() * identity
@@ -80,7 +94,11 @@ def _remainder(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
 
 
 def _balanced_split(
-    embedding: Embedding, sums: Sums, cross: Tensor, remainder: Tensor
+    embedding: Embedding,
+    sums: Sums,
+    cross: Tensor,
+    remainder: Tensor,
+    unexplained: Tensor,
 ) -> float:
     r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
 
@@ -88,8 +106,9 @@ def _balanced_split(
     """
     identity = torch.eye(len(cross)).to(cross)
     weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
-    spread = (weights * (remainder @ weights @ sums.gram[:-1, :-1])).sum()
+    own = slice(cross.shape[-1])
+    spread = (weights * (remainder @ weights @ sums.gram[own, own])).sum()
     share = min(1.0, len(embedding.inducing) / sums.count)
     separate = share * embedding.separate_variance() * sums.precisions.sum()
-    ratio = spread / (sums.unexplained.sum() + separate)
+    ratio = spread / (unexplained + separate)
     return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)

@@ -121,6 +121,10 @@ class ExactSet(FunctionSet):
             gap=torch.where(inside, 0.0, gap),
         )
 
+    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
+        r"""Least bound over the bracketing grid, without a search; see ``ConfidenceSet``."""
+        return self.grid.support(points, sign).value
+
     def with_design(self, design: RidgeState) -> "ExactSet":
         r"""The set with variances conditioned on another design."""
         return ExactSet(self.regression, self.constraints, self.assumptions, design)

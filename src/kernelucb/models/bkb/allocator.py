@@ -10,19 +10,18 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar
-from kernelucb._numerics.nystrom import inclusion_probabilities, uniform_numbers
+from kernelucb._numerics.nystrom import uniform_numbers
 from kernelucb.models.bkb.model import SketchedGP
 
 
 class BKBInducingPointAllocator(InducingPointAllocator):
     r"""Draws inducing points by their posterior variance, at cost ``O(n m^2)``.
 
-    BoTorch asks for a number of points, so the draw has a fixed size: those with the
-    smallest ``u / p``, for uniform ``u`` and inclusion probabilities ``p``. Repeats count
-    once.
+    BoTorch asks for a number of points ``m``, so each draw has a fixed size. The variances
+    come from ``m`` points drawn among half of the inputs, theirs from a quarter, and so on.
+    An input that comes several times is drawn once at most, with a larger probability.
 
-    Source: Calandriello et al. (2019), Algorithm 1; Ohlsson (1998) for sequential Poisson
-    sampling.
+    Source: Calandriello et al. (2019), Algorithm 1; Ohlsson (1998) for draws of fixed size.
 
     Example:
         >>> allocator = BKBInducingPointAllocator(noise_variance=0.01)
@@ -36,7 +35,8 @@ class BKBInducingPointAllocator(InducingPointAllocator):
 
         Args:
             noise_variance: Expected variance of the noise, in the units of the kernel.
-            qbar: Oversampling factor of the sketch that the variances come from.
+            qbar: Oversampling factor: inputs whose variance is above ``noise_variance /
+                qbar`` are as probable as any.
             seed: Seed of the draws; each call starts from it.
 
         Raises:
@@ -83,6 +83,9 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return points.reshape(*input_batch_shape, count, inputs.shape[-1])
 
     def _allocate(self, inputs: Tensor, kernel: Kernel, num_inducing: int) -> Tensor:
+        state = torch.Generator().manual_seed(self.seed).get_state()
+        order, _ = uniform_numbers(len(inputs), state)
+        shuffled = inputs[order.argsort().to(inputs.device)].double()
         gp = SketchedGP(
             kernel,
             inputs.shape[-1],
@@ -90,13 +93,9 @@ class BKBInducingPointAllocator(InducingPointAllocator):
             self.qbar,
             self.seed,
             inputs.device,
+            num_inducing=num_inducing,
         )
         strategy = gp.variational_strategy
-        strategy.observe(inputs.double(), inputs.new_zeros(len(inputs)).double())
-        data = strategy.observations
-        probabilities = inclusion_probabilities(
-            strategy.variances, data.counts, self.noise_variance, self.qbar
-        )
-        uniform, _ = uniform_numbers(len(data), strategy.generator_state)
-        order = (uniform.to(probabilities) / probabilities).argsort()
-        return data.inputs[order[:num_inducing]].to(inputs)
+        strategy.observe(shuffled, shuffled.new_zeros(len(shuffled)))
+        strategy.resample()
+        return strategy.inducing_points.to(inputs)

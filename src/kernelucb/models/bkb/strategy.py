@@ -22,6 +22,9 @@ from kernelucb.models.bkb.observations import CountedObservations, ResizableModu
 
 # Observations of the first step are drawn with prior variances, all at once.
 _FIRST_BLOCK = 64
+# Rows of the observations that are worked on together, so that what is kept is most of
+# what is needed.
+_ROWS = 4096
 
 
 class OptimalVariationalDistribution(_VariationalDistribution):
@@ -88,6 +91,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         qbar: float,
         seed: int,
         device: torch.device,
+        num_inducing: int | None = None,
     ) -> None:
         r"""Strategy without observations.
 
@@ -98,6 +102,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
             qbar: Oversampling factor.
             seed: Seed of the draws.
             device: Where the data lie.
+            num_inducing: Size of each draw; by default it is random.
         """
         observations = CountedObservations(dimension, device)
         sketch = Sketch.empty(0, regularizer, observations.inputs)
@@ -109,6 +114,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         )
         self.observations = observations
         self.regularizer, self.qbar = regularizer, qbar
+        self.num_inducing = num_inducing
         index = torch.empty(0, dtype=torch.long, device=device)
         self.register_buffer("inducing_index", index)
         state = torch.Generator().manual_seed(seed).get_state()
@@ -158,7 +164,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         before = self.variances
         changed = self.observations.add(inputs, outcomes)
         added = self.observations.inputs[known:]
-        features, unexplained = self._project(added)
+        features, unexplained = self._project_all(added)
         variance = torch.cat([before, self.sketch.variance(features, unexplained)])
         if not self._resample(variance):
             self._extend(features, unexplained, changed)
@@ -190,7 +196,8 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         probabilities = inclusion_probabilities(
             variance, self.observations.counts, self.regularizer, self.qbar
         )
-        index, self.generator_state = draw(probabilities, self.generator_state)
+        state, size = self.generator_state, self.num_inducing
+        index, self.generator_state = draw(probabilities, state, size)
         if torch.equal(index, self.inducing_index):
             return False
         self.inducing_index = index
@@ -218,7 +225,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         kernel = self.model.covar_module
         self._section_variance = kernel(points, diag=True)
         self._basis = feature_basis(kernel(points).to_dense())
-        self.features, self._unexplained = self._project(data.inputs)
+        self.features, self._unexplained = self._project_all(data.inputs)
         empty = Sketch.empty(self._basis.shape[1], self.regularizer, data.inputs)
         self._set_sketch(empty.observe(self.features, data.counts, data.sums))
 
@@ -227,8 +234,20 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         self._variational_distribution = OptimalVariationalDistribution(sketch)
         self._clear_cache()
 
+    def _project_all(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``_project`` of very many inputs, in memory for hardly more than the result."""
+        features = inputs.new_empty(len(inputs), self._basis.shape[1])
+        unexplained = inputs.new_empty(len(inputs))
+        for start in range(0, len(inputs), _ROWS):
+            rows = slice(start, start + _ROWS)
+            features[rows], unexplained[rows] = self._project(inputs[rows])
+        return features, unexplained
+
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Features of ``n x d'`` kernel inputs, and the variance that they leave."""
+        r"""Features of ``n x d'`` kernel inputs, and the variance that they leave.
+
+        Differentiable.
+        """
         kernel = self.model.covar_module
         if len(inputs) == 0:
             return inputs.new_zeros(0, self._basis.shape[1]), inputs.new_zeros(0)
