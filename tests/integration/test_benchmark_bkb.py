@@ -37,11 +37,18 @@ def configuration(**changes):
 
     whole = load_configuration()
     raw = {name: dict(section) for name, section in whole.raw.items()}
-    for section in ("regret", "theorem1"):
-        raw[section].update(arms=40, rounds=15)
-    raw["theorem1"].update(checks=[1, 5, 15])
+    raw["regret"].update(arms=40, rounds=15)
+    raw["theorem1"] = {
+        play: {**section, "arms": 40, "rounds": 15, "checks": [1, 5, 15]}
+        for play, section in raw["theorem1"].items()
+    }
     raw["time"].update(rounds=[3, 6])
     return replace(whole, raw={**raw, **changes})
+
+
+def setting_of():
+    plan = configuration()
+    return plan.setting(plan.raw["regret"], "cadata")
 
 
 def method(name):
@@ -55,7 +62,7 @@ def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, bound):
     from benchmarks.papers.bkb_2019.learners import Learner
     from benchmarks.papers.bkb_2019.problems import problem_of
 
-    setting = configuration().setting("regret", "cadata")
+    setting = setting_of()
     problem = problem_of(setting, 0)
     learner = Learner(problem, method(name), setting, 0)
     bandit = KernelBandit(
@@ -81,7 +88,7 @@ def test_yardstick_is_bkb():
     from benchmarks.papers.bkb_2019.problems import problem_of
     from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
 
-    problem = problem_of(configuration().setting("regret", "cadata"), 0)
+    problem = problem_of(setting_of(), 0)
     yardstick = NumpyBKB(problem.arms.numpy(), 3.0, 0.1, 1.0, 0.1, 1e9, 0)
     bandit = BKBBandit(
         problem.arms,
@@ -130,12 +137,14 @@ def test_theorem_1_table(tmp_path):
     folders = Folders.of(Path("unused"), tmp_path / "out")
     csv, table = run_theorem1(configuration(), folders, 3, "joblib", 1)
     rows = [row for row in read_rows(csv) if row["qbar"] == "theorem"]
-    assert [row["round"] for row in rows] == ["1", "5", "15"]
+    assert [row["round"] for row in rows] == ["1", "5", "15"] * 2
+    assert [row["play"] for row in rows] == ["bound"] * 3 + ["random"] * 3
+    assert rows[-1]["distinct"] == "15"
     for row in rows:  # all observed arms are inducing, so the ratio is one
         assert float(row["smallest"]) == pytest.approx(1.0, abs=1e-6)
         assert float(row["largest"]) == pytest.approx(1.0, abs=1e-6)
         assert row["missed"] == "0"
-    assert "Theorem 1 allows" in table.read_text()
+    assert table.read_text().count("Theorem 1 allows") == 2
 
 
 def test_time_and_starvation(tmp_path):

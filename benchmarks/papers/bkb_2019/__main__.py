@@ -40,9 +40,9 @@ def _run(options: argparse.Namespace, folders: Folders) -> list[Path]:
         return run_starvation(
             configuration.raw["protocol"]["seed"], folders.results, picture
         )
-    trials = options.trials or configuration.raw[options.experiment]["trials"]
     if options.experiment == "theorem1":
-        return run_theorem1(configuration, folders, trials, engine, jobs)
+        return run_theorem1(configuration, folders, options.trials, engine, jobs)
+    trials = options.trials or configuration.raw["regret"]["trials"]
     methods = chosen(configuration.methods, options.methods, "--methods")
     return run_regret(configuration, folders, trials, methods, engine, jobs)
 

@@ -2,6 +2,7 @@ r"""One sequence: sketched variances against exact ones, and the certified band.
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from benchmarks.papers.bkb_2019.configuration import AccuracyTask
@@ -33,7 +34,7 @@ class Run:
 
 
 def measure(task: AccuracyTask) -> Run:
-    r"""Play the certified bound, and look at it in some rounds."""
+    r"""Play one sequence, and look at the bandit in some rounds."""
     setting = task.setting
     problem = function_of(setting, task.trial)
     truth = torch.from_numpy(problem.rewards)
@@ -49,12 +50,17 @@ def measure(task: AccuracyTask) -> Run:
         seed=task.trial,
     )
     run = Run([], [], [], [], [], [])
-    arm = int(stream(setting.seed, "first", task.trial).integers(len(truth)))
-    for number in range(1, setting.rounds + 1):
-        bandit.observe(arm, float(truth[arm]) + setting.noise_std * noise.standard_normal())
-        if number in task.checks:
+    order = stream(setting.seed, "first", task.trial).permutation(len(truth))
+    while (seen := bandit.num_observations) < setting.rounds:
+        if task.play == "random":
+            following = min(check for check in task.checks if check > seen)
+            arms = order[seen : min(following, seen + max(1, seen // 10))]
+        else:
+            arms = np.array([bandit.select()]) if seen else order[:1]
+        outcomes = problem.rewards[arms] + setting.noise_std * noise.standard_normal(len(arms))
+        bandit.observe(torch.from_numpy(arms), outcomes)
+        if bandit.num_observations in task.checks:
             _check(bandit, truth, run)
-        arm = bandit.select()
     return run
 
 

@@ -54,13 +54,15 @@ class Method:
     radius: str
     qbar: float | str
     batch_growth: float = 1.1
+    regularizer: float | None = None
+    exact: str = "exact"
 
 
 @dataclass(frozen=True)
 class RegretTask(runner.Task):
     r"""One method on one subset of arms."""
 
-    cosmetic: ClassVar = frozenset({"label"})
+    cosmetic: ClassVar = frozenset({"label", "exact"})
 
     setting: Setting
     method: Method
@@ -78,6 +80,7 @@ class AccuracyTask(runner.Task):
     r"""One sequence along which sketched variances are compared with exact ones."""
 
     setting: Setting
+    play: str
     qbar: float | str
     checks: tuple[int, ...]
     trial: int
@@ -85,7 +88,8 @@ class AccuracyTask(runner.Task):
     @property
     def location(self) -> PurePath:
         r"""One folder for each oversampling."""
-        return PurePath("theorem1", f"qbar-{self.qbar}", f"trial-{self.trial:03d}.json")
+        file = f"trial-{self.trial:03d}.json"
+        return PurePath("theorem1", self.play, f"qbar-{self.qbar}", file)
 
     def agrees_with(self, settings) -> bool:
         r"""JSON makes a list of the checks."""
@@ -99,26 +103,31 @@ class Configuration:
     raw: dict
     methods: tuple[Method, ...]
 
-    def setting(self, section: str, data: str, **changes) -> Setting:
+    def setting(self, section: dict, data: str, **changes) -> Setting:
         r"""The setting of an experiment on a data set."""
-        values = {key: self.raw[section][key] for key in ("arms", "rounds")}
+        values = {key: section[key] for key in ("arms", "rounds")}
         return Setting(data=data, **{**self.raw["protocol"], **values, **changes})
 
     def regret_tasks(self, data: str, trials: int, methods) -> list[RegretTask]:
         r"""All methods on a subset before the next one."""
-        setting = self.setting("regret", data)
+        setting = self.setting(self.raw["regret"], data)
         return [
             RegretTask(setting, method, trial)
             for trial in range(trials)
             for method in methods
         ]
 
-    def accuracy_tasks(self, qbar: float | str, trials: int) -> list[AccuracyTask]:
-        r"""All sequences with one oversampling."""
-        section = self.raw["theorem1"]
-        setting = self.setting("theorem1", section["data"], norm_bound=section["norm"])
+    def accuracy_tasks(
+        self, play: str, qbar: float | str, trials: int | None = None
+    ) -> list[AccuracyTask]:
+        r"""All sequences with one way of choosing arms and one oversampling."""
+        section = self.raw["theorem1"][play]
+        setting = self.setting(section, section["data"], norm_bound=section["norm"])
         checks = tuple(section["checks"])
-        return [AccuracyTask(setting, qbar, checks, trial) for trial in range(trials)]
+        return [
+            AccuracyTask(setting, play, qbar, checks, trial)
+            for trial in range(trials or section["trials"])
+        ]
 
 
 def load_configuration(path: Path = HERE / "config.toml") -> Configuration:

@@ -21,7 +21,7 @@ class Learner:
         self, problem: Problem, method: Method, setting: Setting, seed: int
     ) -> None:
         self.method, self.setting = method, setting
-        regularizer = setting.noise_std**2
+        regularizer = method.regularizer
         if method.rule == "igp":  # Chowdhury & Gopalan (2017), Theorem 2: 1 + 2 / T
             regularizer = 1.0 + 2.0 / setting.rounds
         self.bandit = BKBBandit(

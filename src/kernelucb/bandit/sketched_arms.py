@@ -10,6 +10,8 @@ from kernelucb.regression.prior import Prior
 # the pseudo-inverse's cut-off. Features are divided by its root, so round-off stays 1e-11.
 _RESOLUTION = 1e-10
 _FIRST_CAPACITY = 32
+# Inducing arms that are added together: their `eigh` and their covariances stay small.
+_PART = 512
 
 
 class SketchedArms:
@@ -175,4 +177,5 @@ class SketchedArms:
     def rebuild(self, inducing: Tensor) -> None:
         r"""Compute everything again, for other inducing arms."""
         self._forget()
-        self.add_inducing(inducing)
+        for part in inducing.split(_PART):
+            self.add_inducing(part)
