@@ -32,10 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw(path, folders.pictures / "scale_width.png")
     else:
         sizes = options.observations, options.candidates, options.inducing
-        name = "large_trace" if options.trace else "large"
+        further = None if options.pairs else options.further
+        name = "large_pairs" if options.pairs else "large"
         path = folders.results / f"{name}.csv"
-        _write(path, large.HEADER, large.measure(*sizes, pairs=not options.trace))
-        table = large_table(path, *sizes, options.threads)
+        _write(path, large.HEADER, large.measure(*sizes, further))
+        table = large_table(path, *sizes, further, options.threads)
     path.with_suffix(".md").write_text(table, encoding="utf-8")
     print(table)
 
@@ -56,7 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--observations", type=int, default=100_000)
     parser.add_argument("--candidates", type=int, default=1_000_000)
     parser.add_argument("--inducing", type=int, default=300)
-    parser.add_argument("--trace", action="store_true", help="no pass over pairs")
+    parser.add_argument(
+        "--further", type=int, default=1_500, help="points for the remainder"
+    )
+    parser.add_argument("--pairs", action="store_true", help="the pass over pairs instead")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, help="folder for results and images")
     return parser

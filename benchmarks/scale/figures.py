@@ -3,13 +3,14 @@ r"""Picture: width over that of the exact band, against the number of inducing p
 from pathlib import Path
 
 from benchmarks.scale.tables import ratios
-from kernelucb.plotting.style import BLACK, BLUE, GREY, ORANGE, RC, load_pyplot
+from kernelucb.plotting.style import BLACK, BLUE, GREEN, GREY, ORANGE, RC, load_pyplot
 
 STYLES = {
     "weights": ("the exact band's radius", BLUE, "-"),
     "band": ("own radius", BLACK, (0, (6, 2))),
     "prequential": ("prequential radius", ORANGE, (0, (6, 2, 1.2, 2))),
-    "trace": ("own radius, no pass over pairs", GREY, (0, (1.2, 1.6))),
+    "further": ("own radius, further points", GREEN, (0, (4, 1.5))),
+    "trace": ("own radius, trace", GREY, (0, (1.2, 1.6))),
 }
 
 

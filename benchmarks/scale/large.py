@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
-from kernelucb import SketchedMartingaleMixtureUCB
+from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.acquisition import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)
-NEW, AMONG = 10, 4_000
+NEW, AMONG = 10, 20_000
 
 
 class _Log:
@@ -31,15 +31,31 @@ class _Log:
         print(*self.rows[-1], flush=True)
         return result
 
+    def total(self, name: str, first: str) -> None:
+        r"""Add up all steps since the one called ``first``."""
+        names = [row[0] for row in self.rows]
+        rows = self.rows[names.index(first) :]
+        seconds = (f"{sum(float(row[at]) for row in rows):.1f}" for at in (1, 2))
+        self.rows.append([name, *seconds, self.rows[-1][3], ""])
+        print(*self.rows[-1], flush=True)
+
     def note(self, text: str) -> None:
         self.rows[-1][-1] = text
         print("   ", text, flush=True)
 
 
 def measure(
-    observations: int, candidates: int, inducing: int, pairs: bool, seed: int = 0
+    observations: int, candidates: int, inducing: int, further: int | None, seed: int = 0
 ) -> list[list[str]]:
-    r"""Rows of ``HEADER``, in the order in which the steps are taken."""
+    r"""Rows of ``HEADER``, in the order in which the steps are taken.
+
+    Args:
+        observations: Number of observations.
+        candidates: Number of candidates.
+        inducing: Number of inducing points.
+        further: Number of further points for the remainder; None makes the pass over pairs.
+        seed: Of the problem.
+    """
     name, lengthscale, dimension = SETTING
     log, kernel = _Log(), kernel_of(name, lengthscale)
     log.step("imports", lambda: None)
@@ -47,8 +63,13 @@ def measure(
     random = torch.Generator().manual_seed(1000 + seed)
     options = {"dtype": torch.float64, "generator": random}
     arms = torch.rand(candidates, dimension, **options)
-    points = log.step("inducing points", lambda: stream.inducing_points(inducing, AMONG))
-    state = log.step("state", lambda: stream.state(points, pairs))
+    points = log.step("inducing points", lambda: stream.inducing_points(inducing))
+    rest = None
+    if further is not None:
+        rest = log.step(
+            "further points", lambda: stream.inducing_points(further, AMONG, seed=1)
+        )
+    state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 
     def band(state, radius=None) -> SketchedMartingaleMixtureUCB:
@@ -59,8 +80,19 @@ def measure(
     acqf = log.step("band", lambda: band(state))
     log.note(_width(acqf, arms))
     log.step("selection", lambda: chunked.argmax(acqf, arms))
+    log.total("from nothing to the first selection", "inducing points")
     new = arms[:NEW], torch.zeros(NEW, dtype=torch.float64)
     log.step(f"{NEW} more observations", lambda: band(state.with_observations(*new)))
+    if further is None:
+        return log.rows
+    model = log.step("BKBModel", lambda: stream.model())
+    log.note(f"{len(model.inducing_points)} inducing points")
+    acqf = BKBUCB(model, norm_bound=NORM_BOUND, delta=DELTA, radius="practical")
+    log.step("BKBUCB, selection", lambda: chunked.argmax(acqf, arms))
+    log.step(
+        f"{NEW} more observations, BKBModel",
+        lambda: model.update(new[0], new[1].unsqueeze(-1)),
+    )
     radius = log.step("prequential radius", lambda: stream.prequential_radius())
     acqf = log.step("band, prequential", lambda: band(state, radius))
     log.note(_width(acqf, arms))

@@ -39,17 +39,26 @@ class Stream:
         noise = NOISE_STD * torch.randn(count, **options)
         return cls(kernel, X, torch.cat(values) + noise)
 
-    def inducing_points(self, count: int, among: int | None = None) -> Tensor:
+    def inducing_points(
+        self, count: int, among: int | None = None, seed: int = 0
+    ) -> Tensor:
         r"""Drawn by posterior variance (BKB) from the first ``among`` inputs."""
-        allocator = BKBInducingPointAllocator(NOISE_STD**2)
+        allocator = BKBInducingPointAllocator(NOISE_STD**2, seed=seed)
         X = self.X[:among]
         return allocator.allocate_inducing_points(X, self.kernel, count, torch.Size([]))
 
-    def state(
-        self, inducing: Tensor, pairs: bool, count: int | None = None
-    ) -> NystromRegression:
-        X, Y = self.X[:count], self.Y[:count]
-        return NystromRegression(X, Y, self.kernel, NOISE_STD, inducing, pairs=pairs)
+    def state(self, inducing: Tensor, remainder_points: Tensor | None) -> NystromRegression:
+        return NystromRegression(
+            self.X,
+            self.Y,
+            self.kernel,
+            NOISE_STD,
+            inducing,
+            remainder_points=remainder_points,
+        )
+
+    def model(self) -> BKBModel:
+        return BKBModel(self.X, self.Y.unsqueeze(-1), self.kernel, NOISE_STD**2, QBAR)
 
     def prequential_radius(self, num_blocks: int = 8) -> PrequentialRadius:
         r"""Short blocks, each predicted from all before it by a ``BKBModel``."""

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
-RATIOS = ("weights", "band", "trace", "prequential")
+RATIOS = ("weights", "band", "further", "trace", "prequential")
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -30,8 +30,9 @@ def ratios(path: Path) -> dict[tuple[str, int, int], dict[str, float]]:
 def width_table(path: Path) -> str:
     lines = [
         "| kernel | observations | inducing points | largest eigenvalue of the remainder "
-        "| same radius | own radius | own radius, trace | prequential radius |",
-        "|---|---|---|---|---|---|---|---|",
+        "| same radius | own radius | own radius, further points | own radius, trace "
+        "| prequential radius |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for (kernel, count, inducing), values in ratios(path).items():
         cells = " | ".join(f"{values[name]:.3f}" for name in RATIOS)
@@ -42,11 +43,17 @@ def width_table(path: Path) -> str:
 
 
 def large_table(
-    path: Path, observations: int, candidates: int, inducing: int, threads: int
+    path: Path,
+    observations: int,
+    candidates: int,
+    inducing: int,
+    further: int | None,
+    threads: int,
 ) -> str:
+    rest = "a pass over all pairs" if further is None else f"{further:,} further points"
     lines = [
         f"{observations:,} observations, {candidates:,} candidates, at most {inducing} "
-        f"inducing points, {threads} threads.\n",
+        f"inducing points, {rest} for the remainder, {threads} threads.\n",
         "| step | wall seconds | processor seconds | peak memory so far, GiB | |",
         "|---|---|---|---|---|",
     ]

@@ -14,9 +14,10 @@ from kernelucb import (
 SETTINGS = (("rbf", 0.3, 2), ("matern52", 0.3, 2), ("matern52", 0.5, 4))
 OBSERVATIONS, INDUCING = (200, 500, 1000, 2000), (25, 50, 100, 200, 400)
 SEEDS, QUERIES = 3, 500
+FURTHER = 4  # times as many further points as inducing points
 HEADER = (
     *("kernel", "lengthscale", "dimension", "observations", "inducing", "seed"),
-    *("remainder", "split", "weights", "band", "trace", "prequential"),
+    *("remainder", "split", "weights", "band", "further", "trace", "prequential"),
 )
 
 
@@ -31,9 +32,10 @@ class _Given(PrequentialRadius):
 def measure() -> list[list[float | str]]:
     r"""One row for each problem and number of inducing points.
 
-    ``weights``: with the exact band's own radius; ``band``: with the sketch's; ``trace``:
-    the same without the pass over pairs; ``prequential``: with that radius. Each is the
-    mean width over uniform points over that of the exact band.
+    ``weights``: with the exact band's own radius; ``band``: with the sketch's; ``further``:
+    the same with further points instead of the pass over pairs; ``trace``: with neither;
+    ``prequential``: with that radius. Each is the mean width over uniform points over that
+    of the exact band.
     """
     cases = [
         (setting, count, seed)
@@ -64,13 +66,17 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
         if m > count:
             continue
         inducing = stream.inducing_points(m)
-        pairs, trace = (stream.state(inducing, flag) for flag in (True, False))
+        further = stream.inducing_points(FURTHER * m, seed=1)
+        pairs, sketch, trace = (
+            stream.state(inducing, rest) for rest in (None, further, further[:0])
+        )
         given = _Given(squared, pairs.noise_std)
         widths = [
             width(SketchedMartingaleMixtureUCB(state, radius=radius, **options))
             for state, radius in (
                 (pairs, given),
                 (pairs, None),
+                (sketch, None),
                 (trace, None),
                 (pairs, prequential),
             )

@@ -57,7 +57,9 @@ def measure(task: AccuracyTask) -> Run:
             arms = order[seen : min(following, seen + max(1, seen // 10))]
         else:
             arms = np.array([bandit.select()]) if seen else order[:1]
-        outcomes = problem.rewards[arms] + setting.noise_std * noise.standard_normal(len(arms))
+        outcomes = problem.rewards[arms] + setting.noise_std * noise.standard_normal(
+            len(arms)
+        )
         bandit.observe(torch.from_numpy(arms), outcomes)
         if bandit.num_observations in task.checks:
             _check(bandit, truth, run)

@@ -73,8 +73,8 @@ def _table(
     rounds = curves[_BASELINE].shape[1]
     return [
         f"{data}: cumulative regret ± standard error after {rounds} rounds, "
-        f"{len(curves[_BASELINE])} subsets of arms; ratios are paired, over the exact method "
-        "with the same regulariser (for the certified rows: over the first).",
+        f"{len(curves[_BASELINE])} subsets of arms; ratios are paired, over the exact "
+        "method with the same regulariser (for the certified rows: over the first).",
         "",
         *markdown_table(
             [

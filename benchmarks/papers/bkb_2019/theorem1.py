@@ -17,7 +17,6 @@ from benchmarks.runner import (
 )
 from kernelucb.confidence.bkb import accuracy_factor
 
-
 _PLAYS = {
     "bound": "chosen by the certified bound, one a round",
     "random": "distinct arms in random order, in blocks of a tenth of those so far",

@@ -30,8 +30,8 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 8192
     r"""The candidate of largest value, the first where several tie.
 
     Memory is bounded by the candidates and what the function needs for one chunk; the
-    result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``. A bound that is found by a
-    search is searched for only where a cheap majorant says that it may be the largest.
+    result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``. A bound that is found by
+    a search is searched for only where a cheap majorant says that it may be the largest.
 
     Args:
         acqf: An acquisition function of single points.

@@ -6,12 +6,13 @@ from typing import Any
 # Okabe & Ito's palette.
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
+GREEN = "#009E73"
 BLACK = "#222222"
 GREY = "#6E6E6E"
 
 # Of the outlines, in the order in which bands are given; each has its own dashes too.
 OUTLINES: tuple[dict[str, Any], ...] = (
-    {"color": "#009E73", "linestyle": (0, (6, 2)), "linewidth": 1.5},
+    {"color": GREEN, "linestyle": (0, (6, 2)), "linewidth": 1.5},
     {"color": "#D55E00", "linestyle": (0, (6, 2, 1.2, 2)), "linewidth": 1.5},
     {"color": "#AA4499", "linestyle": (0, (1.2, 1.6)), "linewidth": 1.8},
     {"color": "#56B4E9", "linestyle": (0, (3, 1.5)), "linewidth": 1.5},

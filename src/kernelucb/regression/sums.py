@@ -162,10 +162,8 @@ class _Rows(NamedTuple):
         return _Rows(self.inputs[rows], self.precisions[rows], self.responses[rows])
 
 
-def _spanned(
-    embedding: Embedding, rows: _Rows, chunk_size: int
-) -> tuple[Tensor, Tensor]:
-    r"""``W^T W`` but for the squared outcomes, and what the coordinates leave of each row."""
+def _spanned(embedding: Embedding, rows: _Rows, chunk_size: int) -> tuple[Tensor, Tensor]:
+    r"""``W^T W`` without squared outcomes, and what the coordinates leave of each row."""
     rank = embedding.basis.shape[-1]
     gram, unexplained = rows.inputs.new_zeros(rank + 1, rank + 1), []
     for block in slices(len(rows.inputs), chunk_size):

@@ -122,7 +122,7 @@ class ExactSet(FunctionSet):
         )
 
     def majorant(self, points: QueryPoints, sign: int) -> Tensor:
-        r"""Least bound over the bracketing grid, without a search; see ``ConfidenceSet``."""
+        r"""Least bound over the grid that brackets the search; see ``ConfidenceSet``."""
         return self.grid.support(points, sign).value
 
     def with_design(self, design: RidgeState) -> "ExactSet":
