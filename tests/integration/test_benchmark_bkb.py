@@ -78,7 +78,7 @@ def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, bound):
         learner.observe([arm], [outcome])
         bandit.update(problem.arms[arm], outcome)
         arms = learner.bandit.arms
-        upper = arms.mean() + learner.exact_width() * arms.variance.sqrt()
+        upper = arms.mean + learner.exact_width() * arms.variance.sqrt()
         assert_close(upper, bandit.bounds(problem.arms)[1], rtol=0, atol=BANDIT)
         assert learner.select() == [bandit.select(problem.arms)]
 

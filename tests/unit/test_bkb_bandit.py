@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit
-from kernelucb.bandit import bkb_bandit
+from kernelucb.bandit import bkb_bandit, sketched_arms
+from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
 from oracles.sketch import dtc
 from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
@@ -57,7 +58,7 @@ def dense_posterior(bandit, history, kernel="matern32"):
 
 
 def posterior(bandit):
-    return bandit.arms.mean(), bandit.arms.variance
+    return bandit.arms.mean, bandit.arms.variance
 
 
 class TestPosterior:
@@ -82,19 +83,29 @@ class TestPosterior:
 
     def test_cost(self, monkeypatch):
         r"""Everything is computed again only where inducing arms are dropped."""
-        rebuilt = []
-        plain = bkb_bandit.SketchedArms.rebuild
+        dropped, plain = [], SketchedArms.forget
         monkeypatch.setattr(
-            bkb_bandit.SketchedArms,
-            "rebuild",
-            lambda arms, index: rebuilt.append(len(index)) or plain(arms, index),
+            SketchedArms,
+            "forget",
+            lambda arms: dropped.append(arms) or plain(arms),
         )
         bandit = make_bandit(qbar=1e6)  # all observed arms are inducing: none is dropped
+        dropped.clear()
         play(bandit, 30)
-        assert rebuilt == []
+        assert dropped == []
         assert len(bandit.inducing) == len(bandit.arms.observed)
-        play(make_bandit(qbar=0.05), 60)
-        assert 0 < len(rebuilt) < 30
+        bandit = make_bandit(qbar=0.05)
+        dropped.clear()
+        play(bandit, 60)
+        assert 0 < len(dropped) < 30
+
+    def test_inducing_arms_in_parts(self, monkeypatch):
+        monkeypatch.setattr(sketched_arms, "_PART", 3)
+        bandit = play(make_bandit(qbar=0.3), 60)
+        after = posterior(bandit)
+        monkeypatch.undo()
+        bandit.arms.rebuild(bandit.inducing)
+        assert_close(posterior(bandit), after, rtol=0, atol=SKETCH)
 
     @given(st.integers(0, 10**6), st.floats(0.01, 5.0))
     def test_variances_are_between_zero_and_the_prior(self, seed, qbar):
@@ -164,7 +175,7 @@ class TestRules:
         truth = FUNCTION(ARMS)
         bandit = make_bandit(radius="practical", qbar=2.0, norm_bound=1.0)
         play(bandit, 300)
-        assert float(truth.max() - truth[int(bandit.arms.mean().argmax())]) < 0.1
+        assert float(truth.max() - truth[int(bandit.arms.mean.argmax())]) < 0.1
 
 
 class TestBatches:
@@ -175,7 +186,7 @@ class TestBatches:
         bandit = play(make_bandit(radius=radius, batch_growth=3.0), rounds)
         picked = bandit.batch_select()
         state, width = bandit.arms, bandit.batch_width
-        mean, start, quadratic = state.mean(), state.variance, state.quadratic.clone()
+        mean, start, quadratic = state.mean, state.variance, state.quadratic.clone()
         growth, expected = 1.0, []
         V = state.features[state.observed].mT @ (
             state.counts[state.observed, None] * state.features[state.observed]

@@ -69,8 +69,8 @@ def measure(task: AccuracyTask) -> Run:
 def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
     state = bandit.arms
     exact = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
-    exact.observe(state.observed, state.counts[state.observed], state.sums[state.observed])
-    exact.rebuild(state.observed)
+    seen = state.observed
+    exact.observe(seen, state.counts[seen], state.sums[seen], seen)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     run.smallest.append(float(ratio.min()))

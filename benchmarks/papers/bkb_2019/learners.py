@@ -49,7 +49,7 @@ class Learner:
         if self.method.rule == "bkb":
             return [self.bandit.select()]
         arms = self.bandit.arms
-        return [int((arms.mean() + self.exact_width() * arms.variance.sqrt()).argmax())]
+        return [int((arms.mean + self.exact_width() * arms.variance.sqrt()).argmax())]
 
     def exact_width(self) -> float:
         r"""Multiplier of the standard deviation in the exact bounds."""

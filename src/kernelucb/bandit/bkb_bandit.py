@@ -169,7 +169,7 @@ class BKBBandit:
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""
-        mean = self.arms.mean()
+        mean = self.arms.mean
         radius = self.width * self.arms.variance.sqrt()
         return mean - radius, mean + radius
 
@@ -193,7 +193,7 @@ class BKBBandit:
         """
         limit = math.inf if max_size is None else whole_number("max_size", max_size)
         arms, lam, width = self.arms, self.regularizer, self.batch_width
-        mean, start, quadratic = arms.mean(), arms.variance, arms.quadratic.clone()
+        mean, start, quadratic = arms.mean, arms.variance, arms.quadratic.clone()
         upper = mean + width * start.sqrt()
         applied = torch.zeros(len(mean), dtype=torch.long, device=mean.device)
         columns = mean.new_zeros(arms.features.shape[1], 0)
@@ -253,23 +253,21 @@ class BKBBandit:
         zeros = values.new_zeros(len(distinct))
         counts = zeros.index_add(0, inverse, torch.ones_like(values))
         sums = zeros.index_add(0, inverse, values - state.prior_mean[index])
-        state.observe(distinct, counts, sums)
-        self._draw(before)
-
-    def _draw(self, variance: Tensor) -> None:
-        r"""Draw inducing arms with the variances of the step before."""
-        state = self.arms
-        seen = state.observed
-        probabilities = inclusion_probabilities(
-            variance[seen], state.counts[seen], self.regularizer, self.qbar
-        )
-        position, self._generator = draw(probabilities, self._generator)
-        drawn = seen[position]
+        drawn = self._draw(before, state.counts.index_add(0, distinct, counts))
         new = drawn[~torch.isin(drawn, state.inducing)]
         if len(state.inducing) + len(new) > _SLACK * len(drawn):
-            state.rebuild(drawn)
-        elif len(new) > 0:
-            state.add_inducing(new)
+            state.forget()
+            new = drawn
+        state.observe(distinct, counts, sums, new)
+
+    def _draw(self, variance: Tensor, counts: Tensor) -> Tensor:
+        r"""Inducing arms drawn with the variances of the step before."""
+        seen = counts.nonzero().squeeze(-1)
+        probabilities = inclusion_probabilities(
+            variance[seen], counts[seen], self.regularizer, self.qbar
+        )
+        position, self._generator = draw(probabilities, self._generator)
+        return seen[position]
 
     def _budget(self) -> Budget:
         counts, lam = self.arms.counts, self.regularizer

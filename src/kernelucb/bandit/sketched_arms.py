@@ -1,5 +1,7 @@
 r"""Sketched posterior of a finite set of arms, kept up to date at low rank."""
 
+from typing import NamedTuple
+
 import torch
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
@@ -20,8 +22,9 @@ class SketchedArms:
     With orthonormal features ``z(a)`` of the inducing arms, ``Z`` those of the observations
     and ``V = Z^T Z + lam I``: mean ``z^T V^-1 Z^T y`` and variance
     ``unexplained + lam z^T V^-1 z`` (see ``kernelucb._numerics.nystrom``). Observations
-    at ``k`` arms, and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares,
-    so either costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)`` memory.
+    at ``k`` arms, and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares
+    each, so a step costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)``
+    memory. For few ``k`` reading the features is what takes the time; they are read once.
 
     Source: Calandriello et al. (2019), Eq. 4; block matrix inversion.
 
@@ -29,6 +32,7 @@ class SketchedArms:
         inducing: Inducing arms, in the order they were added.
         counts: ``A`` numbers of observations.
         sums: ``A`` sums of outcomes minus prior means.
+        mean: ``A`` posterior means.
         unexplained: ``A`` values ``k(a, a) - |z(a)|^2``.
         quadratic: ``A`` values ``z(a)^T V^-1 z(a)``.
     """
@@ -47,12 +51,14 @@ class SketchedArms:
         self.counts = torch.zeros_like(self.prior_mean)
         self.sums = torch.zeros_like(self.prior_mean)
         self._storage = candidates.new_empty(len(candidates), 0)
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        r"""Drop all inducing arms; the observations stay."""
         empty = self.candidates.new_zeros(0, 0)
         self._rank = 0
         self.inducing = torch.zeros(0, dtype=torch.long, device=empty.device)
+        self.mean = self.prior_mean
         self.unexplained = self.prior_variance.clone()
         self.quadratic = torch.zeros_like(self.prior_variance)
         self._gram, self._factor = empty, empty
@@ -72,15 +78,9 @@ class SketchedArms:
         r"""``A`` latent variances."""
         return self.unexplained + self.regularizer * self.quadratic
 
-    def mean(self) -> Tensor:
-        r"""``A`` posterior means."""
-        observed = self.observed
-        moments = self.features[observed].mT @ self.sums[observed]
-        return self.prior_mean + self.features @ self.solve(moments.unsqueeze(-1))[:, 0]
-
     def solve(self, right: Tensor) -> Tensor:
         r"""``V^-1`` times ``r x k`` columns."""
-        return torch.cholesky_solve(right, self._factor) if self._rank else right
+        return torch.cholesky_solve(right, self._factor) if len(right) else right
 
     def hallucination(self, arm: int, earlier: Tensor) -> Tensor:
         r"""What a further observation at an arm takes from quadratic forms.
@@ -99,65 +99,81 @@ class SketchedArms:
         column = self.solve(z.unsqueeze(-1))[:, 0] - earlier @ (earlier.mT @ z)
         return column / (1.0 + z @ column).sqrt()
 
-    def observe(self, arms: Tensor, counts: Tensor, sums: Tensor) -> None:
-        r"""Add observations at distinct arms; the inducing arms stay.
+    def observe(self, arms: Tensor, counts: Tensor, sums: Tensor, inducing: Tensor) -> None:
+        r"""Add observations at distinct arms, and inducing arms.
 
         Args:
-            arms: ``k`` distinct arms.
+            arms: ``b`` distinct arms.
             counts: How many observations there are at each.
             sums: Summed outcomes minus prior means.
+            inducing: ``k`` arms that are not inducing yet.
         """
         self.counts[arms] += counts
         self.sums[arms] += sums
-        if self._rank == 0:
-            return
+        first, *others = inducing.split(_PART)
+        self._update(arms, counts, first)
+        for part in others:
+            self._update(arms[:0], counts[:0], part)
+
+    def rebuild(self, inducing: Tensor) -> None:
+        r"""Compute everything again, for other inducing arms."""
+        self.forget()
+        none = self.inducing
+        self.observe(none, self.counts[none], self.sums[none], inducing)
+
+    def _update(self, arms: Tensor, counts: Tensor, inducing: Tensor) -> None:
+        r"""Take observations and then inducing arms into the posterior.
+
+        With orthonormal directions that the inducing arms add, the block inverse of the
+        larger ``V`` adds ``|rest|^2`` to the quadratic forms, where ``rest`` are the new
+        coordinates less what the old ones predict of them.
+        """
+        taken = self._absorb(arms, counts)
+        new = _Directions.of(self, inducing)
+        seen = self.observed
+        own, weights = self.features[seen], self.counts[seen].unsqueeze(-1)
+        added = new.coordinates(seen, own @ new.spanned)
+        border = own.mT @ (weights * added)
+        corner = added.mT @ (weights * added)
+        projected = self.solve(border)
+        eye = torch.eye(len(corner)).to(corner)
+        lower = torch.linalg.cholesky(
+            corner + self.regularizer * eye - border.mT @ projected
+        )
+        upper = torch.cat([self._gram, border], dim=1)
+        self._set_gram(torch.cat([upper, torch.cat([border.mT, corner], dim=1)]))
+        moments = torch.cat([own, added], dim=1).mT @ self.sums[seen]
+        solution = self.solve(moments.unsqueeze(-1))
+        old, size = len(projected), len(corner)
+        columns = (new.spanned, projected, taken, solution[:old])
+        # Thin products are up to twice as fast with columns that are contiguous.
+        products = self.features @ torch.cat([each.mT for each in columns]).mT
+        spanned, predicted, drops, mean = products.split(
+            [size, size, taken.shape[1], 1], dim=1
+        )
+        added = new.coordinates(slice(None), spanned)
+        rest = added - predicted
+        rest = torch.linalg.solve_triangular(lower.mT, rest, upper=True, left=False)
+        self.mean = self.prior_mean + (mean + added @ solution[old:])[:, 0]
+        self.quadratic += rest.square().sum(-1) - drops.square().sum(-1)
+        self.quadratic.clamp_(min=0.0)
+        self.unexplained -= added.square().sum(-1)
+        self.unexplained.clamp_(min=0.0)
+        self.inducing = torch.cat([self.inducing, inducing])
+        self._append(added)
+
+    def _absorb(self, arms: Tensor, counts: Tensor) -> Tensor:
+        r"""Add observations to ``V``.
+
+        Returns:
+            ``r x b`` columns; their squares are what quadratic forms fall by.
+        """
         weighted = counts.sqrt().unsqueeze(-1) * self.features[arms]
         columns = self.solve(weighted.mT)
         inner = torch.eye(len(arms)).to(weighted) + weighted @ columns
         lower = torch.linalg.cholesky(inner)
-        columns = torch.linalg.solve_triangular(lower.mT, columns, upper=True, left=False)
-        self.quadratic -= (self.features @ columns).square().sum(-1)
-        self.quadratic.clamp_(min=0.0)
         self._set_gram(self._gram + weighted.mT @ weighted)
-
-    def add_inducing(self, arms: Tensor) -> None:
-        r"""Add inducing arms; one ``eigh`` of the size of their number."""
-        self.inducing = torch.cat([self.inducing, arms])
-        left = self.features[arms]
-        with lazily_evaluate_kernels(False):  # half the time for few columns
-            covariance = self.prior.covariance(self.candidates, self.candidates[arms])
-        residual = covariance - self.features @ left.mT
-        square = residual[arms]
-        values, vectors = torch.linalg.eigh(0.5 * (square + square.mT))
-        resolved = values > _RESOLUTION * float(self.prior_variance[arms].max())
-        added = residual @ (vectors[:, resolved] / values[resolved].sqrt())
-        added *= self._room(added)
-        self.unexplained -= added.square().sum(-1)
-        self.unexplained.clamp_(min=0.0)
-        self._extend(added)
-
-    def _room(self, added: Tensor) -> Tensor:
-        r"""Factors that keep round-off from explaining more than there is."""
-        explained = added.square().sum(-1)
-        excess = explained > self.unexplained
-        factors = (self.unexplained / explained.where(excess, 1.0)).sqrt()
-        return factors.where(excess, 1.0).unsqueeze(-1)
-
-    def _extend(self, added: Tensor) -> None:
-        r"""Append features, with the block inverse of the larger ``V``."""
-        seen = self.observed
-        weighted = self.counts[seen].unsqueeze(-1) * added[seen]
-        border = self.features[seen].mT @ weighted
-        corner = added[seen].mT @ weighted
-        solved = self.solve(border)
-        eye = torch.eye(added.shape[1]).to(added)
-        lower = torch.linalg.cholesky(corner + self.regularizer * eye - border.mT @ solved)
-        rest = added - self.features @ solved
-        rest = torch.linalg.solve_triangular(lower.mT, rest, upper=True, left=False)
-        self.quadratic += rest.square().sum(-1)
-        upper = torch.cat([self._gram, border], dim=1)
-        self._append(added)
-        self._set_gram(torch.cat([upper, torch.cat([border.mT, corner], dim=1)]))
+        return torch.linalg.solve_triangular(lower.mT, columns, upper=True, left=False)
 
     def _append(self, added: Tensor) -> None:
         rank = self._rank + added.shape[1]
@@ -174,8 +190,46 @@ class SketchedArms:
         eye = torch.eye(len(gram)).to(gram)
         self._factor = torch.linalg.cholesky(gram + self.regularizer * eye)
 
-    def rebuild(self, inducing: Tensor) -> None:
-        r"""Compute everything again, for other inducing arms."""
-        self._forget()
-        for part in inducing.split(_PART):
-            self.add_inducing(part)
+
+class _Directions(NamedTuple):
+    r"""Orthonormal directions that ``k`` arms add to the features.
+
+    Attributes:
+        covariance: ``A x k'`` covariances with the directions, old features included.
+        spanned: ``r x k'`` part of the directions along the old features.
+        room: ``A`` variances that the old features leave.
+    """
+
+    covariance: Tensor
+    spanned: Tensor
+    room: Tensor
+
+    @classmethod
+    def of(cls, state: SketchedArms, arms: Tensor) -> "_Directions":
+        r"""One ``eigh`` of the size of their number."""
+        left = state.features[arms]
+        if len(arms) == 0:
+            nothing = state.candidates.new_zeros(len(state.candidates), 0)
+            return cls(nothing, left.mT, state.unexplained)
+        with lazily_evaluate_kernels(False):  # half the time for few columns
+            covariance = state.prior.covariance(state.candidates, state.candidates[arms])
+        square = covariance[arms] - left @ left.mT
+        values, vectors = torch.linalg.eigh(0.5 * (square + square.mT))
+        resolved = values > _RESOLUTION * float(state.prior_variance[arms].max())
+        basis = vectors[:, resolved] / values[resolved].sqrt()
+        return cls(covariance @ basis, left.mT @ basis, state.unexplained)
+
+    def coordinates(self, arms: Tensor | slice, spanned: Tensor) -> Tensor:
+        r"""Coordinates of arms along the directions.
+
+        Reduced where round-off would explain more than there is.
+
+        Args:
+            arms: Which arms.
+            spanned: Products of their old features with ``spanned``.
+        """
+        added, room = self.covariance[arms] - spanned, self.room[arms]
+        explained = added.square().sum(-1)
+        excess = explained > room
+        factors = (room / explained.where(excess, 1.0)).sqrt().where(excess, 1.0)
+        return added * factors.unsqueeze(-1)
