@@ -84,7 +84,10 @@ class BKBBandit:
             qbar: Oversampling factor; see ``BKBModel``.
             radius: ``"certified"`` (Theorem 2) or ``"practical"``; see ``BKBUCB``.
             epsilon: Accuracy of the sketch that the certified radius counts on.
-            regularizer: ``lam``; ``noise_std^2`` when absent.
+            regularizer: ``lam``; ``noise_std^2`` when absent, as in the paper. The width is
+                about ``sqrt(lam) norm_bound + noise_std sqrt(gain)`` over ``sqrt(lam)``:
+                where the second part is much the larger, a larger one means fewer inducing
+                arms, longer batches and narrower bands where little has been observed.
             batch_growth: ``C`` above 1; larger ones make longer batches and wider bands.
             seed: Seed of the draws.
             mean_module: Known prior mean; zero when absent.
