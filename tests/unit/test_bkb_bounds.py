@@ -1,15 +1,12 @@
-r"""BKBUCB: radii, what they rest on, BoTorch's plumbing; the chunked argmax."""
+r"""BKBUCB: radii, what they rest on, BoTorch's plumbing."""
 
 import math
 
 import pytest
 import torch
-from botorch.acquisition.analytic import PosteriorMean
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import (
-    BotorchTensorDimensionError,
-    InputDataError,
     UnsupportedError,
 )
 from botorch.models.transforms import Standardize
@@ -237,56 +234,3 @@ class TestPlumbing:
     def test_other_models(self):
         with pytest.raises(UnsupportedError, match="BKBModel"):
             BKBUCB(make_problem().model, norm_bound=1.0)
-
-
-class TestChunkedArgmax:
-    @given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 10**6))
-    def test_as_in_one_piece(self, count, chunk_size, seed):
-        acqf, candidates = make_acqf(MODEL), uniform(count, 2, seed)
-        values = acqf(candidates.unsqueeze(-2))
-        best = argmax(acqf, candidates, chunk_size)
-        assert best.index == int(values.argmax())
-        assert torch.equal(best.point, candidates[best.index : best.index + 1])
-        assert best.value == pytest.approx(float(values.max()))
-
-    def test_first_of_several(self):
-        x = uniform(1, 2, 0)
-        assert argmax(make_acqf(), x.expand(10, 2), 3).index == 0
-
-    def test_any_acquisition_function(self):
-        candidates = uniform(20, 2, 3)
-        best = argmax(PosteriorMean(MODEL), candidates, 6)
-        assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
-
-    def test_never_more_than_a_chunk_at_once(self):
-        sizes = []
-
-        class Recorded(PosteriorMean):
-            def forward(self, X):
-                sizes.append(len(X))
-                return super().forward(X)
-
-        argmax(Recorded(MODEL), uniform(100, 2, 3), 30)
-        assert sizes == [30, 30, 30, 10]
-
-    def test_minus_infinity_everywhere(self):
-        class Nothing(PosteriorMean):
-            def forward(self, X):
-                return torch.full(X.shape[:1], -torch.inf)
-
-        assert argmax(Nothing(MODEL), uniform(5, 2, 3)).index == 0
-
-    def test_bad_arguments(self):
-        class Undefined(PosteriorMean):
-            def forward(self, X):
-                return torch.where(X[:, 0, 0] > 0.5, torch.nan, X[:, 0, 0])
-
-        acqf, X = make_acqf(), uniform(5, 2, 0)
-        with pytest.raises(BotorchTensorDimensionError):
-            argmax(acqf, X[None])
-        with pytest.raises(InputDataError, match="no candidates"):
-            argmax(acqf, X[:0])
-        with pytest.raises(ValueError, match="chunk_size"):
-            argmax(acqf, X, 0)
-        with pytest.raises(InputDataError, match="NaN"):
-            argmax(Undefined(MODEL), torch.linspace(0, 1, 9).double().repeat(2, 1).mT, 2)

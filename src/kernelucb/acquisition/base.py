@@ -2,6 +2,7 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import warnings
 from abc import ABC
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,9 +17,11 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints
+from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
+
+_Support = Callable[[QueryPoints, int], Support]
 
 
 class KernelUCB(AcquisitionFunction, ABC):
@@ -104,43 +107,36 @@ class KernelUCB(AcquisitionFunction, ABC):
             BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        points = self._points(X)
-        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
-        value = self._value(points, *self._affine)
-        return value.reshape(batch_shape).to(X.dtype)
+        return self._evaluate(X, self._scoring_set.support)
 
-    def majorant(self, X: Tensor) -> Tensor | None:
-        r"""Cheap upper bound on the values at ``b x 1 x d`` points, for screening.
+    def majorant(self, X: Tensor) -> Tensor:
+        r"""Upper bound on the values, without a search; the values where there is none.
 
-        Returns:
-            ``b`` float64 values, or None where nothing is cheaper than the value itself.
+        Args:
+            X: As for ``forward``.
         """
-        weight, offset = self._affine
-        points = self._points(X)
-        support = self._scoring_set.majorant(points, 1 if weight > 0 else -1)
-        if support is None:
-            return None
-        return offset + weight * points.centre.prior_mean + abs(weight) * support
+        return self._evaluate(X, self._scoring_set.majorant)
 
-    @property
-    def _affine(self) -> tuple[float, float]:
-        r"""Weight and offset of the outcome whose upper bound is the value."""
-        orientation = 1.0 if self.maximize else -1.0
-        return orientation * self._weight, orientation * self._offset
-
-    def _points(self, X: Tensor) -> QueryPoints:
+    def _evaluate(self, X: Tensor, support: _Support) -> Tensor:
         if X.dim() < 2 or X.shape[-2] != 1:
             raise BotorchTensorDimensionError(
                 f"X must be `b x 1 x d`, got shape {tuple(X.shape)}. The bound scores one "
                 "point at a time; use optimize_acqf with sequential=True for q > 1."
             )
         self._check_points("X", X)
-        return self._scoring_set.project(X.reshape(-1, X.shape[-1]))
+        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
+        orientation = 1.0 if self.maximize else -1.0
+        weight, offset = orientation * self._weight, orientation * self._offset
+        points = self._scoring_set.project(X.reshape(-1, X.shape[-1]))
+        value = self._value(points, weight, offset, support)
+        return value.reshape(batch_shape).to(X.dtype)
 
-    def _value(self, points: QueryPoints, weight: float, offset: float) -> Tensor:
+    def _value(
+        self, points: QueryPoints, weight: float, offset: float, support: _Support
+    ) -> Tensor:
         r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
-        support = self._scoring_set.support(points, 1 if weight > 0 else -1)
-        return offset + weight * points.centre.prior_mean + abs(weight) * support.value
+        half_width = support(points, 1 if weight > 0 else -1).value
+        return offset + weight * points.centre.prior_mean + abs(weight) * half_width
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The confidence band, without sign, posterior transform or pending points.

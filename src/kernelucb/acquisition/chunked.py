@@ -26,7 +26,7 @@ class Best(NamedTuple):
 
 
 @torch.no_grad()
-def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 8192) -> Best:
+def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
     r"""The candidate of largest value, the first where several tie.
 
     Memory is bounded by the candidates and what the function needs for one chunk; the
@@ -66,15 +66,14 @@ def _best_of_chunk(
 ) -> tuple[int, float]:
     r"""Position and value of the best candidate, or of any where none is above ``floor``.
 
-    Where the function has a majorant, it is evaluated only at candidates whose majorant is
-    above what is known already.
+    A bound is evaluated only where its majorant is above what is known already.
     """
     X = chunk.unsqueeze(-2)
-    majorants = acqf.majorant(X) if isinstance(acqf, KernelUCB) else None
-    if majorants is None:
+    if not isinstance(acqf, KernelUCB):
         values = acqf(X)
         position = int(values.argmax())  # of a NaN, where there is one
         return position, float(values[position])
+    majorants = acqf.majorant(X)
     top = int(majorants.argmax())
     if float(majorants[top]) <= floor:
         return top, floor

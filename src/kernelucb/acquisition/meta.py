@@ -124,7 +124,9 @@ class MetaPI(KernelUCB):
         best = largest if (self._weight > 0) == maximize else smallest
         self.target = best if given is None else given
 
-    def _value(self, points: QueryPoints, weight: float, offset: float) -> Tensor:
+    def _value(
+        self, points: QueryPoints, weight: float, offset: float, support: Any
+    ) -> Tensor:
         sign = 1.0 if weight > 0 else -1.0
         lead = sign * (points.centre.prior_mean - self.target)
         deviation = safe_sqrt(points.spread.unexplained)

@@ -21,7 +21,7 @@ _SHARDS_PER_CPU = 4
 def argmax(
     acqf: AcquisitionFunction,
     candidates: Tensor,
-    chunk_size: int = 8192,
+    chunk_size: int = 1024,
     num_shards: int | None = None,
     max_retries: int = 3,
 ) -> Best:

@@ -97,14 +97,14 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
             sign: ``1`` for the upper side of the band, ``-1`` for the lower.
         """
 
-    def majorant(self, points: QueryPoints, sign: int) -> Tensor | None:
-        r"""Cheap upper bound on ``support``, ``b`` values; None where there is none.
+    def majorant(self, points: QueryPoints, sign: int) -> Support:
+        r"""Upper bound on ``support``, cheaper where that is found by a search.
 
         Args:
-            points: Projections of ``b`` points.
+            points: As for ``support``.
             sign: As for ``support``.
         """
-        return None
+        return self.support(points, sign)
 
     @abstractmethod
     def with_design(self, design: StateT) -> "ConfidenceSet[StateT]":

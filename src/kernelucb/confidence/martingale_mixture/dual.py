@@ -121,9 +121,9 @@ class ExactSet(FunctionSet):
             gap=torch.where(inside, 0.0, gap),
         )
 
-    def majorant(self, points: QueryPoints, sign: int) -> Tensor:
+    def majorant(self, points: QueryPoints, sign: int) -> Support:
         r"""Least bound over the grid that brackets the search; see ``ConfidenceSet``."""
-        return self.grid.support(points, sign).value
+        return self.grid.support(points, sign)
 
     def with_design(self, design: RidgeState) -> "ExactSet":
         r"""The set with variances conditioned on another design."""

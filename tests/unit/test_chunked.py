@@ -1,0 +1,131 @@
+r"""The best of very many candidates, a chunk at a time."""
+
+import pytest
+import torch
+from botorch.acquisition.analytic import PosteriorMean
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelucb import (
+    BKBUCB,
+    AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    SketchedMartingaleMixtureUCB,
+)
+from kernelucb.acquisition.chunked import argmax
+from kernelucb.confidence.martingale_mixture import ExactSet
+from kernelucb.models import BKBModel
+from problems import frozen_kernel, make_problem, normal, uniform
+from tolerances import ORDER
+
+LAM = 0.04
+MODEL = BKBModel(
+    uniform(30, 2, 0), normal(30, 1).unsqueeze(-1), frozen_kernel("matern52"), LAM, 1.0
+)
+PROBLEM = make_problem(n=25, d=2, kernel="matern52")
+
+
+def bounds():
+    state = NystromRegression(
+        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, PROBLEM.noise_std, PROBLEM.X[:8]
+    )
+    pending = {"X_pending": uniform(3, 2, 8)}
+    return {
+        "bkb": BKBUCB(MODEL, norm_bound=2.0, noise_std=0.3),
+        "exact": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0),
+        "pending": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0, **pending),
+        "minimum": MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0, maximize=False),
+        "sketched": SketchedMartingaleMixtureUCB(state, norm_bound=3.0),
+        "ridge": AbbasiYadkoriUCB(PROBLEM.state, norm_bound=3.0),
+    }
+
+
+BOUNDS = bounds()
+
+
+@pytest.fixture(params=BOUNDS)
+def acqf(request):
+    return BOUNDS[request.param]
+
+
+def test_majorant_is_above(acqf):
+    X = uniform(200, 2, 5).unsqueeze(-2)
+    assert bool((acqf.majorant(X) >= acqf(X) - ORDER).all())
+
+
+def test_searches_are_few(monkeypatch):
+    r"""Counted where Newton's method starts: a small share of the candidates."""
+    searched, plain = [], ExactSet._search
+
+    def counted(self, points, sign):
+        searched.append(len(points.centre.prior_mean))
+        return plain(self, points, sign)
+
+    monkeypatch.setattr(ExactSet, "_search", counted)
+    acqf, candidates = BOUNDS["exact"], uniform(5000, 2, 6)
+    best = argmax(acqf, candidates, 500)
+    assert sum(searched) < 0.05 * len(candidates)
+    assert best.index == int(acqf(candidates.unsqueeze(-2)).argmax())
+
+
+@given(
+    st.sampled_from(sorted(BOUNDS)),
+    st.integers(1, 50),
+    st.integers(1, 60),
+    st.integers(0, 10**6),
+)
+def test_as_in_one_piece(name, count, chunk_size, seed):
+    acqf, candidates = BOUNDS[name], uniform(count, 2, seed)
+    values = acqf(candidates.unsqueeze(-2))
+    best = argmax(acqf, candidates, chunk_size)
+    assert best.index == int(values.argmax())
+    assert torch.equal(best.point, candidates[best.index : best.index + 1])
+    assert best.value == pytest.approx(float(values.max()))
+
+
+def test_first_of_several(acqf):
+    assert argmax(acqf, uniform(1, 2, 0).expand(10, 2), 3).index == 0
+
+
+def test_any_acquisition_function():
+    candidates = uniform(20, 2, 3)
+    best = argmax(PosteriorMean(MODEL), candidates, 6)
+    assert best.value == pytest.approx(float(MODEL.posterior(candidates).mean.max()))
+
+
+def test_never_more_than_a_chunk_at_once():
+    sizes = []
+
+    class Recorded(PosteriorMean):
+        def forward(self, X):
+            sizes.append(len(X))
+            return super().forward(X)
+
+    argmax(Recorded(MODEL), uniform(100, 2, 3), 30)
+    assert sizes == [30, 30, 30, 10]
+
+
+def test_minus_infinity_everywhere():
+    class Nothing(PosteriorMean):
+        def forward(self, X):
+            return torch.full(X.shape[:1], -torch.inf)
+
+    assert argmax(Nothing(MODEL), uniform(5, 2, 3)).index == 0
+
+
+def test_bad_arguments():
+    class Undefined(PosteriorMean):
+        def forward(self, X):
+            return torch.where(X[:, 0, 0] > 0.5, torch.nan, X[:, 0, 0])
+
+    acqf, X = BOUNDS["bkb"], uniform(5, 2, 0)
+    with pytest.raises(BotorchTensorDimensionError):
+        argmax(acqf, X[None])
+    with pytest.raises(InputDataError, match="no candidates"):
+        argmax(acqf, X[:0])
+    with pytest.raises(ValueError, match="chunk_size"):
+        argmax(acqf, X, 0)
+    with pytest.raises(InputDataError, match="NaN"):
+        argmax(Undefined(MODEL), torch.linspace(0, 1, 9).double().repeat(2, 1).mT, 2)
