@@ -13,7 +13,7 @@ from kernelucb.acquisition import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)
-NEW, AMONG = 10, 20_000
+NEW, AMONG = 10, 5_000
 
 
 class _Log:

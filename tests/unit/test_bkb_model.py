@@ -537,7 +537,7 @@ class TestAllocator:
         )
         assert points.shape == (64, 2)
         assert max(sizes) <= rows * 64
-        assert sum(sizes) <= 5 * len(X) * 64  # doubling: twice, and the last draw
+        assert sum(sizes) <= 4 * len(X) * 64  # doubling: new ones, and all, twice
 
     def test_fewer_distinct_inputs_than_asked(self):
         X = torch.zeros(5, 2)

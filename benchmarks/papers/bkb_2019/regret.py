@@ -18,6 +18,8 @@ from benchmarks.runner import (
 from kernelucb.plotting.style import RC, load_pyplot
 
 _BASELINE = "exact"
+# With the ten colours of the cycle no two methods share both.
+_DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2)), (0, (3, 1)))
 
 
 def run_regret(
@@ -119,16 +121,15 @@ def _draw(curves: dict, methods: list[Method], path: Path) -> list[Path]:
             for number, method in enumerate(methods):
                 if method.name == "uniform":
                     continue
-                dashes = (0, (2 + 2 * number, number))
                 axes.plot(
                     np.arange(1, len(uniform) + 1),
                     own[method.name].mean(0) / uniform,
-                    linestyle=dashes if number else "-",
+                    linestyle=_DASHES[number % len(_DASHES)],
                     label=method.label if axes is panels[0][0] else None,
                 )
             axes.set(title=data, xlabel="round $t$", ylim=(0, None))
         panels[0][0].set_ylabel("regret over that of uniform play")
-        figure.legend(loc="outside lower center", ncols=2)
+        figure.legend(loc="outside lower center", ncols=2, handlelength=4.0)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=130)
         plt.close(figure)

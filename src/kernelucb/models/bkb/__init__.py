@@ -1,6 +1,6 @@
 r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
 
-Data flow: ``observations -> strategy -> model``, and ``allocator`` for BoTorch's own
+Data flow: ``observations -> strategy -> gp -> model``, and ``allocator`` for BoTorch's own
 variational GP; the linear algebra is in ``kernelucb._numerics.nystrom``.
 """
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar
 from kernelucb._numerics.nystrom import uniform_numbers
-from kernelucb.models.bkb.model import SketchedGP
+from kernelucb.models.bkb.gp import SketchedGP
 
 
 class BKBInducingPointAllocator(InducingPointAllocator):
@@ -97,5 +97,5 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         )
         strategy = gp.variational_strategy
         strategy.observe(shuffled, shuffled.new_zeros(len(shuffled)))
-        strategy.resample()
-        return strategy.inducing_points.to(inputs)
+        chosen = strategy.drawn(strategy.variances)
+        return strategy.observations.inputs[chosen].to(inputs)

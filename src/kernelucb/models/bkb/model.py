@@ -14,54 +14,13 @@ from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import Mean, ZeroMean
-from gpytorch.models import ApproximateGP
+from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, positive_scalar, training_targets
+from kernelucb.models.bkb.gp import SketchedGP
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy
-
-
-class SketchedGP(ApproximateGP):
-    r"""A GP with a fixed mean and kernel on a ``BKBVariationalStrategy``.
-
-    Args:
-        covar_module: Kernel; a frozen float64 copy is kept.
-        dimension: Number of columns of the kernel's inputs.
-        regularizer: ``lam``, the noise variance.
-        qbar: Oversampling factor.
-        seed: Seed of the draws.
-        device: Where the data lie.
-        mean_module: Known prior mean; zero when absent.
-        num_inducing: Size of each draw; by default it is random.
-    """
-
-    mean_module: Any
-    covar_module: Any
-    variational_strategy: BKBVariationalStrategy
-
-    def __init__(
-        self,
-        covar_module: Kernel,
-        dimension: int,
-        regularizer: float,
-        qbar: float,
-        seed: int,
-        device: torch.device,
-        mean_module: Mean | None = None,
-        num_inducing: int | None = None,
-    ) -> None:
-        strategy = BKBVariationalStrategy(
-            self, dimension, regularizer, qbar, seed, device, num_inducing
-        )
-        super().__init__(strategy)
-        self.mean_module = _frozen(mean_module or ZeroMean(), device)
-        self.covar_module = _frozen(covar_module, device)
-
-    def forward(self, x: Tensor) -> MultivariateNormal:
-        r"""The prior."""
-        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 class BKBModel(ApproximateGPyTorchModel):
@@ -317,11 +276,6 @@ class BKBModel(ApproximateGPyTorchModel):
         super()._apply(fn, recurse)
         self.strategy.refresh()
         return self
-
-
-def _frozen(module: Module, device: torch.device) -> Any:
-    copy = deepcopy(module).to(device=device, dtype=torch.float64).eval()
-    return copy.requires_grad_(False)
 
 
 def _refresh(model: BKBModel, _: Any) -> None:

@@ -191,13 +191,23 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         r"""Draw the inducing points again, with the variances of now."""
         self._resample(self.variances)
 
-    def _resample(self, variance: Tensor) -> bool:
-        r"""Draw inducing points; whether they are others than before."""
+    @torch.no_grad()
+    def drawn(self, variance: Tensor) -> Tensor:
+        r"""Positions of new inducing points among the distinct inputs.
+
+        Args:
+            variance: ``u`` latent variances to draw them with.
+        """
         probabilities = inclusion_probabilities(
             variance, self.observations.counts, self.regularizer, self.qbar
         )
         state, size = self.generator_state, self.num_inducing
         index, self.generator_state = draw(probabilities, state, size)
+        return index
+
+    def _resample(self, variance: Tensor) -> bool:
+        r"""Draw inducing points; whether they are others than before."""
+        index = self.drawn(variance)
         if torch.equal(index, self.inducing_index):
             return False
         self.inducing_index = index
