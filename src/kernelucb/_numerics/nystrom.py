@@ -14,12 +14,14 @@ coordinates in the eigenbasis of ``K_SS``, ascending.
 from typing import NamedTuple
 
 import torch
+from numpy.random import SeedSequence
 from torch import Tensor
 
 from kernelucb._numerics.spectral import kernel_spectrum
 
 # Rows that are worked on together, so that nothing as large as the features is needed.
 _ROWS = 4096
+_PURPOSE = 0x424B42  # any number
 
 
 def feature_basis(matrix: Tensor) -> Tensor:
@@ -124,31 +126,47 @@ def inclusion_probabilities(
     return (qbar / regularizer * counts * variance).clamp(max=1.0)
 
 
-def draw(
-    probabilities: Tensor, state: Tensor, size: int | None = None
-) -> tuple[Tensor, Tensor]:
+def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
 
     Random numbers are drawn on the CPU, so they do not depend on the device. Where no input
     is drawn, the most probable one is taken.
 
-    Source: of a draw of a given size, Ohlsson (1998): the smallest ``u / p`` for uniform
-    ``u`` and inclusion probabilities ``p`` (sequential Poisson sampling).
-
     Args:
         probabilities: ``n`` inclusion probabilities.
         state: State of a ``torch.Generator``.
-        size: How many are drawn; by default it is random.
     """
     uniform, state = uniform_numbers(len(probabilities), state)
-    uniform = uniform.to(probabilities.device)
-    if size is not None:
-        drawn = (uniform / probabilities).argsort()[:size]
-        return drawn.sort().values, state
-    drawn = (uniform < probabilities).nonzero().squeeze(-1)
+    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
     if len(drawn) == 0:
         drawn = probabilities.argmax().reshape(1)
     return drawn, state
+
+
+def draw_some(weights: Tensor, size: int, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Like ``draw``, with a given number of inputs, nearly in proportion to weights.
+
+    Those with the smallest ``u / weight`` for uniform ``u``.
+
+    Source: Ohlsson (1998), sequential Poisson sampling.
+
+    Args:
+        weights: ``n`` values, not negative.
+        size: How many are drawn; all where there are no more.
+        state: State of a ``torch.Generator``.
+    """
+    uniform, state = uniform_numbers(len(weights), state)
+    order = (uniform.to(weights.device) / weights).argsort()
+    return order[:size].sort().values, state
+
+
+def first_state(seed: int) -> Tensor:
+    r"""State of a generator that ``torch.manual_seed(seed)`` has nothing in common with.
+
+    With the same numbers as in random inputs, draws would depend on where these lie.
+    """
+    mixed = SeedSequence([_PURPOSE, seed % 2**64]).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0])).get_state()
 
 
 def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,9 @@
 r"""The inducing points of BKB for BoTorch's own variational GP."""
 
+import math
+from copy import deepcopy
+from typing import NamedTuple
+
 import torch
 from botorch.models.utils.inducing_point_allocators import (
     InducingPointAllocator,
@@ -7,11 +11,20 @@ from botorch.models.utils.inducing_point_allocators import (
     UnitQualityFunction,
 )
 from gpytorch.kernels import Kernel
+from scipy.optimize import brentq
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar
-from kernelucb._numerics.nystrom import uniform_numbers
-from kernelucb.models.bkb.gp import SketchedGP
+from kernelucb._numerics.nystrom import (
+    Sketch,
+    draw_some,
+    feature_basis,
+    first_state,
+    uniform_numbers,
+)
+
+_OVERSAMPLING = 2.0  # points for each effective dimension
+_ROWS = 4096  # inputs that are worked on together
 
 
 class BKBInducingPointAllocator(InducingPointAllocator):
@@ -19,9 +32,12 @@ class BKBInducingPointAllocator(InducingPointAllocator):
 
     BoTorch asks for a number of points ``m``, so each draw has a fixed size. The variances
     come from ``m`` points drawn among half of the inputs, theirs from a quarter, and so on.
-    An input that comes several times is drawn once at most, with a larger probability.
+    Where there are not two points for each effective dimension, the variances are those of
+    a larger noise at which there are: otherwise all points would be drawn where there are
+    none yet. An input that comes several times is drawn once at most, but is more probable.
 
-    Source: Calandriello et al. (2019), Algorithm 1; Ohlsson (1998) for draws of fixed size.
+    Source: Calandriello et al. (2019), Algorithm 1; Musco & Musco (2017) for halves and for
+    the larger noise; Ohlsson (1998) for draws of fixed size.
 
     Example:
         >>> allocator = BKBInducingPointAllocator(noise_variance=0.01)
@@ -30,20 +46,17 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         ...     learn_inducing_points=False)
     """
 
-    def __init__(self, noise_variance: float, qbar: float = 2.0, seed: int = 0) -> None:
+    def __init__(self, noise_variance: float, seed: int = 0) -> None:
         r"""Allocator.
 
         Args:
             noise_variance: Expected variance of the noise, in the units of the kernel.
-            qbar: Oversampling factor: inputs whose variance is above ``noise_variance /
-                qbar`` are as probable as any.
             seed: Seed of the draws; each call starts from it.
 
         Raises:
             ValueError: If a number is out of its range.
         """
         self.noise_variance = positive_scalar("noise_variance", noise_variance)
-        self.qbar = positive_scalar("qbar", qbar)
         self.seed = seed
 
     def _get_quality_function(self) -> QualityFunction:
@@ -83,19 +96,77 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return points.reshape(*input_batch_shape, count, inputs.shape[-1])
 
     def _allocate(self, inputs: Tensor, kernel: Kernel, num_inducing: int) -> Tensor:
-        state = torch.Generator().manual_seed(self.seed).get_state()
-        order, _ = uniform_numbers(len(inputs), state)
-        shuffled = inputs[order.argsort().to(inputs.device)].double()
-        gp = SketchedGP(
-            kernel,
-            inputs.shape[-1],
-            self.noise_variance,
-            self.qbar,
-            self.seed,
-            inputs.device,
-            num_inducing=num_inducing,
-        )
-        strategy = gp.variational_strategy
-        strategy.observe(shuffled, shuffled.new_zeros(len(shuffled)))
-        chosen = strategy.drawn(strategy.variances)
-        return strategy.observations.inputs[chosen].to(inputs)
+        kernel = deepcopy(kernel).to(device=inputs.device, dtype=torch.float64).eval()
+        distinct, counts = inputs.double().unique(dim=0, return_counts=True)
+        uniform, state = uniform_numbers(len(distinct), first_state(self.seed))
+        order = uniform.argsort().to(inputs.device)
+        distinct, counts = distinct[order], counts[order].double()
+        chosen, seen = distinct[:num_inducing], num_inducing
+        while len(chosen) < len(distinct):
+            sketch = _Sketch.of(kernel, chosen, distinct[:seen], counts[:seen])
+            lam = sketch.regularizer(self.noise_variance, len(chosen) / _OVERSAMPLING)
+            last, seen = seen >= len(distinct), 2 * seen
+            weights = counts[:seen] * sketch.variances(distinct[:seen], lam)
+            index, state = draw_some(weights, num_inducing, state)
+            chosen = distinct[index]
+            if last:
+                break
+        return chosen.to(inputs)
+
+
+class _Sketch(NamedTuple):
+    r"""Variances in the span of the points chosen so far, at any regulariser.
+
+    Attributes:
+        kernel: The kernel.
+        points: ``m x d`` points.
+        basis: Maps covariances with them to features.
+        gram: ``Z^T Z`` of the inputs seen.
+        left: Sum of what the features leave of the prior variances there.
+    """
+
+    kernel: Kernel
+    points: Tensor
+    basis: Tensor
+    gram: Tensor
+    left: float
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, points: Tensor, inputs: Tensor, counts: Tensor
+    ) -> "_Sketch":
+        r"""From ``n x d`` inputs and how often each came."""
+        basis = feature_basis(kernel(points).to_dense())
+        gram, left = basis.new_zeros(basis.shape[1], basis.shape[1]), 0.0
+        sketch = cls(kernel, points, basis, gram, left)
+        for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):
+            features, unexplained = sketch.project(part)
+            gram.addmm_(features.mT, weight.unsqueeze(-1) * features)
+            left += float(weight @ unexplained)
+        return sketch._replace(left=left)
+
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Features of a few inputs, and what they leave of the prior variances."""
+        features = self.kernel(inputs, self.points).to_dense() @ self.basis
+        rest = self.kernel(inputs, diag=True) - features.square().sum(-1)
+        return features, rest.clamp_min(0.0)
+
+    def variances(self, inputs: Tensor, regularizer: float) -> Tensor:
+        r"""Posterior variances at ``n x d`` inputs."""
+        zeros = self.gram.new_zeros(len(self.gram))
+        sketch = Sketch.of(self.gram, zeros, regularizer)
+        parts = inputs.split(_ROWS)
+        return torch.cat([sketch.variance(*self.project(part)) for part in parts])
+
+    def regularizer(self, smallest: float, dimension: float) -> float:
+        r"""The least regulariser at which the effective dimension is not above this."""
+        values = torch.linalg.eigvalsh(self.gram).clamp_min(0.0)
+
+        def excess(log: float) -> float:
+            lam = math.exp(log)
+            return self.left / lam + float((values / (values + lam)).sum()) - dimension
+
+        if excess(math.log(smallest)) <= 0.0:
+            return smallest
+        largest = (self.left + float(values.sum())) / dimension
+        return math.exp(brentq(excess, math.log(smallest), math.log(largest)))

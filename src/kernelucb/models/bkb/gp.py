@@ -25,7 +25,6 @@ class SketchedGP(ApproximateGP):
         seed: Seed of the draws.
         device: Where the data lie.
         mean_module: Known prior mean; zero when absent.
-        num_inducing: Size of each draw; by default it is random.
     """
 
     mean_module: Any
@@ -41,11 +40,8 @@ class SketchedGP(ApproximateGP):
         seed: int,
         device: torch.device,
         mean_module: Mean | None = None,
-        num_inducing: int | None = None,
     ) -> None:
-        strategy = BKBVariationalStrategy(
-            self, dimension, regularizer, qbar, seed, device, num_inducing
-        )
+        strategy = BKBVariationalStrategy(self, dimension, regularizer, qbar, seed, device)
         super().__init__(strategy)
         self.mean_module = _frozen(mean_module or ZeroMean(), device)
         self.covar_module = _frozen(covar_module, device)

@@ -16,6 +16,7 @@ from kernelucb._numerics.nystrom import (
     Sketch,
     draw,
     feature_basis,
+    first_state,
     inclusion_probabilities,
 )
 from kernelucb.models.bkb.observations import CountedObservations, ResizableModule
@@ -91,7 +92,6 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         qbar: float,
         seed: int,
         device: torch.device,
-        num_inducing: int | None = None,
     ) -> None:
         r"""Strategy without observations.
 
@@ -102,7 +102,6 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
             qbar: Oversampling factor.
             seed: Seed of the draws.
             device: Where the data lie.
-            num_inducing: Size of each draw; by default it is random.
         """
         observations = CountedObservations(dimension, device)
         sketch = Sketch.empty(0, regularizer, observations.inputs)
@@ -114,11 +113,9 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         )
         self.observations = observations
         self.regularizer, self.qbar = regularizer, qbar
-        self.num_inducing = num_inducing
         index = torch.empty(0, dtype=torch.long, device=device)
         self.register_buffer("inducing_index", index)
-        state = torch.Generator().manual_seed(seed).get_state()
-        self.register_buffer("generator_state", state)
+        self.register_buffer("generator_state", first_state(seed))
         self.get_buffer("variational_params_initialized").fill_(1)
         self._section_variance = self._basis = observations.inputs.new_empty(0, 0)
         self.features, self._unexplained = self._basis, observations.sums
@@ -191,23 +188,12 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         r"""Draw the inducing points again, with the variances of now."""
         self._resample(self.variances)
 
-    @torch.no_grad()
-    def drawn(self, variance: Tensor) -> Tensor:
-        r"""Positions of new inducing points among the distinct inputs.
-
-        Args:
-            variance: ``u`` latent variances to draw them with.
-        """
+    def _resample(self, variance: Tensor) -> bool:
+        r"""Draw inducing points; whether they are others than before."""
         probabilities = inclusion_probabilities(
             variance, self.observations.counts, self.regularizer, self.qbar
         )
-        state, size = self.generator_state, self.num_inducing
-        index, self.generator_state = draw(probabilities, state, size)
-        return index
-
-    def _resample(self, variance: Tensor) -> bool:
-        r"""Draw inducing points; whether they are others than before."""
-        index = self.drawn(variance)
+        index, self.generator_state = draw(probabilities, self.generator_state)
         if torch.equal(index, self.inducing_index):
             return False
         self.inducing_index = index
