@@ -8,7 +8,7 @@ from benchmarks.papers.bkb_2019.configuration import HERE, load_configuration
 from benchmarks.papers.bkb_2019.regret import run_regret
 from benchmarks.papers.bkb_2019.starvation import run_starvation
 from benchmarks.papers.bkb_2019.theorem1 import run_theorem1
-from benchmarks.papers.bkb_2019.timing import run_time
+from benchmarks.papers.bkb_2019.timing import run_long, run_time
 from benchmarks.runner import ROOT, Folders, add_run_options, chosen, update_report
 
 REPORT = ROOT / "docs" / "results" / "bkb_2019.md"
@@ -34,7 +34,9 @@ def _run(options: argparse.Namespace, folders: Folders) -> list[Path]:
     if options.experiment == "report":
         return update_report(REPORT, folders.results)
     if options.experiment == "time":
-        return run_time(configuration, folders.results, options.rounds)
+        return run_time(configuration, folders.results)
+    if options.experiment == "long":
+        return run_long(configuration, folders.results, options.rounds)
     if options.experiment == "starvation":
         picture = folders.pictures / "bkb_2019_starvation.png"
         return run_starvation(
@@ -53,10 +55,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Experiments of Calandriello et al. (2019). Finished runs are kept: an "
         "interrupted command continues where it stopped.",
     )
-    experiments = ("theorem1", "regret", "time", "starvation", "report")
+    experiments = ("theorem1", "regret", "time", "long", "starvation", "report")
     parser.add_argument("experiment", choices=experiments)
     parser.add_argument("--trials", type=int, help="instead of those in config.toml")
-    parser.add_argument("--rounds", type=int, help="of the long run of `time`")
+    parser.add_argument("--rounds", type=int, help="of `long`")
     parser.add_argument(
         "--methods", nargs="+", help="of `regret`; exact and uniform are always needed"
     )

@@ -13,6 +13,9 @@ from kernelucb._numerics.checks import finite, positive_values, probability, sam
 from kernelucb.confidence.martingale_mixture.radius import Radius
 from kernelucb.regression import RidgeState
 
+# Points whose joint posterior is computed together; only its marginals count.
+_TOGETHER = 256
+
 
 class PrequentialRadius:
     r"""Radius of the fit that stays valid when the predicting model is refitted, anytime.
@@ -127,8 +130,12 @@ class PrequentialRadius:
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe``.
         """
-        posterior = cast(GPyTorchPosterior, model.posterior(X.reshape(-1, X.shape[-1])))
-        self.observe(posterior.mean, posterior.variance.clamp_min(0.0), Y, noise_std)
+        means, variances = [], []
+        for part in X.reshape(-1, X.shape[-1]).split(_TOGETHER):
+            posterior = cast(GPyTorchPosterior, model.posterior(part))
+            means.append(posterior.mean.reshape(-1))
+            variances.append(posterior.variance.reshape(-1).clamp_min(0.0))
+        self.observe(torch.cat(means), torch.cat(variances), Y, noise_std)
 
     def radius(self, regression: RidgeState) -> Radius:
         r"""The radius in the form that the confidence sets take.

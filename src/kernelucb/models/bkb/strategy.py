@@ -244,17 +244,21 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
 
         Differentiable.
         """
+        if len(inputs) == 0 or len(self.inducing_index) == 0:
+            features = inputs.new_zeros(len(inputs), self._basis.shape[1])
+            return features, self.model.covar_module(inputs, diag=True)
+        covariance, whole, nearest = self._covariances(inputs)
+        return split_variance(covariance @ self._basis, whole, nearest)
+
+    def _covariances(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Covariances with the inducing points, ``k(x, x)``, distances to the nearest."""
         kernel = self.model.covar_module
-        if len(inputs) == 0:
-            return inputs.new_zeros(0, self._basis.shape[1]), inputs.new_zeros(0)
         whole = kernel(inputs, diag=True)
-        if len(self.inducing_index) == 0:
-            return inputs.new_zeros(len(inputs), 0), whole
         covariance = kernel(inputs, self.inducing_points).to_dense()
         nearest = nearest_section(
             inputs, whole, covariance, self.inducing_points, self._section_variance
         )
-        return split_variance(covariance @ self._basis, whole, nearest)
+        return covariance, whole, nearest
 
     def forward(
         self,
@@ -271,19 +275,52 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         instead of the covariance handed in, for accuracy.
         """
         shape, flat = x.shape[:-1], x.reshape(-1, x.shape[-1])
+        mean = self.model.mean_module(flat)
+        if shape[-1] == 1:
+            deviation, variance = self._marginals(flat, inducing_values)
+            covariance = variance.reshape(*shape, 1)
+            mean = (mean + deviation).reshape(shape)
+            return MultivariateNormal(mean, to_linear_operator(covariance))
         features, unexplained = self._project(flat)
-        mean = self.model.mean_module(flat) + features @ inducing_values
+        mean = mean + features @ inducing_values
         left = self.sketch.residual_features(features)
         variance = (unexplained + left.square().sum(-1)).reshape(shape)
-        if shape[-1] == 1:
-            covariance = variance.unsqueeze(-1)
-        else:
-            features, left = features.reshape(*shape, -1), left.reshape(*shape, -1)
-            covariance = self.model.covar_module(x).to_dense()
-            covariance = covariance - features @ features.mT + left @ left.mT
-            surplus = variance - covariance.diagonal(dim1=-2, dim2=-1)
-            covariance = covariance + torch.diag_embed(surplus)
+        features, left = features.reshape(*shape, -1), left.reshape(*shape, -1)
+        covariance = self.model.covar_module(x).to_dense()
+        covariance = covariance - features @ features.mT + left @ left.mT
+        surplus = variance - covariance.diagonal(dim1=-2, dim2=-1)
+        covariance = covariance + torch.diag_embed(surplus)
         return MultivariateNormal(mean.reshape(shape), to_linear_operator(covariance))
+
+    def _marginals(self, inputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Deviations from the prior mean and variances at ``n x d'`` kernel inputs.
+
+        In the eigenbasis of the observations, where both need one product. Where round-off
+        explains more than there is, they are computed from features that are corrected.
+        """
+        basis, vectors, shrinkage = self._rotated
+        covariance, whole, nearest = self._covariances(inputs)
+        rotated = covariance @ basis
+        squares = rotated.square()
+        rest = whole - squares.sum(-1)
+        unexplained = torch.minimum(rest, nearest).clamp_min(0.0)
+        variance = unexplained + squares @ shrinkage
+        deviation = rotated @ (vectors.mT @ weights)
+        excessive = rest < -8.0 * len(shrinkage) * torch.finfo(rest.dtype).eps * whole
+        if bool(excessive.any()):
+            features, unexplained = self._project(inputs[excessive])
+            careful = self.sketch.variance(features, unexplained)
+            variance = variance.index_put((excessive,), careful)
+            deviation = deviation.index_put((excessive,), features @ weights)
+        return deviation, variance
+
+    @property
+    @cached(name="rotated")
+    def _rotated(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Basis of the eigenvectors of ``Z^T Z``, these, and ``lam / (lam + values)``."""
+        values, vectors = torch.linalg.eigh(self.sketch.gram)
+        shrinkage = self.regularizer / (self.regularizer + values.clamp_min(0.0))
+        return self._basis @ vectors, vectors, shrinkage
 
     def _expand_inputs(self, x: Tensor, inducing_points: Tensor) -> tuple[Tensor, Tensor]:
         return x, inducing_points
