@@ -3,6 +3,7 @@ r"""Functions of known norm with noisy observations, and inducing points for the
 from dataclasses import dataclass
 
 import torch
+from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
@@ -39,13 +40,16 @@ class Stream:
         noise = NOISE_STD * torch.randn(count, **options)
         return cls(kernel, X, torch.cat(values) + noise)
 
-    def inducing_points(
-        self, count: int, among: int | None = None, seed: int = 0
-    ) -> Tensor:
+    def inducing_points(self, count: int, among: int | None = None) -> Tensor:
         r"""Drawn by posterior variance (BKB) from the first ``among`` inputs."""
-        allocator = BKBInducingPointAllocator(NOISE_STD**2, seed=seed)
+        allocator = BKBInducingPointAllocator(NOISE_STD**2)
         X = self.X[:among]
         return allocator.allocate_inducing_points(X, self.kernel, count, torch.Size([]))
+
+    def further_points(self, count: int) -> Tensor:
+        r"""Spread over the box that the inputs are uniform in."""
+        corners = torch.stack([torch.zeros_like(self.X[0]), torch.ones_like(self.X[0])])
+        return draw_sobol_samples(corners, count, 1, seed=1).squeeze(-2)
 
     def state(self, inducing: Tensor, remainder_points: Tensor | None) -> NystromRegression:
         return NystromRegression(

@@ -66,7 +66,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
         if m > count:
             continue
         inducing = stream.inducing_points(m)
-        further = stream.inducing_points(FURTHER * m, seed=1)
+        further = stream.further_points(FURTHER * m)
         pairs, sketch, trace = (
             stream.state(inducing, rest) for rest in (None, further, further[:0])
         )
