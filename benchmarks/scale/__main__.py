@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--candidates", type=int, default=1_000_000)
     parser.add_argument("--inducing", type=int, default=300)
     parser.add_argument(
-        "--further", type=int, default=2_000, help="points for the remainder"
+        "--further", type=int, default=1_600, help="points for the remainder"
     )
     parser.add_argument("--pairs", action="store_true", help="the pass over pairs instead")
     parser.add_argument("--threads", type=int, default=2)

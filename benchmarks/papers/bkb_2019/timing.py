@@ -6,6 +6,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from benchmarks.papers.bkb_2019.configuration import Configuration
 from benchmarks.papers.bkb_2019.problems import kernel_of, rows_of
@@ -18,7 +19,11 @@ _QBAR = 2.0
 
 def run_time(configuration: Configuration, results: Path) -> list[Path]:
     r"""Rounds are compared by processor time: other work hardly shows."""
-    rows = _per_round(configuration, configuration.raw["time"]["rounds"])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        rows = _per_round(configuration, configuration.raw["time"]["rounds"])
+    torch.set_num_threads(threads)
     files = [results / "time.csv", results / "time.md"]
     write_rows(files[0], rows)
     write_atomically(files[1], "\n".join(_round_table(rows)) + "\n")

@@ -95,8 +95,8 @@ class NystromRegression(RidgeState):
             remainder_points: ``M x d`` further inputs, observed or not, to bound the
                 remainder ``E`` with; by default it is computed by a pass over all pairs of
                 inputs, which takes minutes for 10^5 of them. A few times as many as
-                inducing points, more for rough kernels, and spread over the inputs (BoTorch's
-                ``draw_sobol_samples``, say); none at all makes it the trace.
+                inducing points, more for rough kernels, spread over where the inputs are
+                (BoTorch's ``draw_sobol_samples``, say); none at all makes it the trace.
             chunk_size: Rows and columns of the blocks in which it is computed.
 
         Raises:
