@@ -2,7 +2,7 @@ r"""The inducing points of BKB for BoTorch's own variational GP."""
 
 import math
 from copy import deepcopy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from botorch.models.utils.inducing_point_allocators import (
@@ -148,8 +148,8 @@ class _Sketch(NamedTuple):
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         r"""Features of a few inputs, and what they leave of the prior variances."""
         features = self.kernel(inputs, self.points).to_dense() @ self.basis
-        rest = self.kernel(inputs, diag=True) - features.square().sum(-1)
-        return features, rest.clamp_min(0.0)
+        whole: Any = self.kernel(inputs, diag=True)
+        return features, (whole - features.square().sum(-1)).clamp_min(0.0)
 
     def variances(self, inputs: Tensor, regularizer: float) -> Tensor:
         r"""Posterior variances at ``n x d`` inputs."""
@@ -168,5 +168,6 @@ class _Sketch(NamedTuple):
 
         if excess(math.log(smallest)) <= 0.0:
             return smallest
-        largest = (self.left + float(values.sum())) / dimension
-        return math.exp(brentq(excess, math.log(smallest), math.log(largest)))
+        largest = 2.0 * (self.left + float(values.sum())) / dimension
+        root: Any = brentq(excess, math.log(smallest), math.log(largest))
+        return math.exp(root)
