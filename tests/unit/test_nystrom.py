@@ -295,11 +295,12 @@ def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
     assert sum(size == chunk * chunk for size in sizes) <= (n // chunk) * (n // chunk + 3)
 
 
-def test_gradients():
+@pytest.mark.parametrize("further", FURTHER)
+def test_gradients(further):
     problem = make_problem(n=15, d=2, kernel="matern52")
     for maximize in (True, False):
         acqf = SketchedMartingaleMixtureUCB(
-            sketched(problem, 5), norm_bound=NORM, maximize=maximize
+            sketched(problem, 5, further), norm_bound=NORM, maximize=maximize
         )
         X = problem.test_X[:6].unsqueeze(-2).requires_grad_(True)
         assert torch.autograd.gradcheck(acqf, X, **GRADCHECK)
@@ -317,9 +318,10 @@ def test_optimised_by_botorch():
     assert float((candidates[0] - candidates[1]).norm()) > 1e-3
 
 
-def test_pending_points_narrow_the_scores_and_leave_the_band():
+@pytest.mark.parametrize("further", FURTHER)
+def test_pending_points_narrow_the_scores_and_leave_the_band(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
-    acqf = SketchedMartingaleMixtureUCB(sketched(problem, 8), norm_bound=NORM)
+    acqf = SketchedMartingaleMixtureUCB(sketched(problem, 8, further), norm_bound=NORM)
     before, band = acqf(problem.test_X.unsqueeze(-2)), acqf.bounds(problem.test_X)
     acqf.set_X_pending(problem.test_X[:3])
     after = acqf(problem.test_X.unsqueeze(-2))
@@ -327,14 +329,15 @@ def test_pending_points_narrow_the_scores_and_leave_the_band():
     assert_close(acqf.bounds(problem.test_X), band)
 
 
-def test_differences_are_bounded_from_above():
+@pytest.mark.parametrize("further", FURTHER)
+def test_differences_are_bounded_from_above(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
     radius = zeros_radius(problem)
     exact = MartingaleMixtureUCB(
         problem.state.with_noise_std(problem.noise_std), norm_bound=NORM, radius=radius
     )
     ours = SketchedMartingaleMixtureUCB(
-        sketched(problem, 6), norm_bound=NORM, radius=radius
+        sketched(problem, 6, further), norm_bound=NORM, radius=radius
     )
     reference = problem.X[:1]
     for sign in (1, -1):
@@ -436,6 +439,12 @@ def test_bad_input():
         build(X, Y, kernel, 0.1, S[:0])
     with pytest.raises(InputDataError, match="inducing_points contains NaN"):
         build(X, Y, kernel, 0.1, S * torch.nan)
+    with pytest.raises(
+        BotorchTensorDimensionError, match="remainder_points must be `n x 2`"
+    ):
+        build(X, Y, kernel, 0.1, S, remainder_points=S[:, :1])
+    with pytest.raises(InputDataError, match="remainder_points contains NaN"):
+        build(X, Y, kernel, 0.1, S, remainder_points=S * torch.nan)
     with pytest.raises(InputDataError, match="train_Y contains NaN"):
         build(X, Y * torch.nan, kernel, 0.1, S)
     with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
