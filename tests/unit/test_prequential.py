@@ -47,6 +47,26 @@ def test_a_fixed_kernel_gives_the_closed_form(c):
     assert one_step_ahead(problem, c).squared == pytest.approx(closed, rel=1e-9)
 
 
+def test_many_predictions_at_once(monkeypatch):
+    r"""Marginals of a joint posterior, asked for in parts that stay small."""
+    problem, X, sizes = make_problem(n=12, d=2), uniform(600, 2, 1), []
+    Y = X.sum(-1)
+    by_model, by_numbers = PrequentialRadius(DELTA), PrequentialRadius(DELTA)
+    posterior = problem.model.posterior(X)
+    by_numbers.observe(posterior.mean, posterior.variance, Y, 0.1)
+    plain = type(problem.model).posterior
+
+    def counted(self, part):
+        sizes.append(len(part))
+        return plain(self, part)
+
+    monkeypatch.setattr(type(problem.model), "posterior", counted)
+    by_model.update(problem.model, X, Y, 0.1)
+    assert by_model.num_observations == sum(sizes) == 600
+    assert max(sizes) <= 256
+    assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE)
+
+
 @pytest.mark.parametrize("options", FORMS)
 def test_every_form_takes_it(options):
     problem = make_problem(n=15, d=2, kernel="matern52")

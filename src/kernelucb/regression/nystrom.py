@@ -81,7 +81,7 @@ class NystromRegression(RidgeState):
         mean_module: Mean | None = None,
         *,
         remainder_points: Tensor | None = None,
-        chunk_size: int = 2048,
+        chunk_size: int = 1024,
     ) -> None:
         r"""State from tensors and a GPyTorch kernel.
 
@@ -124,7 +124,7 @@ class NystromRegression(RidgeState):
         noise_std: float | Tensor | None = None,
         *,
         remainder_points: Tensor | None = None,
-        chunk_size: int = 2048,
+        chunk_size: int = 1024,
     ) -> "NystromRegression":
         r"""State of the data and the prior of a BoTorch model, in outcome units.
 
