@@ -3,15 +3,16 @@ r"""Functions of known norm with noisy observations, and inducing points for the
 from dataclasses import dataclass
 
 import torch
+from botorch.models.utils.inducing_point_allocators import GreedyVarianceReduction
 from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
 from kernelucb import NystromRegression, PrequentialRadius
-from kernelucb.models import BKBInducingPointAllocator, BKBModel
+from kernelucb.models import BKBModel
 
 NOISE_STD, NORM, NORM_BOUND, DELTA = 0.1, 2.0, 3.0, 0.05
-QBAR, _CENTRES, _FIRST = 2.0, 12, 16
+QBAR, _CENTRES, _FIRST, _AMONG = 2.0, 12, 16, 4_000
 
 
 def kernel_of(name: str, lengthscale: float) -> Kernel:
@@ -40,11 +41,12 @@ class Stream:
         noise = NOISE_STD * torch.randn(count, **options)
         return cls(kernel, X, torch.cat(values) + noise)
 
-    def inducing_points(self, count: int, among: int | None = None) -> Tensor:
-        r"""Drawn by posterior variance (BKB) from the first ``among`` inputs."""
-        allocator = BKBInducingPointAllocator(NOISE_STD**2)
-        X = self.X[:among]
-        return allocator.allocate_inducing_points(X, self.kernel, count, torch.Size([]))
+    def inducing_points(self, count: int) -> Tensor:
+        r"""One by one where the others leave most variance, among the first inputs."""
+        X = self.X[:_AMONG]
+        return GreedyVarianceReduction().allocate_inducing_points(
+            X, self.kernel, count, torch.Size([])
+        )
 
     def further_points(self, count: int) -> Tensor:
         r"""Spread over the box that the inputs are uniform in."""
