@@ -23,7 +23,7 @@ def draw(results: Path, path: Path) -> None:
         figure, panels = plt.subplots(
             1,
             len(kernels),
-            figsize=(9.6, 3.4),
+            figsize=(9.6, 3.9),
             sharey=True,
             squeeze=False,
             layout="constrained",
@@ -40,7 +40,8 @@ def draw(results: Path, path: Path) -> None:
             axes.set_yticks([1, 1.5, 2, 3, 5], ["1", "1.5", "2", "3", "5"])
             axes.minorticks_off()
         panels[0, 0].set_ylabel(f"width over the exact band's, t = {count}")
-        panels[0, -1].legend()
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
         plt.close(figure)
