@@ -6,9 +6,9 @@ import torch
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.models import ApproximateGP
 from gpytorch.utils.memoize import cached
-from gpytorch.variational import _VariationalDistribution, _VariationalStrategy
+from gpytorch.variational import _VariationalStrategy
 from linear_operator import to_linear_operator
-from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
+from linear_operator.operators import IdentityLinearOperator
 from torch import Tensor
 
 from kernelucb._numerics.features import nearest_section, split_variance
@@ -19,6 +19,7 @@ from kernelucb._numerics.nystrom import (
     first_state,
     inclusion_probabilities,
 )
+from kernelucb.models.bkb.distribution import OptimalVariationalDistribution
 from kernelucb.models.bkb.observations import CountedObservations, ResizableModule
 
 # Observations of the first step are drawn with prior variances, all at once.
@@ -26,38 +27,6 @@ _FIRST_BLOCK = 64
 # Rows of the observations that are worked on together, so that what is kept is most of
 # what is needed.
 _ROWS = 4096
-
-
-class OptimalVariationalDistribution(_VariationalDistribution):
-    r"""``q(w) = N(V^-1 Z^T (y - m), lam V^-1)``, the maximum of the evidence lower bound.
-
-    Source: Titsias (2009), Eq. 10, for weights ``w`` of Nystrom features, whose prior is
-    standard normal (GPyTorch's whitened inducing values).
-    """
-
-    def __init__(self, sketch: Sketch) -> None:
-        super().__init__(num_inducing_points=len(sketch.weights))
-        self.sketch = sketch
-
-    @property
-    def device(self) -> torch.device:
-        r"""Where the sketch lies."""
-        return self.sketch.weights.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        r"""Always float64."""
-        return self.sketch.weights.dtype
-
-    def forward(self) -> MultivariateNormal:
-        r"""The distribution of the weights."""
-        eye = torch.eye(self.num_inducing_points, dtype=self.dtype, device=self.device)
-        root = self.sketch.residual_features(eye)
-        # residual_features(I) = sqrt(lam) L^-T, a root of lam V^-1.
-        return MultivariateNormal(self.sketch.weights, RootLinearOperator(root))
-
-    def initialize_variational_distribution(self, prior_dist: MultivariateNormal) -> None:
-        r"""Nothing to initialise: the optimum is known in closed form."""
 
 
 class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
