@@ -135,13 +135,12 @@ class SketchedArms:
         added = new.coordinates(seen, own @ new.spanned)
         border = own.mT @ (weights * added)
         corner = added.mT @ (weights * added)
-        projected = self.solve(border)
+        half = torch.linalg.solve_triangular(self._factor, border, upper=False)
+        projected = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
         eye = torch.eye(len(corner)).to(corner)
-        lower = torch.linalg.cholesky(
-            corner + self.regularizer * eye - border.mT @ projected
-        )
-        upper = torch.cat([self._gram, border], dim=1)
-        self._set_gram(torch.cat([upper, torch.cat([border.mT, corner], dim=1)]))
+        lower = torch.linalg.cholesky(corner + self.regularizer * eye - half.mT @ half)
+        self._gram = _bordered(self._gram, border, border, corner)
+        self._factor = _bordered(self._factor, torch.zeros_like(half), half, lower)
         moments = torch.cat([own, added], dim=1).mT @ self.sums[seen]
         solution = self.solve(moments.unsqueeze(-1))
         old, size = len(projected), len(corner)
@@ -233,3 +232,9 @@ class _Directions(NamedTuple):
         excess = explained > room
         factors = (room / explained.where(excess, 1.0)).sqrt().where(excess, 1.0)
         return added * factors.unsqueeze(-1)
+
+
+def _bordered(matrix: Tensor, right: Tensor, below: Tensor, corner: Tensor) -> Tensor:
+    r"""``[[matrix, right], [below^T, corner]]``."""
+    upper = torch.cat([matrix, right], dim=1)
+    return torch.cat([upper, torch.cat([below.mT, corner], dim=1)])

@@ -1,7 +1,6 @@
 r"""The inducing points of BKB for BoTorch's own variational GP."""
 
 import math
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +21,7 @@ from kernelucb._numerics.nystrom import (
     first_state,
     uniform_numbers,
 )
+from kernelucb.models.bkb.gp import frozen
 
 _OVERSAMPLING = 2.0  # points for each effective dimension
 _ROWS = 4096  # inputs that are worked on together
@@ -96,7 +96,7 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return points.reshape(*input_batch_shape, count, inputs.shape[-1])
 
     def _allocate(self, inputs: Tensor, kernel: Kernel, num_inducing: int) -> Tensor:
-        kernel = deepcopy(kernel).to(device=inputs.device, dtype=torch.float64).eval()
+        kernel = frozen(kernel, inputs.device)
         distinct, counts = inputs.double().unique(dim=0, return_counts=True)
         uniform, state = uniform_numbers(len(distinct), first_state(self.seed))
         order = uniform.argsort().to(inputs.device)

@@ -43,14 +43,15 @@ class SketchedGP(ApproximateGP):
     ) -> None:
         strategy = BKBVariationalStrategy(self, dimension, regularizer, qbar, seed, device)
         super().__init__(strategy)
-        self.mean_module = _frozen(mean_module or ZeroMean(), device)
-        self.covar_module = _frozen(covar_module, device)
+        self.mean_module = frozen(mean_module or ZeroMean(), device)
+        self.covar_module = frozen(covar_module, device)
 
     def forward(self, x: Tensor) -> MultivariateNormal:
         r"""The prior."""
         return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def _frozen(module: Module, device: torch.device) -> Any:
+def frozen(module: Module, device: torch.device) -> Any:
+    r"""A float64 copy that is not trained."""
     copy = deepcopy(module).to(device=device, dtype=torch.float64).eval()
     return copy.requires_grad_(False)
