@@ -65,7 +65,7 @@ def run_starvation(seed: int, results: Path, picture: Path) -> list[Path]:
 
 def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Variances of the subset of regressors and of the DTC, for given points."""
-    basis = feature_basis(kernel(points).to_dense())
+    basis, _ = feature_basis(kernel(points).to_dense())
     features = kernel(grid, points).to_dense() @ basis
     seen = kernel(X, points).to_dense() @ basis
     ones = torch.ones_like(Y[:, 0])

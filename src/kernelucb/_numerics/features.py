@@ -1,43 +1,70 @@
 r"""Features of ``k(x, .)`` on a set of sections, and the variance outside their span."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.safe_math import safe_sqrt
 
-def nearest_section(
-    inputs: Tensor,
-    whole: Tensor,
-    covariance: Tensor,
-    sections: Tensor,
-    section_variance: Tensor,
-) -> Tensor:
-    r"""Squared distance of ``k(x, .)`` to the nearest training section, ``b`` values.
 
-    Exactly zero at a repeated input, where the difference would be round-off.
+class Sections(NamedTuple):
+    r"""Kernel sections ``k(x_i, .)`` that span the features, up to round-off.
+
+    Attributes:
+        inputs: ``n x d'`` kernel inputs.
+        variance: ``n`` prior variances there.
+        lost: ``n`` lengths of what the kept span leaves of each; see ``lost_lengths``.
+    """
+
+    inputs: Tensor
+    variance: Tensor
+    lost: Tensor
+
+    def reach(self, inputs: Tensor, whole: Tensor, covariance: Tensor) -> Tensor:
+        r"""Bound on the variance outside the kept span, ``b`` values.
+
+        What the span leaves of ``k(x, .)`` is at most as long as the distance to a section
+        and what the span leaves of that section: ``(|k(x, .) - k(x_i, .)| + lost_i)^2``
+        for the nearest one. The distance is exactly zero at a repeated input, and rounded
+        up elsewhere.
+
+        Args:
+            inputs: ``b x d'`` kernel inputs.
+            whole: ``b`` values of ``k(x, x)``.
+            covariance: ``b x n`` prior covariances with the sections' inputs.
+        """
+        nearest, index = (self.variance - 2.0 * covariance).min(-1)
+        rounding = 8.0 * torch.finfo(whole.dtype).eps * (whole + self.variance[index])
+        repeated = (inputs == self.inputs[index]).all(-1)
+        squared = torch.where(repeated, 0.0, nearest + whole + rounding)
+        return (safe_sqrt(squared) + self.lost[index]).square()
+
+
+def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> Tensor:
+    r"""How much of each section lies along eigenvectors that were dropped, ``n`` values.
+
+    There the whitened kernel matrix is at most ``cutoff``, so section ``i`` leaves at most
+    ``noise_std_i sqrt(cutoff sum_j u_ij^2)``: little, but not nothing.
 
     Args:
-        inputs: ``b x d'`` kernel inputs.
-        whole: ``b`` values of ``k(x, x)``.
-        covariance: ``b x n`` prior covariances with the training inputs.
-        sections: ``n x d'`` kernel inputs of the training sections.
-        section_variance: ``n`` prior variances there.
+        vectors: ``n x c`` eigenvectors that were dropped.
+        noise_std: ``n`` noise scales that the matrix was whitened with.
+        cutoff: What round-off makes of a zero eigenvalue.
     """
-    nearest, index = (section_variance - 2.0 * covariance).min(-1)
-    repeated = (inputs == sections[index]).all(-1)
-    return torch.where(repeated, 0.0, nearest + whole)
+    return noise_std * (cutoff * vectors.square().sum(-1)).sqrt()
 
 
 def split_variance(
-    raw_features: Tensor, whole: Tensor, nearest: Tensor
+    raw_features: Tensor, whole: Tensor, reach: Tensor
 ) -> tuple[Tensor, Tensor]:
     r"""Features and unexplained variance, consistent with each other.
 
     Args:
         raw_features: ``b x n`` features as computed.
         whole: ``b`` values of ``k(x, x)``.
-        nearest: ``b`` squared distances of ``k(x, .)`` to the nearest training section.
-            The rest is at most that; at an input it is exact, where the difference of
-            ``whole`` and the squared features is round-off.
+        reach: ``b`` upper bounds on the rest, sharp near a section, where the difference
+            of ``whole`` and the squared features is round-off.
     """
     features = raw_features
     squared = features.square().sum(-1)
@@ -48,7 +75,7 @@ def split_variance(
         features = features.index_put((excessive,), rows)
         squared = features.square().sum(-1)
     rest = (whole - squared).clamp_min(0.0)
-    return features, torch.minimum(rest, nearest.clamp_min(0.0))
+    return features, torch.minimum(rest, reach)
 
 
 @torch.no_grad()

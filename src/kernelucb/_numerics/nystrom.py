@@ -17,6 +17,7 @@ import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
+from kernelucb._numerics.features import lost_lengths
 from kernelucb._numerics.spectral import kernel_spectrum
 
 # Rows that are worked on together, so that nothing as large as the features is needed.
@@ -24,18 +25,22 @@ _ROWS = 4096
 _PURPOSE = 0x424B42  # any number
 
 
-def feature_basis(matrix: Tensor) -> Tensor:
-    r"""``m x r`` matrix that maps covariances with inducing points to features.
+def feature_basis(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Map from covariances with inducing points to features, and what it leaves of these.
 
     One ``eigh``. Directions that cannot be told from zero (repeated or collinear inducing
     points) are left out, as the pseudo-inverse does.
 
     Args:
         matrix: ``m x m`` kernel matrix ``K_SS`` of the inducing points.
+
+    Returns:
+        An ``m x r`` matrix, and ``m`` lengths; see ``lost_lengths``.
     """
-    values, vectors, _ = kernel_spectrum(0.5 * (matrix + matrix.mT))
+    values, vectors, cutoff = kernel_spectrum(0.5 * (matrix + matrix.mT))
     resolved = values > 0
-    return vectors[:, resolved] / values[resolved].sqrt()
+    lost = lost_lengths(vectors[:, ~resolved], 1.0, cutoff)
+    return vectors[:, resolved] / values[resolved].sqrt(), lost
 
 
 class Sketch(NamedTuple):

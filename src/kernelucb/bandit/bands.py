@@ -13,7 +13,7 @@ from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.igp_ucb import igp_ucb_width
-from kernelucb.confidence.ridge_band import safe_sqrt
+from kernelucb._numerics.safe_math import safe_sqrt
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2

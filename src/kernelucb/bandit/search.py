@@ -13,7 +13,7 @@ from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture import Constraints, regularizer_range
-from kernelucb.confidence.ridge_band import safe_sqrt
+from kernelucb._numerics.safe_math import safe_sqrt
 
 # Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
 _SINGULARITY = math.pi

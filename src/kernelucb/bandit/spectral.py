@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.features import nearest_section, split_variance
+from kernelucb._numerics.features import Sections, split_variance
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.regression import KernelRegression
@@ -19,8 +19,8 @@ class Eigenbasis(NamedTuple):
         count: Number of observations behind it.
         eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
         basis: ``count x r`` matrix that maps covariances to features.
-        inputs: ``count x d`` inputs.
-        variances: ``count`` prior variances.
+        sections: The distinct ones of the observed sections.
+        rows: Position of an observation at each of them.
         targets: ``r`` values ``z``.
         unresolved: Squared norm of the outcomes outside these directions.
         resolution: What round-off can make of a zero eigenvalue.
@@ -29,8 +29,8 @@ class Eigenbasis(NamedTuple):
     count: int
     eigenvalues: Tensor
     basis: Tensor
-    inputs: Tensor
-    variances: Tensor
+    sections: Sections
+    rows: Tensor
     targets: Tensor
     unresolved: float
     resolution: float
@@ -41,7 +41,8 @@ class Eigenbasis(NamedTuple):
         none = like.new_empty(0)
         tiny = torch.finfo(like.dtype).tiny
         empty = like.new_empty(0, 0)
-        return cls(0, none, empty, empty, none, none, 0.0, tiny)
+        sections = Sections(empty, none, none)
+        return cls(0, none, empty, sections, none.long(), none, 0.0, tiny)
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
@@ -53,8 +54,8 @@ class Eigenbasis(NamedTuple):
             count=regression.num_observations,
             eigenvalues=regression.eigenvalues[zeros:].clone(),
             basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
-            inputs=regression.train_inputs,
-            variances=regression.prior.variance(regression.train_inputs),
+            sections=regression.kept_sections,
+            rows=rows,
             targets=regression.targets[zeros:].clone(),
             unresolved=float(regression.targets[:zeros].square().sum()),
             resolution=regression.resolution,
@@ -252,10 +253,8 @@ class SpectralHistory:
         if basis.count == 0:
             features, unexplained = whole.new_empty(len(whole), 0), whole
         else:
-            nearest = nearest_section(
-                query.inputs, whole, older.mT, basis.inputs, basis.variances
-            )
-            features, unexplained = split_variance(older.mT @ basis.basis, whole, nearest)
+            reach = basis.sections.reach(query.inputs, whole, older[basis.rows].mT)
+            features, unexplained = split_variance(older.mT @ basis.basis, whole, reach)
         inside = self._features[: len(self.newest)] @ features.mT
         return SpectralPoints(
             features, unexplained, query.covariance[basis.count :] - inside

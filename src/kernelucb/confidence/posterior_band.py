@@ -7,7 +7,7 @@ from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb.confidence.ridge_band import safe_sqrt
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression import Projection
 
 

@@ -3,6 +3,7 @@ r"""Bands of the form: ridge estimate plus or minus a width times its deviation.
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.regression import KernelRegression
@@ -44,9 +45,3 @@ class RidgeBand(ConfidenceSet):
         return RidgeBand(
             self.regression, self.regularizer, self.width, self.assumptions, design
         )
-
-
-def safe_sqrt(value: Tensor) -> Tensor:
-    r"""Square root with gradient zero instead of infinity at zero."""
-    positive = value > 0
-    return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from kernelucb._numerics.features import lost_lengths
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.prior import Prior
 
@@ -17,6 +18,7 @@ class Decomposition(NamedTuple):
         sections: ``m x d'`` distinct inputs.
         section_index: ``m`` positions of an observation at each of them.
         section_variance: ``m`` prior variances there.
+        section_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
         targets: ``r`` values ``z``.
         feature_basis: ``m x r`` matrix that maps covariances to features.
@@ -26,6 +28,7 @@ class Decomposition(NamedTuple):
     sections: Tensor
     section_index: Tensor
     section_variance: Tensor
+    section_lost: Tensor
     eigenvalues: Tensor
     targets: Tensor
     feature_basis: Tensor
@@ -72,6 +75,7 @@ def decompose(
     lam, vectors, resolution = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
     z = (pooled.residuals / pooled.noise_std) @ vectors
     lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
+    lost = lost_lengths(vectors[:, lam == 0], pooled.noise_std, resolution)
     basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
     if pooled.scatter is not None:
         lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
@@ -80,6 +84,7 @@ def decompose(
         sections=pooled.inputs,
         section_index=pooled.index,
         section_variance=prior.variance(pooled.inputs),
+        section_lost=lost,
         eigenvalues=lam,
         targets=z,
         feature_basis=basis,

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import positive_values, training_targets
+from kernelucb._numerics.features import Sections
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
@@ -47,6 +48,7 @@ class KernelRegression(RidgeState):
     sections: Tensor
     section_index: Tensor
     section_variance: Tensor
+    section_lost: Tensor
     feature_basis: Tensor
 
     def __init__(
@@ -147,6 +149,7 @@ class KernelRegression(RidgeState):
         self.register_buffer("sections", parts.sections)
         self.register_buffer("section_index", parts.section_index)
         self.register_buffer("section_variance", parts.section_variance)
+        self.register_buffer("section_lost", parts.section_lost)
         self.register_buffer("eigenvalues", parts.eigenvalues)
         self.register_buffer("singular_values", parts.eigenvalues.sqrt())
         self.register_buffer("targets", parts.targets)
@@ -227,13 +230,16 @@ class KernelRegression(RidgeState):
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        return project(
-            self.prior, inputs, self.sections, self.section_variance, self.feature_basis
-        )
+        return project(self.prior, inputs, self.kept_sections, self.feature_basis)
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
         return difference(self.prior, points, other)
+
+    @property
+    def kept_sections(self) -> Sections:
+        r"""The distinct training sections, and what round-off hides of each."""
+        return Sections(self.sections, self.section_variance, self.section_lost)
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.features import nearest_section, split_variance
+from kernelucb._numerics.features import Sections, split_variance
 from kernelucb.regression.prior import Prior
 
 
@@ -39,8 +39,7 @@ class Projection(NamedTuple):
 def project(
     prior: Prior,
     inputs: Tensor,
-    sections: Tensor,
-    section_variance: Tensor,
+    sections: Sections,
     feature_basis: Tensor,
 ) -> Projection:
     r"""Coordinates of kernel inputs in the eigenbasis; differentiable in the inputs.
@@ -48,14 +47,13 @@ def project(
     Args:
         prior: Prior of the outcomes.
         inputs: ``b x d'`` kernel inputs.
-        sections: ``m x d'`` kernel inputs of the training sections.
-        section_variance: ``m`` prior variances there.
+        sections: The ``m`` training sections.
         feature_basis: ``m x r`` matrix that maps covariances to features.
     """
-    covariance = prior.covariance(inputs, sections)
+    covariance = prior.covariance(inputs, sections.inputs)
     whole = prior.variance(inputs)
-    nearest = nearest_section(inputs, whole, covariance, sections, section_variance)
-    features, unexplained = split_variance(covariance @ feature_basis, whole, nearest)
+    reach = sections.reach(inputs, whole, covariance)
+    features, unexplained = split_variance(covariance @ feature_basis, whole, reach)
     return Projection(inputs, prior.mean(inputs), whole, features, unexplained)
 
 

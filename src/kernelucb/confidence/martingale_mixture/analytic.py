@@ -4,7 +4,8 @@ import torch
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
-from kernelucb.confidence.ridge_band import RidgeBand, safe_sqrt
+from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression import KernelRegression
 
 

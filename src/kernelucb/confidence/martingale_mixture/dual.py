@@ -12,7 +12,7 @@ from kernelucb.confidence.base import QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
-from kernelucb.confidence.ridge_band import safe_sqrt
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression import RidgeState
 
 _GRID_SIZE = 64

@@ -136,7 +136,7 @@ class _Sketch(NamedTuple):
         cls, kernel: Kernel, points: Tensor, inputs: Tensor, counts: Tensor
     ) -> "_Sketch":
         r"""From ``n x d`` inputs and how often each came."""
-        basis = feature_basis(kernel(points).to_dense())
+        basis, _ = feature_basis(kernel(points).to_dense())
         gram, left = basis.new_zeros(basis.shape[1], basis.shape[1]), 0.0
         sketch = cls(kernel, points, basis, gram, left)
         for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):

@@ -11,7 +11,7 @@ from linear_operator import to_linear_operator
 from linear_operator.operators import IdentityLinearOperator
 from torch import Tensor
 
-from kernelucb._numerics.features import nearest_section, split_variance
+from kernelucb._numerics.features import Sections, split_variance
 from kernelucb._numerics.nystrom import (
     Sketch,
     draw,
@@ -86,7 +86,9 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         self.register_buffer("inducing_index", index)
         self.register_buffer("generator_state", first_state(seed))
         self.get_buffer("variational_params_initialized").fill_(1)
-        self._section_variance = self._basis = observations.inputs.new_empty(0, 0)
+        self._basis = observations.inputs.new_empty(0, 0)
+        none = observations.sums
+        self._sections = Sections(self._basis, none, none)
         self.features, self._unexplained = self._basis, observations.sums
         self._set_sketch(sketch)
 
@@ -188,8 +190,8 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         points = data.inputs[self.inducing_index]
         self.inducing_points = points
         kernel = self.model.covar_module
-        self._section_variance = kernel(points, diag=True)
-        self._basis = feature_basis(kernel(points).to_dense())
+        self._basis, lost = feature_basis(kernel(points).to_dense())
+        self._sections = Sections(points, kernel(points, diag=True), lost)
         self.features, self._unexplained = self._project_all(data.inputs)
         empty = Sketch.empty(self._basis.shape[1], self.regularizer, data.inputs)
         self._set_sketch(empty.observe(self.features, data.counts, data.sums))
@@ -216,18 +218,15 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         if len(inputs) == 0 or len(self.inducing_index) == 0:
             features = inputs.new_zeros(len(inputs), self._basis.shape[1])
             return features, self.model.covar_module(inputs, diag=True)
-        covariance, whole, nearest = self._covariances(inputs)
-        return split_variance(covariance @ self._basis, whole, nearest)
+        covariance, whole, reach = self._covariances(inputs)
+        return split_variance(covariance @ self._basis, whole, reach)
 
     def _covariances(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Covariances with the inducing points, ``k(x, x)``, distances to the nearest."""
+        r"""Covariances with the inducing points, ``k(x, x)``, bounds on what they leave."""
         kernel = self.model.covar_module
         whole = kernel(inputs, diag=True)
         covariance = kernel(inputs, self.inducing_points).to_dense()
-        nearest = nearest_section(
-            inputs, whole, covariance, self.inducing_points, self._section_variance
-        )
-        return covariance, whole, nearest
+        return covariance, whole, self._sections.reach(inputs, whole, covariance)
 
     def forward(
         self,
@@ -268,11 +267,11 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         explains more than there is, they are computed from features that are corrected.
         """
         basis, vectors, shrinkage = self._rotated
-        covariance, whole, nearest = self._covariances(inputs)
+        covariance, whole, reach = self._covariances(inputs)
         rotated = covariance @ basis
         squares = rotated.square()
         rest = whole - squares.sum(-1)
-        unexplained = torch.minimum(rest, nearest).clamp_min(0.0)
+        unexplained = torch.minimum(rest, reach).clamp_min(0.0)
         variance = unexplained + squares @ shrinkage
         deviation = rotated @ (vectors.mT @ weights)
         excessive = rest < -8.0 * len(shrinkage) * torch.finfo(rest.dtype).eps * whole

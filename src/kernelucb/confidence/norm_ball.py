@@ -1,0 +1,188 @@
+r"""What functions of bounded norm can do: how far they reach, how fast they change."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite
+from kernelucb.regression import KernelRegression
+
+_SCAN = 1024
+_MOST_CORNERS = 1024
+
+# The slope comes from steps whose squared kernel metric is this share of the prior
+# variance: the steps are then about 1e-3 length scales, which leaves relative errors of
+# h^2 = 1e-6 after extrapolation and 16 eps / 1e-6 = 4e-9 from round-off.
+_SMALL = 1e-6
+_MARGIN = 1e-6
+# Below this share the kernel does not tell points across the whole domain apart.
+_UNSEEN = 1e-12
+# Halving the step multiplies the squared slope by 1 where the kernel has a derivative,
+# and by 2 for Matern 1/2.
+_DIVERGES = 1.5
+_MOST_HALVINGS = 60
+
+
+class Domain(NamedTuple):
+    r"""Where functions are looked at.
+
+    Attributes:
+        box: ``2 x d`` lower and upper limits, raw units.
+        points: ``n x d`` points in it, for kernels that differ from place to place.
+    """
+
+    box: Tensor
+    points: Tensor
+
+    @classmethod
+    def of(
+        cls, bounds: Tensor | None, candidates: Tensor | None, dimension: int
+    ) -> "Domain":
+        r"""A box, or a finite set with the box around it.
+
+        Args:
+            bounds: ``2 x d`` lower and upper limits.
+            candidates: ``n x d`` points.
+            dimension: Number of columns ``d`` that the model wants.
+
+        Raises:
+            ValueError: If not exactly one is given, or a lower limit is not below its
+                upper limit.
+            BotorchTensorDimensionError: If a shape does not fit.
+            InputDataError: If a value is not finite, or candidates have no extent.
+        """
+        if (bounds is None) == (candidates is None):
+            raise ValueError("Give either bounds or candidates, the domain to describe.")
+        if bounds is not None:
+            box = _checked("bounds", bounds, dimension)
+            if len(box) != 2:
+                raise BotorchTensorDimensionError(
+                    f"bounds must be `2 x {dimension}`, got shape {tuple(bounds.shape)}."
+                )
+            if not bool((box[0] < box[1]).all()):
+                raise ValueError(
+                    "Every lower limit in bounds must be below its upper limit."
+                )
+            return cls(box, torch.cat([_sobol(box), _corners(box)]))
+        points = _checked("candidates", candidates, dimension)
+        box = torch.stack([points.amin(0), points.amax(0)])
+        flat = (box[0] == box[1]).nonzero().flatten().tolist()
+        if flat:
+            raise InputDataError(
+                f"All candidates have the same value in column {flat[0]}; give bounds "
+                "instead, with the limits between which it may vary."
+            )
+        return cls(box, points)
+
+    @property
+    def sides(self) -> Tensor:
+        r"""``d`` lengths of the box."""
+        return self.box[1] - self.box[0]
+
+
+class NormBall:
+    r"""All functions ``f`` with ``||f - m|| <= B``, over a domain.
+
+    For each of them ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between
+    two points by at most ``B d_k(x, x')`` with ``d_k`` the kernel metric (Cauchy-Schwarz).
+
+    Where the prior is the same everywhere (RBF, Matern and rational quadratic kernels,
+    inputs as they are or behind ``Normalize``), the numbers hold at every point of the
+    domain; otherwise they are the largest over the domain's points.
+
+    Args:
+        regression: Holds the prior.
+        norm: Norm bound ``B``, prior units.
+        domain: Where.
+    """
+
+    def __init__(self, regression: KernelRegression, norm: float, domain: Domain) -> None:
+        self.prior, self.norm = regression.prior, norm
+        self.everywhere = regression.prior.falls_with_distance
+        points = domain.box[:1] if self.everywhere else domain.points
+        self.points, self.box = (
+            part.to(regression.eigenvalues) for part in (points, domain.box)
+        )
+        inputs = self.prior.transform(self.points)
+        self.variance = float(self.prior.variance(inputs).max())
+
+    @property
+    def range(self) -> float:
+        r"""Largest ``|f(x) - m(x)|``, outcome units."""
+        return self.norm * math.sqrt(self.variance)
+
+    @property
+    def across(self) -> float:
+        r"""Largest change of ``f - m`` between two points of the domain, outcome units."""
+        if not self.everywhere:
+            return 2.0 * self.range
+        corners = self.prior.transform(self.box)
+        return self.norm * float(self.prior.metric(corners[:1], corners[1:]))
+
+    def change(self, column: int, step: float) -> float:
+        r"""Largest change of ``f - m`` over a step along one input, outcome units.
+
+        Args:
+            column: Which input.
+            step: Raw units, at most the side of the box. Where the numbers hold
+                everywhere, shorter steps change ``f - m`` by no more.
+        """
+        return self.norm * self._metric(column, step)
+
+    def slope(self, column: int) -> float | None:
+        r"""Largest slope of ``f - m`` along one input; None where it has no bound.
+
+        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``, the limit of ``B d_k(x, x + h) / h``
+        for small ``h``, extrapolated from two steps and rounded up by 1e-6 of itself. Of a
+        kernel that depends on ``x - x'`` alone no quotient is larger than the limit, since
+        ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its spectral
+        measure ``F``; so the change over any step is at most the slope times the step.
+        """
+        step = float(self.box[1, column] - self.box[0, column])
+        if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
+            return self.change(column, step) / step
+        for _ in range(_MOST_HALVINGS):
+            if self._metric(column, step) ** 2 <= _SMALL * self.variance:
+                break
+            step *= 0.5
+        coarse = (self._metric(column, step) / step) ** 2
+        fine = (self._metric(column, 0.5 * step) / (0.5 * step)) ** 2
+        if fine > _DIVERGES * coarse:
+            return None
+        # The error of the squared quotient begins with h or h^2 (Matern 3/2; the others).
+        limit = max(2.0 * fine - coarse, fine)
+        return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
+
+    def _metric(self, column: int, step: float) -> float:
+        left = self.points.clone()
+        left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)
+        right = left.clone()
+        right[:, column] += step
+        inputs = self.prior.transform(left), self.prior.transform(right)
+        return float(self.prior.metric(*inputs).max())
+
+
+def _checked(name: str, X: Tensor | None, dimension: int) -> Tensor:
+    if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[1] != dimension:
+        shape = tuple(X.shape) if isinstance(X, Tensor) else type(X).__name__
+        raise BotorchTensorDimensionError(
+            f"{name} must be a tensor with {dimension} columns, got {shape}."
+        )
+    if len(X) == 0:
+        raise InputDataError(f"There are no {name}.")
+    return finite(name, X).detach().double()
+
+
+def _sobol(box: Tensor) -> Tensor:
+    return draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
+
+
+def _corners(box: Tensor) -> Tensor:
+    r"""All corners of a box, or two where there are too many."""
+    if 2 ** box.shape[1] > _MOST_CORNERS:
+        return box
+    return torch.cartesian_prod(*box.unbind(-1)).reshape(-1, box.shape[1])

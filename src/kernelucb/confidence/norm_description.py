@@ -1,0 +1,291 @@
+r"""What a norm bound means, in the units of the outcomes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError
+from botorch.models.model import Model
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.misspecification import ConsistencyCheck, check_consistency
+from kernelucb.confidence.norm_ball import Domain, NormBall
+from kernelucb.regression import KernelRegression
+
+_PARTS = ("kernel", "mean", "noise")
+_CAVEAT = (
+    "No data can show that a norm bound is large enough: that it is rests on what you "
+    "know of the range and the slope above."
+)
+
+
+@dataclass(frozen=True)
+class InputChange:
+    r"""How much ``f - m`` can change along one input.
+
+    Attributes:
+        name: Of the input.
+        step: Raw units.
+        over_step: Largest change over that step, outcome units.
+        over_side: Largest change over the whole side of the domain, outcome units.
+        side: Length of that side, raw units.
+        slope: Largest slope, outcome units per raw unit; None where it has no bound
+            because the kernel has no derivative (Matern 1/2).
+    """
+
+    name: str
+    step: float
+    over_step: float
+    over_side: float
+    side: float
+    slope: float | None
+
+    def _line(self, unit: str) -> str:
+        slope = (
+            "a slope without bound (the kernel has no derivative)"
+            if self.slope is None
+            else f"a slope of at most {self.slope:.3g} {unit} per unit"
+        )
+        return (
+            f"  along {self.name}: by at most {self.over_step:.3g} {unit} over a step of "
+            f"{self.step:.3g}, {self.over_side:.3g} {unit} over all {self.side:.3g}; {slope}"
+        )
+
+
+@dataclass(frozen=True)
+class NormDescription:
+    r"""What a norm bound means for a model, outcome units; ``print`` it.
+
+    ``m`` is the prior mean, ``y`` the observed outcomes. The attributes on range and
+    change are properties of the functions whose norm is at most ``norm_bound``, whether or
+    not the true function is one of them.
+
+    Attributes:
+        norm_bound: The norm bound that is described.
+        range: Largest ``|f(x) - m(x)|`` over the domain.
+        across: Largest change of ``f - m`` between any two points of the domain.
+        inputs: Changes along each input.
+        everywhere: Whether these hold at every point of the domain: for RBF, Matern and
+            rational quadratic kernels, without input transform or behind ``Normalize``.
+            Otherwise they are the largest over candidates, or over Sobol points and
+            corners of the box.
+        prior_mean: The prior mean where it is constant; None where it varies.
+        largest_observed: Largest observed ``|y - m|``.
+        noise_reach: With probability ``1 - delta`` the noise alone stays below this in
+            all of these outcomes.
+        consistency: Least consistent norm, and whether the data contradict the norm bound.
+        estimated: Which of kernel, mean and noise may come from the same data.
+        delta: Failure probability of ``noise_reach``, and of ``consistency``.
+        outcome_unit: For the text.
+    """
+
+    norm_bound: float
+    range: float
+    across: float
+    inputs: tuple[InputChange, ...]
+    everywhere: bool
+    prior_mean: float | None
+    largest_observed: float
+    noise_reach: float
+    consistency: ConsistencyCheck
+    estimated: tuple[str, ...]
+    delta: float
+    outcome_unit: str
+
+    @property
+    def ratio(self) -> float:
+        r"""The norm bound over the least consistent norm; infinite where that is zero."""
+        least = self.consistency.least_consistent_norm
+        return math.inf if least == 0.0 else self.norm_bound / least
+
+    @property
+    def summary(self) -> str:
+        r"""What is estimated or contradicted, in one line."""
+        if not self.consistency.consistent:
+            return (
+                "no guarantee: the data contradict the norm bound, the kernel or the noise"
+            )
+        if self.estimated:
+            return f"heuristic: {', '.join(self.estimated)} estimated"
+        return "kernel, mean and noise given; the norm bound is yours to justify"
+
+    def __str__(self) -> str:
+        unit = self.outcome_unit
+        lines = [self.summary, *self._ball(unit)]
+        lines += [change._line(unit) for change in self.inputs]
+        if not self.everywhere:
+            lines.append(
+                "  These are the largest values at points of the domain; between them a "
+                "kernel such as this one may allow more."
+            )
+        lines += [self._data(unit), self._least(unit)]
+        lines += [f"Consistency check: {self.consistency.remedy}", _CAVEAT]
+        return "\n".join(lines)
+
+    def _ball(self, unit: str) -> list[str]:
+        if self.prior_mean is None:
+            subject, limits = "f - m", ""
+            mean = "m, the prior mean, which varies; f itself changes with m as well"
+        else:
+            subject, mean = "f", f"m = {self.prior_mean:.4g} {unit}, the prior mean"
+            low, high = self.prior_mean - self.range, self.prior_mean + self.range
+            limits = f", so between {low:.4g} and {high:.4g} {unit}"
+        return [
+            f"Functions f of norm at most {self.norm_bound:.4g} around {mean}:",
+            f"  f(x) lies within {self.range:.3g} {unit} of m(x){limits}",
+            f"  {subject} changes by at most {self.across:.3g} {unit} between any two points",
+        ]
+
+    def _data(self, unit: str) -> str:
+        return (
+            f"Data: |y - m| is at most {self.largest_observed:.3g} {unit}, of which noise "
+            f"may explain {self.noise_reach:.3g} {unit}."
+        )
+
+    def _least(self, unit: str) -> str:
+        least = self.consistency.least_consistent_norm
+        if least == 0.0:
+            return "Least consistent norm: 0, the data say nothing about the norm yet."
+        if math.isinf(least):
+            return "Least consistent norm: none is enough, at this noise scale."
+        status = (
+            f"an estimate, since it rests on estimated parts ({', '.join(self.estimated)})"
+            if self.estimated
+            else f"certified with probability {1 - self.delta:.6g} under kernel, mean and "
+            "noise as given"
+        )
+        return (
+            f"Least consistent norm: {least:.4g}, {status}. "
+            f"The norm bound is {self.ratio:.3g} times that."
+        )
+
+
+@torch.no_grad()
+def describe_norm_bound(
+    model: Model | KernelRegression,
+    norm_bound: float,
+    noise_std: float | Tensor | None = None,
+    *,
+    bounds: Tensor | None = None,
+    candidates: Tensor | None = None,
+    steps: Sequence[float] | Tensor | None = None,
+    delta: float = 0.05,
+    input_names: Sequence[str] | None = None,
+    outcome_unit: str = "outcome units",
+) -> NormDescription:
+    r"""Say what a norm bound means: range, slope, and what the data say about it.
+
+    Compare range and slope with what you know of the process. A function of norm at most
+    ``B`` obeys ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between two points
+    by at most ``B d_k(x, x')``, ``d_k`` being the kernel metric ``||k(x, .) - k(x', .)||``.
+    Both are attained by some function of norm ``B``.
+
+    Source: Cauchy-Schwarz in the RKHS; ``check_consistency`` for what the data say; for
+    ``noise_reach`` the sub-Gaussian tail ``2 exp(-u^2 / 2)`` and a union bound over the
+    observations, for their present number and not anytime.
+
+    Example:
+        >>> box = torch.tensor([[20.0, 1.0], [100.0, 6.0]], dtype=torch.float64)
+        >>> print(describe_norm_bound(model, 30.0, bounds=box, steps=[10.0, 0.5]))
+
+    Args:
+        model: A single-output exact GP, or a ``KernelRegression``.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+        noise_std: Noise scale in outcome units; from the likelihood when absent.
+        bounds: ``2 x d`` lower and upper limits of a box. Either these or ``candidates``.
+        candidates: ``n x d`` points, the whole domain.
+        steps: ``d`` steps, one along each input, over which the change is told; raw units.
+            By default a tenth of the domain.
+        delta: Failure probability of each statement about the data.
+        input_names: ``d`` names of the inputs, for the text.
+        outcome_unit: For the text.
+
+    Raises:
+        ValueError: If a scalar is out of its range, or not exactly one of ``bounds`` and
+            ``candidates`` is given.
+        BotorchTensorDimensionError: If a shape or a number of names does not fit.
+        InputDataError: If a value is not finite.
+        UnsupportedError: If the model cannot be represented.
+    """
+    norm_bound = positive_scalar("norm_bound", norm_bound)
+    probability("delta", delta)
+    regression = KernelRegression.of(model, noise_std)
+    domain = Domain.of(bounds, candidates, regression.dimension)
+    ball = NormBall(regression, regression.norm_in_prior_units(norm_bound), domain)
+    residuals = regression.train_targets - regression.prior.mean(regression.train_inputs)
+    return NormDescription(
+        norm_bound=norm_bound,
+        range=ball.range,
+        across=ball.across,
+        inputs=_changes(ball, domain, steps, input_names),
+        everywhere=ball.everywhere,
+        prior_mean=_constant_mean(regression, domain),
+        largest_observed=float(residuals.abs().max()),
+        noise_reach=_noise_reach(regression, delta),
+        consistency=check_consistency(regression, norm_bound, delta=delta),
+        estimated=tuple(part for part in _PARTS if part in regression.estimated),
+        delta=delta,
+        outcome_unit=outcome_unit,
+    )
+
+
+def _changes(
+    ball: NormBall,
+    domain: Domain,
+    steps: Sequence[float] | Tensor | None,
+    names: Sequence[str] | None,
+) -> tuple[InputChange, ...]:
+    sides = domain.sides.tolist()
+    if names is None:
+        names = [f"input {column}" for column in range(len(sides))]
+    if isinstance(names, str) or len(names) != len(sides):
+        raise BotorchTensorDimensionError(
+            f"input_names must be {len(sides)} names, one for each input, got {names!r}."
+        )
+    return tuple(
+        InputChange(
+            name=names[column],
+            step=step,
+            over_step=ball.change(column, step),
+            over_side=ball.change(column, side),
+            side=side,
+            slope=ball.slope(column),
+        )
+        for column, (step, side) in enumerate(
+            zip(_checked_steps(steps, sides), sides, strict=True)
+        )
+    )
+
+
+def _checked_steps(
+    steps: Sequence[float] | Tensor | None, sides: list[float]
+) -> list[float]:
+    if steps is None:
+        return [0.1 * side for side in sides]
+    values = [positive_scalar("Every one of steps", step) for step in steps]
+    if len(values) != len(sides):
+        raise BotorchTensorDimensionError(
+            f"steps must be {len(sides)} numbers, one for each input, got {len(values)}."
+        )
+    for step, side in zip(values, sides, strict=True):
+        if step > side:
+            raise ValueError(
+                f"steps must lie within the domain: {step:.6g} is longer than its side of "
+                f"{side:.6g}."
+            )
+    return values
+
+
+def _constant_mean(regression: KernelRegression, domain: Domain) -> float | None:
+    r"""The prior mean if it is the same at all points of the domain and the data."""
+    prior = regression.prior
+    points = prior.transform(domain.points.to(regression.eigenvalues))
+    means = prior.mean(torch.cat([points, regression.train_inputs]))
+    return float(means[0]) if bool((means == means[0]).all()) else None
+
+
+def _noise_reach(regression: KernelRegression, delta: float) -> float:
+    deviations = math.sqrt(2.0 * math.log(2.0 * regression.num_observations / delta))
+    return deviations * float(regression.noise_std.max())
