@@ -1,0 +1,20 @@
+r"""The verdict on a count of failures."""
+
+import pytest
+from binomial import Claim
+
+
+@pytest.fixture
+def stands(request):
+    r"""Whether a claim stands after so many failures.
+
+    A test that asks must state sequences, delta, false alarm and power in its docstring, in
+    the words of ``str(claim)``.
+    """
+
+    def verdict(claim: Claim, failures: int) -> bool:
+        stated = " ".join((request.function.__doc__ or "").split())
+        assert str(claim) in stated, f"state in the docstring: {claim}"
+        return failures <= claim.limit
+
+    return verdict

@@ -1,0 +1,81 @@
+r"""Arms for the vectorised simulations, and the library's view of one of the sequences.
+
+Simulations run in units of the noise scale; the library is given outcome units.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb import KernelRegression
+from oracles.crossings import Sequences
+from problems import RKHSFunction, frozen_kernel
+
+# Evidence grows in small steps where the prior variance is a tenth of the noise's: little
+# overshoot, so that crossings are nearly as frequent as the theory allows.
+PRIOR_SCALE = 0.1
+
+
+class Arms:
+    r"""Arms on ``[0, 1]`` under a Matern 5/2 kernel, with noise of given scales.
+
+    Args:
+        count: Number of arms ``A``.
+        noise_std: One number, or ``A`` of them, outcome units.
+        lengthscale: Of the kernel.
+    """
+
+    def __init__(
+        self, count: int, noise_std: float | Tensor, lengthscale: float = 0.1
+    ) -> None:
+        self.inputs = torch.linspace(0.0, 1.0, count, dtype=torch.float64).unsqueeze(-1)
+        self.noise_std = torch.as_tensor(noise_std, dtype=torch.float64).expand(count)
+        variance = PRIOR_SCALE * float(self.noise_std.min()) ** 2
+        self.kernel = frozen_kernel("matern52", lengthscale, variance)
+
+    def gram(self, kernel=None) -> Tensor:
+        r"""``A x A`` covariances of ``f / noise_std``."""
+        covariance = (kernel or self.kernel)(self.inputs).to_dense()
+        return covariance / self.noise_std.unsqueeze(-1) / self.noise_std
+
+    def truth(self, norm: float, count: int) -> Tensor:
+        r"""``count`` times the values of a function of this norm, units of the noise."""
+        function = RKHSFunction.random(self.kernel, norm, d=1, seed=0)
+        return (function(self.inputs) / self.noise_std).expand(count, -1)
+
+
+class History(NamedTuple):
+    r"""The first rounds of one sequence, outcome units."""
+
+    X: Tensor
+    Y: Tensor
+    noise_std: Tensor
+    truth: Tensor
+
+    @classmethod
+    def of(cls, arms: Arms, sequences: Sequences, index: int, rounds: int) -> "History":
+        chosen = torch.stack([each[index] for each in sequences.arms[:rounds]])
+        outcomes = torch.stack([each[index] for each in sequences.outcomes[:rounds]])
+        noise = arms.noise_std[chosen]
+        truth = sequences.truth[index, chosen] * noise
+        return cls(arms.inputs[chosen], outcomes * noise, noise, truth)
+
+    @property
+    def energy(self) -> float:
+        r"""Squared distance of the truth to the outcomes, noise units."""
+        return float(((self.Y - self.truth) / self.noise_std).square().sum())
+
+    def state(self, kernel) -> KernelRegression:
+        return KernelRegression(self.X, self.Y, kernel, self.noise_std)
+
+
+def crossings(path: Tensor, delta: float) -> int:
+    r"""Sequences whose supermartingale reaches ``1 / delta`` in any round.
+
+    Args:
+        path: ``rounds x N`` values of ``log M_t``.
+        delta: Failure probability.
+    """
+    return int((path.amax(0) >= math.log(1.0 / delta)).sum())
