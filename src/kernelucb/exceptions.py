@@ -20,6 +20,10 @@ class NoSafePointError(BotorchError):
     r"""No point is known to be safe."""
 
 
+class UncertifiedError(BotorchError):
+    r"""Something that acts on a guarantee was given a band that has none."""
+
+
 class SinglePrecisionWarning(InputDataWarning):
     r"""The input was single precision; the bound was computed in double precision."""
 
@@ -34,4 +38,5 @@ __all__ = [
     "NoSafePointError",
     "SinglePrecisionWarning",
     "SolverError",
+    "UncertifiedError",
 ]

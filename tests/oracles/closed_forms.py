@@ -60,14 +60,17 @@ def improved_gp_ucb(K, k, v, y, sigma, norm, delta, horizon):
 
 
 def wang_de_freitas(K, k, v, y, sigma, norm, delta):
-    r"""Wang & de Freitas (2014), Proposition 1, in Durand et al. (2018), Lemma 3."""
+    r"""Wang & de Freitas (2014), Proposition 1, in Durand et al. (2018), Lemma 3.
+
+    With the last term in noise units, as all the others are.
+    """
     gain = 0.5 * log_det(K, sigma**2)
     squared = (
         norm**2
         + math.sqrt(8.0 * gain * math.log(2.0 / delta))
         + math.sqrt(2.0 * math.log(4.0 / delta)) * norm
         + 2.0 * gain
-        + 2.0 * sigma * math.log(2.0 / delta)
+        + 2.0 * math.log(2.0 / delta)
     )
     mean, sd = ridge(K, k, v, y, sigma**2)
     return mean, math.sqrt(squared) * sd

@@ -1,24 +1,36 @@
 r"""What the guarantee rests on: given, estimated or violated."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from botorch.models import SingleTaskGP
-from botorch.models.transforms.input import Warp
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputStandardize,
+    InputTransform,
+    Normalize,
+    Warp,
+)
 from botorch.models.transforms.outcome import Standardize
 
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    CertifiedGapStopping,
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
+    regret_certificate,
 )
 from kernelucb.confidence.assumptions import Status
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=6)
 G, E = Status.GIVEN, Status.ESTIMATED
+UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 
 
 def statuses(model, **options):
@@ -38,7 +50,8 @@ def test_everything_given():
     assert statuses(PROBLEM.model) == (G, G, G, G)
     assert assumptions.certified
     assert assumptions.anytime
-    assert "not marked" not in str(assumptions)
+    assert assumptions.summary == "certified"
+    assert str(assumptions).startswith("certified, if what was given is true: holds for")
 
 
 def test_trainable_parts_are_estimated():
@@ -53,7 +66,12 @@ def test_trainable_parts_are_estimated():
 def test_default_botorch_model_is_estimated_throughout_but_the_norm():
     model = SingleTaskGP(PROBLEM.X, PROBLEM.Y.unsqueeze(-1))
     assert statuses(model) == (E, E, E, G)
-    assert not MartingaleMixtureUCB(model, norm_bound=50.0).assumptions.certified
+    assumptions = MartingaleMixtureUCB(model).assumptions
+    assert not assumptions.certified
+    assert assumptions.estimated == ("kernel", "mean", "noise", "norm")
+    first, second = str(assumptions).splitlines()[:2]
+    assert first == "heuristic: kernel, mean, noise, norm estimated"
+    assert second.startswith("  If the estimates were true: holds for every point")
 
 
 def test_given_noise_std_is_given():
@@ -77,12 +95,105 @@ def test_standardize_estimates_the_mean():
 
 
 def test_trainable_input_warping_is_part_of_the_kernel():
+    transform = Warp(d=1, indices=[0], bounds=UNIT)
     model = frozen_model(
-        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, input_transform=Warp(d=1, indices=[0])
+        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, input_transform=transform
     )
     assert statuses(model) == (G, G, G, G)
     model.input_transform.requires_grad_(True)
     assert statuses(model) == (E, G, G, G)
+
+
+class Shifted(InputTransform):
+    r"""Somebody's own transform, which takes its offset from the data in training mode."""
+
+    transform_on_train = transform_on_eval = transform_on_fantasize = True
+    is_one_to_many = False
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("offset", torch.zeros(1, dtype=torch.float64))
+
+    def transform(self, X):
+        if self.training:
+            self.offset = X.mean(dim=-2)
+        return X - self.offset
+
+
+@pytest.mark.parametrize(
+    ("transform", "status"),
+    [
+        (Normalize(d=1), E),
+        (Normalize(d=1, bounds=UNIT), G),
+        (Normalize(d=1, bounds=UNIT, learn_bounds=True), E),
+        (InputStandardize(d=1), E),
+        (Warp(d=1, indices=[0]).requires_grad_(False), E),
+        (Warp(d=1, indices=[0], bounds=UNIT).requires_grad_(False), G),
+        (ChainedInputTransform(a=Normalize(d=1, bounds=UNIT), b=Normalize(d=1)), E),
+        (Shifted(), E),
+    ],
+)
+def test_a_transform_that_learns_from_the_data_is_an_estimate(transform, status):
+    transform = deepcopy(transform)
+    model = frozen_model(
+        PROBLEM.X, PROBLEM.Y, PROBLEM.kernel, 0.1, input_transform=transform
+    )
+    before = deepcopy(transform.state_dict())
+    assert statuses(model) == (status, G, G, G)
+    after = model.input_transform.state_dict()  # being asked leaves no trace
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_standardize_that_changes_nothing_was_learned_all_the_same():
+    Y = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64)
+    model = frozen_model(
+        PROBLEM.X[:3], Y, PROBLEM.kernel, 0.1, outcome_transform=Standardize(m=1)
+    )
+    model.outcome_transform.means.fill_(0.0)
+    model.outcome_transform.stdvs.fill_(1.0)
+    assert statuses(model) == (G, E, G, G)
+
+
+def test_outcomes_must_be_reported_whatever_their_noise():
+    for acqf in (
+        MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0),
+        IGPUCB(PROBLEM.model, norm_bound=3.0),
+        SrinivasUCB(PROBLEM.model),
+    ):
+        assert "does not depend on its noise" in acqf.assumptions["outcomes"].statement
+
+
+def test_wang_de_freitas_needs_fixed_inputs():
+    assumptions = WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0).assumptions
+    assert assumptions.summary == "no guarantee: design violated"
+    assert "fixed_design=True" in assumptions["design"].statement
+    fixed = WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0, fixed_design=True).assumptions
+    assert fixed.certified
+    assert "fixed before any outcome" in fixed["design"].statement
+
+
+def test_a_violation_is_the_first_word():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=1e-3)
+    assert str(acqf.assumptions).startswith("no guarantee: norm violated\n")
+
+
+@pytest.mark.parametrize(
+    ("acqf", "all_points"),
+    [
+        (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True),
+        (SrinivasUCB(PROBLEM.model), True),
+        (SrinivasUCB(PROBLEM.model, theorem=2), False),
+    ],
+)
+def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
+    certificate = regret_certificate(acqf, PROBLEM.test_X)
+    assert acqf.assumptions.all_points is all_points
+    assert certificate.certified is all_points
+    if not all_points:
+        assert "does not hold at all points at once" in str(certificate).splitlines()[0]
+        decision = CertifiedGapStopping(1e9, PROBLEM.test_X)(acqf)
+        assert not decision.stop
 
 
 @pytest.mark.parametrize(
@@ -91,7 +202,11 @@ def test_trainable_input_warping_is_part_of_the_kernel():
         (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True, "Flynn & Reeb"),
         (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True, "Abbasi-Yadkori"),
         (IGPUCB(PROBLEM.model, norm_bound=3.0), True, "Chowdhury & Gopalan"),
-        (WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0), False, "Wang & de Freitas"),
+        (
+            WangDeFreitasUCB(PROBLEM.model, norm_bound=3.0, fixed_design=True),
+            False,
+            "Wang & de Freitas",
+        ),
         (
             StreamingKernelUCB(PROBLEM.model, norm_bound=3.0, noise_lower=0.05),
             True,

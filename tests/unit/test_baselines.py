@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import ScaleKernel
+from scipy.stats import norm as norm_law
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -16,7 +18,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.assumptions import Status
 from oracles import closed_forms
-from problems import frozen_model, make_problem
+from problems import frozen_kernel, frozen_model, make_problem
 from tolerances import LINEAR_SOLVE, REARRANGED
 
 N, DELTA, NORM = 12, 0.1, 3.0
@@ -141,3 +143,36 @@ def test_standardized_model_is_the_formula_in_the_units_of_its_kernel(problem, a
     offset = (shift + scale * problem.Y).mean()
     for one, other in zip(outcome, unit, strict=True):
         assert_close(one, offset + constant * other, **CLOSE)
+
+
+def exact_violation(half_width, ratio, norm, unit):
+    r"""How often ``|f(x) - mean| > half_width`` at the one observed input, Gaussian noise.
+
+    With ``k(x, x) = unit^2``, noise ``ratio unit`` and ``f = norm k(x, .) / unit`` the
+    value is ``norm unit`` and the estimate ``1 / (1 + ratio^2)`` of it, plus noise.
+    """
+    shrunk = 1.0 / (1.0 + ratio**2)
+    bias, scale = norm * unit * (1.0 - shrunk), shrunk * ratio * unit
+    return norm_law.sf((half_width - bias) / scale) + norm_law.sf(
+        (half_width + bias) / scale
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0])
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("norm", [0.01, 1.0, 5.0])
+def test_wang_de_freitas_holds_where_the_printed_formula_does_not(unit, ratio, norm):
+    r"""With one observation the probability is a Gaussian tail, without simulation."""
+    delta, X = 1e-6, torch.zeros(1, 1, dtype=torch.float64)
+    kernel = ScaleKernel(frozen_kernel("rbf", 0.5)).double().requires_grad_(False)
+    kernel.outputscale = unit**2
+    state = KernelRegression(X, X, kernel, ratio * unit)
+    acqf = WangDeFreitasUCB(state, norm_bound=norm, delta=delta, fixed_design=True)
+    lower, upper = acqf.bounds(X)
+    half_width = 0.5 * float(upper - lower)
+    assert exact_violation(half_width, ratio, norm, unit) <= delta
+    if (unit, ratio, norm) == (1e-3, 1.0, 0.01):
+        width, log = acqf.confidence_set.width, math.log(2.0 / delta)
+        printed = math.sqrt(width**2 - 2.0 * log + 2.0 * ratio * unit * log)
+        printed_width = half_width * printed / width
+        assert exact_violation(printed_width, ratio, norm, unit) > 100.0 * delta

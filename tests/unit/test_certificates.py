@@ -9,6 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import LinearKernel
+from gpytorch.means import LinearMean, Mean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -23,10 +24,10 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
-from kernelucb.certificates.boxes import kernel_change, largest_on_box
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.certificates.boxes import largest_change, largest_on_box
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
-from problems import KERNELS, frozen_model, make_problem, uniform
+from problems import KERNELS, frozen_kernel, frozen_model, make_problem, uniform
 from tolerances import ORDER, SOCP
 
 NORM = 3.0
@@ -200,9 +201,10 @@ def test_where_nothing_is_proven_it_says_heuristic():
     ]
     for acqf, box in cases:
         certificate = regret_certificate(acqf, bounds=box)
+        assert not certificate.rigorous
         assert not certificate.certified
         assert math.isinf(certificate.resolution)
-        assert str(certificate).startswith("heuristic")
+        assert str(certificate).startswith("heuristic: the maximum over the domain comes")
         assert not CertifiedGapStopping(1e6, bounds=box)(acqf).stop
 
 
@@ -224,11 +226,60 @@ def test_input_transforms_and_units():
 @given(seed=st.integers(0, 100), name=st.sampled_from(KERNELS))
 def test_no_function_changes_more_than_the_kernel_metric(seed, name):
     problem = make_problem(n=3, d=2, kernel=name, norm=NORM, seed=seed)
-    change = kernel_change(problem.state, NORM)
+    change = largest_change(problem.state, NORM)
     centre, half = uniform(1, 2, seed), 0.3 * uniform(1, 2, seed + 1)
     inside = centre + half * (2.0 * uniform(50, 2, seed + 2) - 1.0)
     largest = (problem.function(inside) - problem.function(centre)).abs().max()
     assert float(largest) <= float(change(centre, half)) + ORDER
+
+
+class TestPriorMean:
+    r"""A prior mean that changes within a cell counts as well as the kernel."""
+
+    BUMP = 10.0
+
+    def certificate(self, mean):
+        X = uniform(10, 1, 1)
+        kernel = frozen_kernel("rbf", 0.5)
+        state = KernelRegression(X, mean(X).detach(), kernel, 0.1, mean_module=mean)
+        acqf = MartingaleMixtureUCB(state, norm_bound=0.1)
+        return regret_certificate(acqf, bounds=LINE, recommended=LINE[:1])
+
+    def test_a_known_bump_is_not_overlooked(self):
+        r"""Between all points that are looked at, a peak a thousand times the gap."""
+        bump = self.BUMP
+
+        class Bump(Mean):
+            def forward(self, x):
+                return bump * torch.exp(-(((x[..., 0] - 0.12345) / 1e-6) ** 2))
+
+        certificate = self.certificate(Bump())
+        assert certificate.gap < bump  # it was not seen,
+        assert not certificate.rigorous  # and that is said
+        assert not certificate.certified
+
+    @pytest.mark.parametrize("slope", [3.0, -1000.0])
+    def test_a_slope_is_bounded(self, slope):
+        mean = LinearMean(1).double().requires_grad_(False)
+        mean.weights.fill_(slope)
+        certificate = self.certificate(mean)
+        assert certificate.certified
+        # The mean alone rises by the slope over the box, or falls from its recommended end.
+        assert certificate.gap >= max(slope, 0.0)
+        assert certificate.gap <= max(slope, 0.0) * 1.05 + 0.25
+
+    def test_a_slope_counts_from_the_best_end(self):
+        r"""Without the mean's part, a cell next to the optimum would be cut off."""
+        mean = LinearMean(1).double().requires_grad_(False)
+        mean.weights.fill_(1000.0)
+        X = uniform(10, 1, 1)
+        state = KernelRegression(
+            X, mean(X).detach(), frozen_kernel("rbf", 0.5), 0.1, mean_module=mean
+        )
+        acqf = MartingaleMixtureUCB(state, norm_bound=0.1)
+        middle = torch.tensor([[0.4996]], dtype=torch.float64)
+        certificate = regret_certificate(acqf, bounds=LINE, recommended=middle)
+        assert certificate.gap >= 1000.0 * (1.0 - 0.4996)
 
 
 def test_a_function_without_positive_values():
@@ -262,19 +313,31 @@ class TestStopping:
         assert decision.certificate.gap == expected.gap
         assert torch.equal(decision.certificate.recommended, X[0])
 
-    def test_on_estimates_it_stops_and_names_them(self):
+    def test_estimates_need_consent_and_are_named(self):
         X = uniform(10, 1, 0)
         model = SingleTaskGP(X, X.sin())  # trainable and standardised
-        decision = CertifiedGapStopping(1e3, LINE)(
-            MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
-        )
+        acqf = MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
+        with pytest.raises(UncertifiedError, match="kernel, mean estimated") as refusal:
+            CertifiedGapStopping(1e3, LINE)(acqf)
+        assert "requires_grad_(False)" in str(refusal.value)
+        assert "allow_estimated=True" in str(refusal.value)
+        decision = CertifiedGapStopping(1e3, LINE, allow_estimated=True)(acqf)
         assert decision.stop
-        assert decision.reason.endswith("if these estimates hold: kernel, mean")
+        assert decision.reason.startswith("heuristic: kernel, mean estimated: at most")
+        assert decision.certificate.rigorous
+        assert not decision.certificate.certified
+
+    @pytest.mark.parametrize("norm_bound", [None, "cautious"])
+    def test_an_estimated_norm_needs_consent(self, norm_bound):
+        problem = make_problem(n=10, d=1, norm=NORM)
+        acqf = MartingaleMixtureUCB(problem.model, norm_bound=norm_bound)
+        with pytest.raises(UncertifiedError, match="heuristic: norm estimated"):
+            CertifiedGapStopping(1e3, LINE)(acqf)
 
     def test_not_on_a_bound_for_one_round(self):
         r"""The round in which it would stop is not fixed in advance."""
         problem = make_problem(n=10, d=1)
-        acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM)
+        acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM, fixed_design=True)
         decision = CertifiedGapStopping(1e3, LINE)(acqf)
         assert not decision.stop
         assert "a round that the data choose" in decision.reason
@@ -285,7 +348,7 @@ class TestStopping:
             acqf = MartingaleMixtureUCB(problem.model, norm_bound=0.5)
         decision = CertifiedGapStopping(100.0, bounds=LINE)(acqf)
         assert not decision.stop
-        assert "contradict" in decision.reason
+        assert decision.reason.startswith("no guarantee: norm violated")
 
 
 def test_bad_input():

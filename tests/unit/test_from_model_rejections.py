@@ -74,7 +74,11 @@ def fully_bayesian():
 
 MODELS = {
     "several outputs": (lambda: SingleTaskGP(X, Y.repeat(1, 2)), "has 2 outputs"),
-    "list": (lambda: ModelListGP(SingleTaskGP(X, Y)), "ModelListGP is not an exact"),
+    "list of one": (lambda: ModelListGP(SingleTaskGP(X, Y)), r"model\.models\[0\]"),
+    "list of two": (
+        lambda: ModelListGP(SingleTaskGP(X, Y), SingleTaskGP(X, Y)),
+        r"ScalarizedUCB\.from_model",
+    ),
     "fully Bayesian": (fully_bayesian, "SaasFullyBayesian.* is an ensemble"),
     "variational": (lambda: SingleTaskVariationalGP(X, Y), "is not an exact"),
     "multi-task": (

@@ -123,5 +123,5 @@ def test_misspelt_option(acqf_class):
 
 @pytest.mark.parametrize("acqf_class", CLASSES)
 def test_arguments_after_the_model_are_keyword_only(acqf_class):
-    with pytest.raises(TypeError, match="positional argument"):
+    with pytest.raises(TypeError, match="takes by position only model"):
         acqf_class(PROBLEM.model, 3.0)

@@ -9,7 +9,13 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from scipy.stats import binom
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, PrequentialRadius
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    PrequentialRadius,
+    SketchedMartingaleMixtureUCB,
+)
 from kernelucb.confidence.martingale_mixture import mixture_radius
 from problems import (
     RKHSFunction,
@@ -155,8 +161,21 @@ def test_bad_input():
         options = {"delta": DELTA, **options}
         with pytest.raises(ValueError, match=message):
             MartingaleMixtureUCB(problem.state, norm_bound=1.0, radius=full, **options)
-    with pytest.raises(BotorchTensorDimensionError, match="one value per observation"):
+    with pytest.raises(ValueError, match="radius is of 0 observations and the model of 3"):
         MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_radius_of_other_observations_is_refused(count):
+    r"""One noise scale fits any number of observations; the radius does not."""
+    problem = make_problem(n=3)
+    radius = PrequentialRadius(DELTA)
+    radius.observe(torch.zeros(count), torch.ones(count), torch.zeros(count), 0.1)
+    with pytest.raises(ValueError, match=f"radius is of {count} observations"):
+        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
+    sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
+    with pytest.raises(ValueError, match=f"radius is of {count} observations"):
+        SketchedMartingaleMixtureUCB(sketch, norm_bound=1.0, delta=DELTA, radius=radius)
 
 
 LENGTHS = (0.1, 0.3, 0.9)

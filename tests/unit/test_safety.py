@@ -16,19 +16,25 @@ from gpytorch.kernels import ScaleKernel
 from torch.testing import assert_close
 
 from kernelucb import (
+    BKBUCB,
     AbbasiYadkoriUCB,
     ConstraintWidth,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
+    NystromRegression,
     SafeSet,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
     optimize_acqf_safely,
 )
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
     NoSafePointError,
+    UncertifiedError,
 )
+from kernelucb.models import BKBModel
 from kernelucb.safety import gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED, SCALE
@@ -148,6 +154,45 @@ class TestWhatIsSafe:
         assert safe_set.assumptions.delta == 0.05
 
 
+def bands_of(scale):
+    r"""Each kind of band on the same problem, with outcomes in another unit."""
+    problem = make_problem(n=12, d=2, norm=NORM)
+    kernel = ScaleKernel(problem.kernel).double().requires_grad_(False)
+    kernel.outputscale = scale**2
+    X, Y, noise = problem.X, scale * problem.Y, scale * problem.noise_std
+    norm = {"norm_bound": NORM}  # of the scaled kernel
+    bandit = KernelBandit(kernel, noise_std=noise, **norm)
+    for x, y in zip(X, Y, strict=True):
+        bandit.update(x, y)
+    exact = MartingaleMixtureUCB(KernelRegression(X, Y, kernel, noise), **norm)
+    sketch = NystromRegression(X, Y, kernel, noise, X[:6])
+    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, noise_variance=noise**2, qbar=1e9)
+    return {
+        "exact": exact,
+        "bandit": bandit,
+        "sketched": SketchedMartingaleMixtureUCB(sketch, **norm),
+        "budgeted": BKBUCB(budgeted, noise_std=noise, **norm),
+        "sum": ScalarizedUCB([exact, exact], [1.0, 0.5]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["exact", "bandit", "sketched", "budgeted", "sum"])
+def test_margins_do_not_depend_on_the_unit_of_the_outcome(kind):
+    r"""Otherwise constraints in different units would be compared wrongly."""
+    X, margins = uniform(20, 2, 3), []
+    for scale in (1.0, 1000.0):
+        safe_set = SafeSet(bands_of(scale)[kind], 0.2 * scale)
+        margins.append(safe_set.margin(X))
+    assert_close(margins[1], margins[0], rtol=1e-6, atol=1e-6)
+    assert float(margins[0].std()) > 0.01
+
+
+def test_a_band_without_a_unit_is_no_constraint():
+    bandit = KernelBandit(make_problem().kernel, norm_bound=NORM, noise_std=0.1)
+    with pytest.raises(InputDataError, match="There are no observations yet"):
+        SafeSet(bandit, 0.0).margin(uniform(2, 1, 0))
+
+
 class TestFromModels:
     def make(self, **options):
         first, second = make_problem(d=2), make_problem(d=2, seed=9)
@@ -180,11 +225,13 @@ class TestFromModels:
         with pytest.raises(InconsistentConfidenceSetError):
             self.make(norm_bounds=1e-3)
 
-    def test_a_violated_band_takes_the_guarantee_away(self):
-        with pytest.warns(InconsistentConfidenceSetWarning):
-            safe_set = self.make(norm_bounds=1e-3, strict=False)
-        assert safe_set.assumptions.violated
-        assert "no guarantee" in safe_set.assumptions.guarantee
+    def test_a_violated_band_is_refused_whatever_is_allowed(self):
+        for allow in (False, True):
+            with (
+                pytest.warns(InconsistentConfidenceSetWarning),
+                pytest.raises(UncertifiedError, match="no guarantee: norm violated"),
+            ):
+                self.make(norm_bounds=1e-3, strict=False, allow_estimated=allow)
 
 
 class TestOptimisation:
@@ -430,6 +477,9 @@ def test_models_of_several_columns():
     X = uniform(6, 2, 0)
     Y = torch.stack([X.sum(-1), X.prod(-1)], -1)
     model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), outcome_transform=None)
-    safe_set = SafeSet.from_models(model, norm_bounds=20.0)
+    with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
+        SafeSet.from_models(model, norm_bounds=20.0)
+    safe_set = SafeSet.from_models(model, norm_bounds=20.0, allow_estimated=True)
+    assert str(safe_set.assumptions).startswith("heuristic: constraint 1: kernel")
     targets = [c.band.regression.train_targets for c in safe_set.constraints]
     assert_close(torch.stack(targets, -1), Y)

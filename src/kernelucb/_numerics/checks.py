@@ -82,6 +82,20 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
     return flat.expand(count).clone()
 
 
+def tensor(name: str, value: object) -> Tensor:
+    r"""Return ``value`` if it is a torch tensor.
+
+    Raises:
+        InputDataError: Otherwise.
+    """
+    if not isinstance(value, Tensor):
+        raise InputDataError(
+            f"{name} must be a torch tensor, got {type(value).__name__}; convert it with "
+            f"torch.as_tensor({name}, dtype=torch.float64)."
+        )
+    return value
+
+
 def finite(name: str, value: Tensor) -> Tensor:
     r"""Return ``value`` if it has no NaN or infinity.
 

@@ -3,6 +3,8 @@ r"""BoTorch plumbing of every confidence bound, once."""
 import warnings
 from abc import ABC
 from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite
+from kernelucb._numerics.checks import finite, tensor
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SinglePrecisionWarning
@@ -31,6 +33,11 @@ class KernelUCB(AcquisitionFunction, ABC):
     function is here. With a ``ScalarizedPosteriorTransform`` of weight ``w`` and offset
     ``o`` the value is the bound on ``o + w f``, so a negative weight swaps the sides.
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _without_beta(cls.__init__)
 
     def __init__(
         self,
@@ -65,8 +72,8 @@ class KernelUCB(AcquisitionFunction, ABC):
 
     @property
     def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the data)."""
-        return float(self.regression.section_variance.mean().sqrt())
+        r"""Prior standard deviation of the outcome, outcome units."""
+        return self.regression.prior_std
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Condition variances on points that are being evaluated (GP-BUCB).
@@ -80,7 +87,7 @@ class KernelUCB(AcquisitionFunction, ABC):
             BotorchTensorDimensionError: If the shape is another.
             InputDataError: If a value is not finite.
         """
-        if X_pending is None or X_pending.numel() == 0:
+        if X_pending is None or tensor("X_pending", X_pending).numel() == 0:
             super().set_X_pending(None)
             self._scoring_set = self.confidence_set
             return
@@ -118,7 +125,7 @@ class KernelUCB(AcquisitionFunction, ABC):
         return self._evaluate(X, self._scoring_set.majorant)
 
     def _evaluate(self, X: Tensor, support: _Support) -> Tensor:
-        if X.dim() < 2 or X.shape[-2] != 1:
+        if tensor("X", X).dim() < 2 or X.shape[-2] != 1:
             raise BotorchTensorDimensionError(
                 f"X must be `b x 1 x d`, got shape {tuple(X.shape)}. The bound scores one "
                 "point at a time; use optimize_acqf with sequential=True for q > 1."
@@ -151,7 +158,7 @@ class KernelUCB(AcquisitionFunction, ABC):
             BotorchTensorDimensionError: If the shape is another.
             InputDataError: If a value is not finite.
         """
-        if X.dim() != 2:
+        if tensor("X", X).dim() != 2:
             raise BotorchTensorDimensionError(
                 f"X must be `n x d`, got shape {tuple(X.shape)}."
             )
@@ -174,6 +181,25 @@ class KernelUCB(AcquisitionFunction, ABC):
                 SinglePrecisionWarning,
                 stacklevel=3,
             )
+
+
+def _without_beta(construct: Callable[..., None]) -> Callable[..., None]:
+    r"""A constructor that answers calls made for ``UpperConfidenceBound``."""
+    own = signature(construct).parameters.values()
+    positional = [p.name for p in own if p.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
+
+    @wraps(construct)
+    def constructor(self: KernelUCB, *arguments: Any, **options: Any) -> None:
+        if "beta" in options or len(arguments) > len(positional):
+            name, first = type(self).__name__, ", ".join(positional)
+            raise TypeError(
+                f"{name} has no beta, and takes by position only {first}: its width "
+                "follows from delta and the other arguments, which are given by name. See "
+                f"help({name})."
+            )
+        construct(self, *arguments, **options)
+
+    return constructor
 
 
 def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from kernelucb.confidence.martingale_mixture import (
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
@@ -76,7 +76,7 @@ class MartingaleMixtureUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | Literal["unknown"] | None = None,
         delta: float = 0.05,
         covariance_scale: CovarianceScale | None = None,
@@ -96,8 +96,9 @@ class MartingaleMixtureUCB(KernelUCB):
                 ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
                 ``covar_module`` as it stands, in outcome units. By default it is
-                estimated from the data, and ``assumptions`` says so; a ``NormTracker``
-                keeps the estimate from falling in later rounds.
+                estimated from the data, and ``assumptions`` says so; ``"cautious"`` is a
+                larger estimate (``NormTracker.cautious()``), and a ``NormTracker`` keeps
+                the estimate from falling in later rounds.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. With
                 ``"unknown"`` the noise is Gaussian of some one scale, and what the model
@@ -112,8 +113,9 @@ class MartingaleMixtureUCB(KernelUCB):
             noise_bounds: With ``noise_std="unknown"``: the smallest and the largest noise
                 scale that are possible, outcome units. By default every scale is; the set
                 is then tight for scales of 0.001 to 10 prior standard deviations.
-            radius: A radius of its own, from predictions by refitted models; noise and
-                ``delta`` are its own, and ``covariance_scale`` has no meaning then.
+            radius: A radius of its own, from predictions by refitted models, of the same
+                observations in the same order; noise and ``delta`` are its own, and
+                ``covariance_scale`` has no meaning then.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` where the set was empty and
@@ -129,18 +131,20 @@ class MartingaleMixtureUCB(KernelUCB):
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range.
+            ValueError: If a scalar is out of its range, or the radius is of other
+                observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
         given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
-        if radius is not None:
-            given = _own_noise(radius, noise_std, delta, covariance_scale)
         regression = KernelRegression.of(model, given)
         joint = None
         if radius is not None:
+            _check_own_noise(radius, noise_std, delta, covariance_scale)
+            if regression.num_observations == radius.num_observations:
+                regression = regression.with_noise_std(radius.noise_std)
             fit = radius.radius(regression)
         elif isinstance(noise_std, str):
             bounds = NoiseBounds.of(regression, noise_bounds)
@@ -201,13 +205,13 @@ def _known_noise(
     return None, "mixture" if covariance_scale is None else covariance_scale
 
 
-def _own_noise(
+def _check_own_noise(
     radius: PrequentialRadius,
     noise_std: float | Tensor | str | None,
     delta: float,
     covariance_scale: CovarianceScale | None,
-) -> Tensor:
-    r"""The noise scales of a radius of its own; nothing may contradict it."""
+) -> None:
+    r"""Nothing may contradict a radius of its own."""
     if noise_std is not None or covariance_scale is not None:
         raise ValueError(
             "radius has its own noise scales and no covariance scale; leave out noise_std "
@@ -215,7 +219,6 @@ def _own_noise(
         )
     if delta != radius.delta:
         raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")
-    return radius.noise_std
 
 
 def _assumptions(

@@ -8,11 +8,11 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.meta import exploration_factor, meta_assumptions
 from kernelucb.confidence.posterior_band import PosteriorBand, PosteriorState
-from kernelucb._numerics.safe_math import safe_sqrt
 
 # Standard deviations count as at least this share of the distance to the target: the
 # improvement is then finite where nothing is left to learn, and ordered by the mean.

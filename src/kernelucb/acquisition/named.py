@@ -8,9 +8,9 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.igp_ucb import igp_ucb_band
-from kernelucb.confidence.norm_bound import NormTracker, norm_bound_under_prior
+from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.wang_de_freitas import wang_de_freitas_band
+from kernelucb.confidence.wang_de_freitas import FIXED_DESIGN, wang_de_freitas_band
 from kernelucb.regression import KernelRegression
 
 
@@ -29,7 +29,7 @@ class AbbasiYadkoriUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         alpha: float | None = None,
@@ -42,7 +42,7 @@ class AbbasiYadkoriUCB(KernelUCB):
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, or None to estimate it from the data.
+                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability.
@@ -87,7 +87,7 @@ class IGPUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         horizon: int = 1000,
@@ -100,7 +100,7 @@ class IGPUCB(KernelUCB):
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, or None to estimate it from the data.
+                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability.
@@ -141,20 +141,24 @@ class IGPUCB(KernelUCB):
 
 
 class WangDeFreitasUCB(KernelUCB):
-    r"""Bound of Wang & de Freitas, at each round alone (not anytime).
+    r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
 
-    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018).
-    Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all observations (the
-    largest, where the model has several).
+    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with
+    its last term corrected (see ``wang_de_freitas_band``). Assumptions as for
+    ``AbbasiYadkoriUCB``, and inputs that were fixed before the noise: inputs that an
+    acquisition function chose from earlier outcomes are not covered, so in a search this is
+    a heuristic, and ``assumptions`` says so unless ``fixed_design`` is set. One noise scale
+    for all observations (the largest, where the model has several).
     """
 
     def __init__(
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
+        fixed_design: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -164,10 +168,11 @@ class WangDeFreitasUCB(KernelUCB):
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, or None to estimate it from the data.
+                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent.
             delta: Failure probability of one round.
+            fixed_design: Whether the inputs were fixed before any outcome was seen.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation.
@@ -178,18 +183,22 @@ class WangDeFreitasUCB(KernelUCB):
         """
         regression = _state(model, noise_std, delta).with_largest_noise()
         norm = norm_bound_under_prior(norm_bound, regression, delta)
-        band = wang_de_freitas_band(
+        assumptions = rkhs_assumptions(
+            "Wang & de Freitas (2014), Proposition 1",
             regression,
-            norm.value,
             delta,
-            rkhs_assumptions(
-                "Wang & de Freitas (2014), Proposition 1",
-                regression,
-                delta,
-                norm.assumption,
-                anytime=False,
-            ),
+            norm.assumption,
+            anytime=False,
         )
+        if fixed_design:
+            assumptions = assumptions.with_extra(FIXED_DESIGN)
+        else:
+            assumptions = assumptions.without_guarantee(
+                "the inputs must have been fixed before any outcome was seen, which an "
+                "acquisition function does not do (fixed_design=True if they were)",
+                name=FIXED_DESIGN.name,
+            )
+        band = wang_de_freitas_band(regression, norm.value, delta, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.value * regression.outcome_scale
 

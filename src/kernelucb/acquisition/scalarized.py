@@ -1,6 +1,5 @@
 r"""Upper confidence bound of a weighted sum of several outcomes."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +13,11 @@ from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import NormTracker, per_output_norms
+from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
 from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.regression.outputs import per_output, single_output_models
 
-NormBounds = float | None | Sequence[float | NormTracker | None]
+NormBounds = NormBoundLike | Sequence[NormBoundLike]
 
 
 class ScalarizedUCB(KernelUCB):
@@ -146,13 +145,6 @@ class ScalarizedUCB(KernelUCB):
             X_pending=X_pending,
         )
         return cls(**inputs)
-
-    @property
-    def prior_std(self) -> float:
-        r"""Root of the weighted sum of the outcomes' prior variances."""
-        parts: Any = self.acqfs
-        stds = [w * acqf.prior_std for w, acqf in zip(self.weights, parts, strict=True)]
-        return math.hypot(*stds)
 
 
 def scalarized_inputs(

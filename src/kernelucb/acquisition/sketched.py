@@ -2,7 +2,6 @@ r"""The martingale-mixture bound for more observations than a kernel matrix can 
 
 from typing import Any
 
-import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -16,7 +15,7 @@ from kernelucb.confidence.martingale_mixture import (
     sketched_radius,
 )
 from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.norm_bound import NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
@@ -50,7 +49,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         self,
         model: Any,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         delta: float = 0.05,
         covariance_scale: CovarianceScale | None = None,
         radius: PrequentialRadius | None = None,
@@ -64,7 +63,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         Args:
             model: A ``NystromRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, or None to estimate it from the data.
+                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             delta: Failure probability.
             covariance_scale: Scale ``c`` of the mixture relative to the model's prior, by
                 default 1; several, or ``"mixture"``, as for ``MartingaleMixtureUCB``. The
@@ -89,7 +88,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
             scale = 1.0 if covariance_scale is None else covariance_scale
             fit = sketched_radius(state, delta, scale)
         else:
-            _check_radius(radius, state, delta, covariance_scale)
+            _check_radius(radius, delta, covariance_scale)
             fit = radius.radius(state)
         least = least_norm(state, fit)
         norm = resolve_norm_bound(norm_bound, state, fit)
@@ -118,18 +117,11 @@ def _state(model: Any) -> NystromRegression:
 
 def _check_radius(
     radius: PrequentialRadius,
-    model: NystromRegression,
     delta: float,
     covariance_scale: CovarianceScale | None,
 ) -> None:
-    r"""The radius and the model must be of the same observations and the same claim."""
+    r"""The radius must be of the same claim."""
     if covariance_scale is not None:
         raise ValueError("radius has no covariance scale; leave out covariance_scale.")
     if delta != radius.delta:
         raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")
-    noise = model.noise_std.cpu()
-    if not (len(noise) == radius.num_observations and torch.equal(noise, radius.noise_std)):
-        raise ValueError(
-            f"radius is of {radius.num_observations} observations and the model of "
-            f"{len(noise)}, or their noise scales differ; give both the same ones."
-        )

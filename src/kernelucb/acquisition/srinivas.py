@@ -8,7 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormTracker, norm_bound_under_prior
+from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,
@@ -43,7 +43,7 @@ class SrinivasUCB(KernelUCB):
         domain_length: float = 1.0,
         lipschitz_a: float = 1.0,
         lipschitz_b: float = 1.0,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         information_gain: float | None = None,
         scale: float = 1.0,
         maximize: bool = True,
@@ -62,7 +62,7 @@ class SrinivasUCB(KernelUCB):
             lipschitz_a: Theorem 2: ``a`` of the tail bound on the derivatives.
             lipschitz_b: Theorem 2: ``b`` of the tail bound on the derivatives.
             norm_bound: Theorem 3: bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, or None to estimate it from the data.
+                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             information_gain: Theorem 3: bound on the maximum information gain of ``t``
                 points, nats (see ``kernelucb.information_gain``). When absent, the gain
                 of the observed points stands in for it, which is not certified.
@@ -83,7 +83,7 @@ class SrinivasUCB(KernelUCB):
         if theorem == 1:
             beta = finite_domain_beta(round_number, delta, domain_size)
             domain = f"for every point of a domain of {domain_size} points"
-            assumptions = bayesian_assumptions(source, regression, delta, domain)
+            assumptions = bayesian_assumptions(source, regression, delta, domain, True)
         elif theorem == 2:
             beta = compact_domain_beta(
                 round_number,
@@ -94,7 +94,7 @@ class SrinivasUCB(KernelUCB):
                 lipschitz_b,
             )
             domain = "for the points played (at the maximiser up to 1/t^2)"
-            assumptions = bayesian_assumptions(source, regression, delta, domain)
+            assumptions = bayesian_assumptions(source, regression, delta, domain, False)
         elif theorem == 3:
             regression = regression.with_largest_noise()
             norm = norm_bound_under_prior(norm_bound, regression, delta)

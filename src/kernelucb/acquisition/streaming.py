@@ -5,7 +5,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm_bound import NormBoundLike
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     corollary_tracker,
@@ -51,7 +51,7 @@ class StreamingKernelUCB(KernelUCB):
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_lower: float,
         noise_upper: float | None = None,
         delta: float = 0.05,

@@ -12,7 +12,11 @@ from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import NormBound, NormTracker, norm_bound_under_prior
+from kernelucb.confidence.norm_bound import (
+    NormBound,
+    NormBoundLike,
+    norm_bound_under_prior,
+)
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
@@ -55,7 +59,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         self,
         model: Model,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
         noise_lower: float | None = None,
         noise_upper: float | None = None,

@@ -3,6 +3,7 @@ r"""From the history of a bandit to its bounds."""
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet
 from kernelucb.bandit.history import History, Systems
@@ -13,7 +14,6 @@ from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.igp_ucb import igp_ucb_width
-from kernelucb._numerics.safe_math import safe_sqrt
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2

@@ -14,7 +14,7 @@ from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture import CovarianceScale
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm_bound import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -46,7 +46,7 @@ class KernelBandit:
         self,
         covar_module: Kernel,
         *,
-        norm_bound: float | NormTracker | None = None,
+        norm_bound: NormBoundLike = None,
         noise_std: float,
         delta: float = 0.05,
         covariance_scale: CovarianceScale = 1.0,
@@ -94,6 +94,17 @@ class KernelBandit:
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
         return self.observations.count
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs).
+
+        Raises:
+            InputDataError: If there are no observations yet.
+        """
+        if self.num_observations == 0:
+            raise InputDataError("There are no observations yet; add one first.")
+        return float(self.prior.variance(self.observations.inputs).mean().sqrt())
 
     @property
     def assumptions(self) -> Assumptions:

@@ -22,7 +22,13 @@ from kernelucb.confidence.martingale_mixture import (
     grid_regularizers,
     mixture_radius,
 )
-from kernelucb.confidence.norm_bound import NormTracker, estimated_norm, given_norm
+from kernelucb.confidence.norm_bound import (
+    NormBoundLike,
+    NormTracker,
+    estimated_norm,
+    given_norm,
+    tracker_of,
+)
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -66,7 +72,7 @@ class Rule:
     def of(
         cls,
         bound: Bound,
-        norm_bound: float | NormTracker | None,
+        norm_bound: NormBoundLike,
         noise_std: float,
         delta: float,
         covariance_scale: CovarianceScale,
@@ -79,10 +85,10 @@ class Rule:
             raise ValueError(f"bound must be one of {names}, got {bound!r}.")
         positive_scalar("horizon", horizon)
         noise_std = positive_scalar("noise_std", noise_std)
-        tracker = NormTracker.cautious() if norm_bound is None else norm_bound
+        tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         given = None
-        if not isinstance(tracker, NormTracker):
-            tracker, given = None, positive_scalar("norm_bound", norm_bound)
+        if tracker is None:
+            given = positive_scalar("norm_bound", norm_bound)
         return cls(
             bound=bound,
             given_norm=given,

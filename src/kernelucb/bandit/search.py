@@ -9,11 +9,11 @@ from torch.linalg import vecdot
 
 from kernelucb._numerics.chebyshev import ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture import Constraints, regularizer_range
-from kernelucb._numerics.safe_math import safe_sqrt
 
 # Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
 _SINGULARITY = math.pi

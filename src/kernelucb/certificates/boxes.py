@@ -1,7 +1,7 @@
 r"""Branch and bound: the maximum of a function over a box, with a proof."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -89,27 +89,30 @@ def _halved(cells: _Cells, change: Callable[[Tensor, Tensor], Tensor]) -> _Cells
     return _Cells(centres, halves.repeat(2, 1), cells.uppers.repeat(2))
 
 
-def kernel_change(
+def largest_change(
     regression: KernelRegression, norm: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
-    r"""``B d_k``: how much a function of norm at most ``B`` changes within a cell.
+    r"""How much a function with ``||f - m|| <= B`` changes within a cell.
 
-    ``|f(x) - f(x')| <= ||f|| d_k(x, x')`` (Cauchy-Schwarz) with ``d_k`` the kernel metric,
-    largest at the corners of a cell where the kernel falls with the distance along each
-    coordinate. None where that is not known: for other kernels than RBF, Matern and
-    rational quadratic, and input transforms other than ``Normalize``.
+    ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz) with ``d_k`` the
+    kernel metric, largest at the corners of a cell where the kernel falls with the distance
+    along each coordinate. None where a part is not known: for other kernels than RBF,
+    Matern and rational quadratic, input transforms other than ``Normalize``, and prior
+    means other than constant and linear ones.
 
     Args:
         regression: Holds the kernel.
         norm: Norm bound, prior units.
     """
     prior = regression.prior
-    if not prior.falls_with_distance:
+    inputs = regression.train_inputs
+    if not prior.falls_with_distance or prior.mean_change(inputs, inputs) is None:
         return None
 
     def change(centres: Tensor, halves: Tensor) -> Tensor:
         middle = prior.transform(centres.to(regression.eigenvalues))
         corner = prior.transform((centres + halves).to(regression.eigenvalues))
-        return norm * prior.metric(middle, corner)
+        own = prior.mean_change(middle, corner)
+        return norm * prior.metric(middle, corner) + cast(Tensor, own)
 
     return change

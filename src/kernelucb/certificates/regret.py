@@ -10,7 +10,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar, whole_number
-from kernelucb.certificates.boxes import kernel_change, largest_on_box
+from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 
@@ -37,33 +37,53 @@ class Bound(Protocol):
 class RegretCertificate:
     r"""How much better than the recommended point any other can be.
 
-    With the probability of the bound, the optimum over the domain exceeds the recommended
-    point's value by at most ``gap``. An anytime bound lets it be looked at in every round,
-    and acted on in any.
+    Where it is ``certified``, the optimum over the domain exceeds the recommended point's
+    value by at most ``gap`` with the probability of the bound, and an anytime bound lets it
+    be looked at in every round and acted on in any. Otherwise ``summary`` says what is
+    missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
             small outcomes are sought), outcome units, at least 0.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by most.
-        certified: Whether the maximum over the domain is rigorous: on finite sets and,
-            by branch and bound, on boxes of up to 3 dimensions. Otherwise it comes from a
-            search and is a heuristic.
+        rigorous: Whether the maximum over the domain is a proven upper bound: on finite
+            sets and, by branch and bound, on boxes of up to 3 dimensions. Otherwise it
+            comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
-            outcome units; 0 on finite sets, infinite where nothing is certified.
+            outcome units; 0 on finite sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
     """
 
     gap: float
     recommended: Tensor
     challenger: Tensor
-    certified: bool
+    rigorous: bool
     resolution: float
     assumptions: Assumptions
 
+    @property
+    def certified(self) -> bool:
+        r"""Whether the maximum is rigorous, the band one for all points at once, and every
+        assumption given.
+        """
+        return self.rigorous and self.assumptions.all_points and self.assumptions.certified
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or what keeps it from being that."""
+        if self.certified:
+            return "certified"
+        lacking = [] if self.assumptions.certified else [self.assumptions.summary]
+        if not self.assumptions.all_points:
+            lacking.append("heuristic: the band does not hold at all points at once")
+        if not self.rigorous:
+            lacking.append("heuristic: the maximum over the domain comes from a search")
+        return "; ".join(lacking)
+
     def __str__(self) -> str:
-        status = "certified" if self.certified else "heuristic"
-        return f"{status}: at most {self.gap:.4g} from the optimum\n{self.assumptions}"
+        gap = f"at most {self.gap:.4g} from the optimum"
+        return f"{self.summary}: {gap}\n{self.assumptions}"
 
 
 @torch.no_grad()
@@ -76,14 +96,16 @@ def regret_certificate(
     tolerance: float = 0.05,
     max_evaluations: int = 100_000,
 ) -> RegretCertificate:
-    r"""Bound the regret of a recommended point, anytime.
+    r"""Bound the regret of a recommended point, at any time if the bound is anytime.
 
     The martingale-mixture sets bound the difference ``f(x) - f(recommended)`` itself, over
     all functions in the set at once, which is tighter than the difference of an upper and
     a lower bound; the other bounds give the latter.
 
-    Source: the confidence set's own theorem; on boxes ``|f(x) - f(x')| <= B d_k(x, x')``
-    for every function of norm at most ``B``, with ``d_k`` the kernel metric.
+    Source: the confidence set's own theorem; on boxes
+    ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` where ``||f - m|| <= B``, with
+    ``d_k`` the kernel metric. That needs an RBF, Matern or rational quadratic kernel and a
+    constant or linear prior mean; elsewhere the maximum is not ``rigorous``.
 
     Args:
         acqf: An acquisition function of this package.
@@ -117,7 +139,7 @@ def regret_certificate(
         gap=max(float(gap), 0.0),
         recommended=best[0],
         challenger=points[index],
-        certified=True,
+        rigorous=True,
         resolution=0.0,
         assumptions=confidence_set.assumptions,
     )
@@ -137,9 +159,9 @@ def _on_box(
     r"""From Sobol points to the whole box."""
     norm, change = confidence_set.norm, None
     if norm is not None:
-        change = kernel_change(confidence_set.regression, norm)
+        change = largest_change(confidence_set.regression, norm)
     if change is None or box.shape[1] > _MOST_DIMENSIONS:
-        return replace(scan, certified=False, resolution=float("inf"))
+        return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
     result = largest_on_box(
         lambda X: confidence_set.largest_excess(X, best, sign),

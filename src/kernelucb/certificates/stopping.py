@@ -6,14 +6,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
-from kernelucb.confidence.assumptions import Status
 
 
 class StoppingDecision(NamedTuple):
     r"""Whether to stop, and why.
 
     Attributes:
-        stop: Whether the certificate is rigorous and small enough.
+        stop: Whether the gap is small enough and may be acted on.
         reason: In words.
         certificate: What it rests on.
     """
@@ -27,9 +26,12 @@ class CertifiedGapStopping:
     r"""Stop when no point can be better than the recommended one by more than ``gap``.
 
     May be asked after every round and acted on in any: an anytime bound's probability is
-    for all rounds together. It does not stop on a heuristic certificate, nor on a bound
-    that is not anytime or whose assumptions the data contradict. Assumptions that were
-    estimated do not keep it from stopping; the reason names them.
+    for all rounds together, so with certified bounds the probability of ever stopping too
+    far from the optimum is at most their ``delta``. A bound with an estimated assumption
+    is refused; with ``allow_estimated=True`` it may stop on that as well, at a probability
+    that nobody knows, and the reason says so. It never stops where the maximum over the
+    domain is not rigorous, nor on a bound that is not anytime, does not hold at all points
+    at once, or whose assumptions are violated.
 
     Source: see ``regret_certificate``.
 
@@ -46,6 +48,7 @@ class CertifiedGapStopping:
         *,
         bounds: Tensor | None = None,
         max_evaluations: int = 100_000,
+        allow_estimated: bool = False,
     ) -> None:
         r"""Stopping rule.
 
@@ -54,6 +57,8 @@ class CertifiedGapStopping:
             candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
             bounds: ``2 x d`` lower and upper limits of a box of up to 3 dimensions.
             max_evaluations: See ``regret_certificate``.
+            allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm
+                was estimated.
 
         Raises:
             ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or
@@ -64,6 +69,7 @@ class CertifiedGapStopping:
             raise ValueError("Give either candidates or bounds, the domain to certify on.")
         self.candidates, self.bounds = candidates, bounds
         self.max_evaluations = max_evaluations
+        self.allow_estimated = allow_estimated
 
     def __call__(self, acqf: Bound, recommended: Tensor | None = None) -> StoppingDecision:
         r"""Decide from the bound of the data so far.
@@ -71,7 +77,13 @@ class CertifiedGapStopping:
         Args:
             acqf: An acquisition function of this package.
             recommended: ``d`` or ``1 x d`` point to certify; see ``regret_certificate``.
+
+        Raises:
+            UncertifiedError: If the bound has an estimated assumption and
+                ``allow_estimated`` is not set.
         """
+        assumptions = acqf.confidence_set.assumptions
+        assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = regret_certificate(
             acqf,
             self.candidates,
@@ -83,22 +95,17 @@ class CertifiedGapStopping:
         obstacle = _obstacle(certificate)
         if obstacle is not None:
             return StoppingDecision(False, f"{obstacle}: {reached}", certificate)
-        estimated = [
-            item.name
-            for item in certificate.assumptions.items
-            if item.status is Status.ESTIMATED
-        ]
-        if estimated:
-            reached += f", if these estimates hold: {', '.join(estimated)}"
-        return StoppingDecision(certificate.gap <= self.gap, reached, certificate)
+        reason = f"{certificate.summary}: {reached}"
+        return StoppingDecision(certificate.gap <= self.gap, reason, certificate)
 
 
 def _obstacle(certificate: RegretCertificate) -> str | None:
     r"""Why a certificate may not be acted on, however small its gap."""
-    if not certificate.certified:
-        return "not certified on this box"
-    if certificate.assumptions.violated:
-        return "the data contradict an assumption"
-    if not certificate.assumptions.anytime:
+    assumptions = certificate.assumptions
+    if assumptions.violated:
+        return assumptions.summary
+    if not assumptions.anytime:
         return "the bound does not hold at a round that the data choose"
+    if not (certificate.rigorous and assumptions.all_points):
+        return certificate.summary
     return None

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kernelucb.exceptions import UncertifiedError
+
 
 class Status(StrEnum):
     r"""Where an assumption's number or statement comes from."""
@@ -15,14 +17,25 @@ class Status(StrEnum):
 
 _NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
 
+# How to give what was estimated, by the last word of the assumption's name.
+_REMEDIES = {
+    "kernel": "take the hyper-parameters from earlier data or physics and freeze them "
+    "(model.covar_module.requires_grad_(False); bounds=... in an input transform)",
+    "mean": "fix the mean and leave out Standardize (outcome_transform=None)",
+    "noise": "pass noise_std=... or train_Yvar",
+    "norm": "pass norm_bound=... (describe_norm_bound says what a number means)",
+    "information gain": "pass information_gain=...",
+}
+
 
 @dataclass(frozen=True)
 class Assumption:
     r"""One thing that must hold.
 
     Attributes:
-        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"`` or ``"prior"``; of several
-            bounds at once with the name of the bound before it, as ``"output 1: norm"``.
+        name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
+            ``"prior"``, ...; of several bounds at once with the name of the bound before
+            it, as ``"output 1: norm"``.
         statement: The assumption in words, with its number.
         status: Whether the user gave it, it was estimated, or the data contradict it.
     """
@@ -42,6 +55,7 @@ class Assumptions:
         anytime: Whether it holds for all rounds at once.
         items: The single assumptions.
         delta: Failure probability; None where the theorem does not state one number.
+        all_points: Whether it holds for all points at once.
     """
 
     source: str
@@ -49,6 +63,7 @@ class Assumptions:
     anytime: bool
     items: tuple[Assumption, ...]
     delta: float | None = None
+    all_points: bool = True
 
     @classmethod
     def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
@@ -74,17 +89,64 @@ class Assumptions:
         source = "; ".join(dict.fromkeys(part.source for part in parts.values()))
         if any(part.violated for part in parts.values()):
             guarantee = _NO_GUARANTEE
-        return cls(source, guarantee, anytime, tuple(items), total)
+        all_points = all(part.all_points for part in parts.values())
+        return cls(source, guarantee, anytime, tuple(items), total, all_points)
 
     @property
     def certified(self) -> bool:
-        r"""Whether every assumption was given by the user and none is contradicted."""
+        r"""Whether the theorem covers the case and every assumption was given.
+
+        Whether what was given is true, nobody but the user can know.
+        """
         return all(item.status is Status.GIVEN for item in self.items)
 
     @property
+    def estimated(self) -> tuple[str, ...]:
+        r"""Names of the assumptions that were estimated from the same data."""
+        return self._names(Status.ESTIMATED)
+
+    @property
     def violated(self) -> bool:
-        r"""Whether the data contradict an assumption."""
-        return any(item.status is Status.VIOLATED for item in self.items)
+        r"""Whether the data contradict an assumption, or the theorem does not cover it."""
+        return bool(self._names(Status.VIOLATED))
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or what keeps the bound from it.
+
+        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``: the
+        first words of everything that is printed about the bound.
+        """
+        if self.violated:
+            return f"no guarantee: {', '.join(self._names(Status.VIOLATED))} violated"
+        if self.estimated:
+            return f"heuristic: {', '.join(self.estimated)} estimated"
+        return "certified"
+
+    def _names(self, status: Status) -> tuple[str, ...]:
+        return tuple(item.name for item in self.items if item.status is status)
+
+    def check_certified(self, user: str, allow_estimated: bool) -> None:
+        r"""Refuse to act on estimates that nobody has consented to.
+
+        Args:
+            user: What acts on the band, for the message.
+            allow_estimated: Whether estimates are consented to.
+
+        Raises:
+            UncertifiedError: If an assumption was estimated and that is not allowed; says
+                which, and how to give it.
+        """
+        if allow_estimated or not self.estimated:
+            return
+        named = {name.rpartition(": ")[2]: None for name in self.estimated}
+        ways = [f"{name}: {_REMEDIES[name]}" for name in named if name in _REMEDIES]
+        give = f" ({'; '.join(ways)})" if ways else ""
+        raise UncertifiedError(
+            f"{user} needs a certified band, and this one is {self.summary}: its "
+            f"probability is not known. Either give what is estimated{give}, or pass "
+            "allow_estimated=True to act on estimates."
+        )
 
     def __getitem__(self, name: str) -> Assumption:
         for item in self.items:
@@ -107,17 +169,22 @@ class Assumptions:
         r"""A copy with one more assumption."""
         return replace(self, items=(*self.items, item))
 
-    def without_guarantee(self, reason: str) -> "Assumptions":
-        r"""A copy that says why the guarantee does not hold."""
-        violated = Assumption("theorem", reason, Status.VIOLATED)
+    def without_guarantee(self, reason: str, name: str = "theorem") -> "Assumptions":
+        r"""A copy that says why the guarantee does not hold.
+
+        Args:
+            reason: In words.
+            name: Of the assumption that is not met.
+        """
+        violated = Assumption(name, reason, Status.VIOLATED)
         return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
 
     def __str__(self) -> str:
-        lines = [f"{self.source}: {self.guarantee}"]
+        lines = [self.summary]
+        if self.certified:
+            lines = [f"certified, if what was given is true: {self.guarantee}"]
+        elif not self.violated:
+            lines.append(f"  If the estimates were true: {self.guarantee}")
+        lines.append(f"  Source: {self.source}")
         lines += [f"  [{item.status}] {item.statement}" for item in self.items]
-        statuses = {item.status for item in self.items}
-        if Status.ESTIMATED in statuses and Status.VIOLATED not in statuses:
-            lines.append(
-                "  The probability is exact only if the parts not marked 'given' hold."
-            )
         return "\n".join(lines)

@@ -50,6 +50,11 @@ class State(Protocol):
 
     dimension: int
 
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, outcome units."""
+        ...
+
     def project(self, X: Tensor) -> Projection:
         r"""Query points as the state sees them."""
         ...

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.posterior_band import PosteriorModel
+from kernelucb.confidence.statements import REPORTED
 
 _SOURCE = "Wang, Kim & Kaelbling (2018), Theorems 2 and 4"
 
@@ -99,4 +100,7 @@ def meta_assumptions(model: EstimatedPrior, guarantee: str) -> Assumptions:
                 Status.ESTIMATED,
             )
         )
-    return Assumptions(_SOURCE, guarantee, anytime=False, items=tuple(items))
+    items.append(REPORTED)
+    return Assumptions(
+        _SOURCE, guarantee, anytime=False, items=tuple(items), all_points=False
+    )

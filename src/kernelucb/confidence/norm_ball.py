@@ -1,6 +1,7 @@
 r"""What functions of bounded norm can do: how far they reach, how fast they change."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -84,6 +85,39 @@ class Domain(NamedTuple):
         return self.box[1] - self.box[0]
 
 
+@dataclass(frozen=True)
+class InputChange:
+    r"""How much ``f - m`` can change along one input.
+
+    Attributes:
+        name: Of the input.
+        step: Raw units.
+        over_step: Largest change over that step, outcome units.
+        over_side: Largest change over the whole side of the domain, outcome units.
+        side: Length of that side, raw units.
+        slope: Largest slope, outcome units per raw unit; None where it has no bound
+            because the kernel has no derivative (Matern 1/2).
+    """
+
+    name: str
+    step: float
+    over_step: float
+    over_side: float
+    side: float
+    slope: float | None
+
+    def __str__(self) -> str:
+        slope = (
+            "slope without bound (the kernel has no derivative)"
+            if self.slope is None
+            else f"slope at most {self.slope:.3g} per unit"
+        )
+        return (
+            f"{self.name}: at most {self.over_step:.3g} over a step of {self.step:.3g}, "
+            f"{self.over_side:.3g} over all {self.side:.3g}; {slope}"
+        )
+
+
 class NormBall:
     r"""All functions ``f`` with ``||f - m|| <= B``, over a domain.
 
@@ -136,11 +170,12 @@ class NormBall:
     def slope(self, column: int) -> float | None:
         r"""Largest slope of ``f - m`` along one input; None where it has no bound.
 
-        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``, the limit of ``B d_k(x, x + h) / h``
-        for small ``h``, extrapolated from two steps and rounded up by 1e-6 of itself. Of a
-        kernel that depends on ``x - x'`` alone no quotient is larger than the limit, since
-        ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its spectral
-        measure ``F``; so the change over any step is at most the slope times the step.
+        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
+        ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
+        by 1e-6 of itself. Of a kernel that depends on ``x - x'`` alone no quotient is
+        larger than the limit, since ``d_k^2 = 2 int (1 - cos(w h)) dF(w)`` with its
+        spectral measure ``F`` is at most ``h^2 int w^2 dF(w)``; so ``f - m`` changes over
+        any step by at most the slope times the step.
         """
         step = float(self.box[1, column] - self.box[0, column])
         if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
@@ -166,7 +201,7 @@ class NormBall:
         return float(self.prior.metric(*inputs).max())
 
 
-def _checked(name: str, X: Tensor | None, dimension: int) -> Tensor:
+def _checked(name: str, X: object, dimension: int) -> Tensor:
     if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[1] != dimension:
         shape = tuple(X.shape) if isinstance(X, Tensor) else type(X).__name__
         raise BotorchTensorDimensionError(

@@ -1,7 +1,7 @@
 r"""Where a norm bound comes from: given, or estimated from the least consistent norm."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from botorch.models.model import Model
 
@@ -59,7 +59,8 @@ class NormTracker:
     norm, so the result is an estimate, and bounds that use it say so.
 
     Pass it as ``norm_bound`` to any bound; every construction updates it. With
-    ``norm_bound=None`` each bound makes a new one.
+    ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a new
+    ``NormTracker.cautious()``.
 
     Example:
         >>> tracker = NormTracker()
@@ -70,7 +71,7 @@ class NormTracker:
         norm_bound: Largest estimate so far, outcome units; 0 before the first data.
         least_consistent_norm: Largest least consistent norm so far, outcome units. With
             probability ``1 - delta`` of the bounds that updated it the true norm is at
-            least this, if kernel and mean were fixed in advance.
+            least this, if kernel, mean and noise scale were given, not estimated.
     """
 
     def __init__(
@@ -163,30 +164,52 @@ class NormTracker:
         self.least_consistent_norm = float(state_dict["least_consistent_norm"])
 
 
+# A number, or where its estimate comes from.
+NormBoundLike = float | NormTracker | Literal["cautious"] | None
+
+
+def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
+    r"""The tracker that estimates the norm bound; None where a number was given.
+
+    Raises:
+        ValueError: If it is a word other than ``"cautious"``.
+    """
+    if norm_bound is None:
+        return NormTracker()
+    if isinstance(norm_bound, str):
+        if norm_bound != "cautious":
+            raise ValueError(
+                f'norm_bound must be a number, "cautious", a NormTracker or None, got '
+                f"{norm_bound!r}."
+            )
+        return NormTracker.cautious()
+    return norm_bound if isinstance(norm_bound, NormTracker) else None
+
+
 def resolve_norm_bound(
-    norm_bound: float | NormTracker | None,
+    norm_bound: NormBoundLike,
     regression: RidgeState,
     radius: Radius,
 ) -> NormBound:
     r"""The norm bound given, or its estimate.
 
     Args:
-        norm_bound: Outcome units; a tracker, or None for a new one.
+        norm_bound: Outcome units; a tracker, ``"cautious"`` for a new
+            ``NormTracker.cautious()``, or None for a new ``NormTracker()``.
         regression: The data.
         radius: Squared radius of the fit, for the least consistent norm.
 
     Raises:
         ValueError: If it is neither of these.
     """
-    if norm_bound is None:
-        norm_bound = NormTracker()
-    if isinstance(norm_bound, NormTracker):
-        return norm_bound.estimate(regression, radius)
-    return NormBound.given(norm_bound, regression)
+    tracker = tracker_of(norm_bound)
+    if tracker is not None:
+        return tracker.estimate(regression, radius)
+    return NormBound.given(cast(float, norm_bound), regression)
 
 
 def norm_bound_under_prior(
-    norm_bound: float | NormTracker | None, regression: KernelRegression, delta: float
+    norm_bound: NormBoundLike, regression: KernelRegression, delta: float
 ) -> NormBound:
     r"""As ``resolve_norm_bound``, with the radius of the prior as it stands."""
     radius = mixture_radius(regression, delta, 1.0)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.misspecification import ConsistencyCheck, check_consistency
-from kernelucb.confidence.norm_ball import Domain, NormBall
+from kernelucb.confidence.norm_ball import Domain, InputChange, NormBall
 from kernelucb.regression import KernelRegression
 
 _PARTS = ("kernel", "mean", "noise")
@@ -19,39 +19,6 @@ _CAVEAT = (
     "No data can show that a norm bound is large enough: that it is rests on what you "
     "know of the range and the slope above."
 )
-
-
-@dataclass(frozen=True)
-class InputChange:
-    r"""How much ``f - m`` can change along one input.
-
-    Attributes:
-        name: Of the input.
-        step: Raw units.
-        over_step: Largest change over that step, outcome units.
-        over_side: Largest change over the whole side of the domain, outcome units.
-        side: Length of that side, raw units.
-        slope: Largest slope, outcome units per raw unit; None where it has no bound
-            because the kernel has no derivative (Matern 1/2).
-    """
-
-    name: str
-    step: float
-    over_step: float
-    over_side: float
-    side: float
-    slope: float | None
-
-    def _line(self, unit: str) -> str:
-        slope = (
-            "a slope without bound (the kernel has no derivative)"
-            if self.slope is None
-            else f"a slope of at most {self.slope:.3g} {unit} per unit"
-        )
-        return (
-            f"  along {self.name}: by at most {self.over_step:.3g} {unit} over a step of "
-            f"{self.step:.3g}, {self.over_side:.3g} {unit} over all {self.side:.3g}; {slope}"
-        )
 
 
 @dataclass(frozen=True)
@@ -112,53 +79,56 @@ class NormDescription:
         return "kernel, mean and noise given; the norm bound is yours to justify"
 
     def __str__(self) -> str:
-        unit = self.outcome_unit
-        lines = [self.summary, *self._ball(unit)]
-        lines += [change._line(unit) for change in self.inputs]
-        if not self.everywhere:
-            lines.append(
-                "  These are the largest values at points of the domain; between them a "
-                "kernel such as this one may allow more."
-            )
-        lines += [self._data(unit), self._least(unit)]
-        lines += [f"Consistency check: {self.consistency.remedy}", _CAVEAT]
+        lines = [
+            self.summary,
+            f"What a norm of at most {self.norm_bound:.4g} means, in {self.outcome_unit}:",
+            *(f"  {line}" for line in self._meaning()),
+            "What the data say:",
+            *(f"  {line}" for line in self._evidence()),
+            _CAVEAT,
+        ]
         return "\n".join(lines)
 
-    def _ball(self, unit: str) -> list[str]:
+    def _meaning(self) -> list[str]:
+        subject, reach = "f", f"f(x) is within {self.range:.3g} of the prior mean"
         if self.prior_mean is None:
-            subject, limits = "f - m", ""
-            mean = "m, the prior mean, which varies; f itself changes with m as well"
+            subject, reach = "f - m", f"{reach} m(x), which varies"
         else:
-            subject, mean = "f", f"m = {self.prior_mean:.4g} {unit}, the prior mean"
             low, high = self.prior_mean - self.range, self.prior_mean + self.range
-            limits = f", so between {low:.4g} and {high:.4g} {unit}"
-        return [
-            f"Functions f of norm at most {self.norm_bound:.4g} around {mean}:",
-            f"  f(x) lies within {self.range:.3g} {unit} of m(x){limits}",
-            f"  {subject} changes by at most {self.across:.3g} {unit} between any two points",
+            reach += f" {self.prior_mean:.4g}: between {low:.4g} and {high:.4g}"
+        lines = [
+            reach,
+            f"{subject} changes by at most {self.across:.3g} between any two points; along",
+            *(f"  {change}" for change in self.inputs),
         ]
+        if not self.everywhere:
+            lines.append(
+                "these are the largest values at points of the domain, not proven between "
+                "them: this prior differs from place to place"
+            )
+        return lines
 
-    def _data(self, unit: str) -> str:
-        return (
-            f"Data: |y - m| is at most {self.largest_observed:.3g} {unit}, of which noise "
-            f"may explain {self.noise_reach:.3g} {unit}."
-        )
-
-    def _least(self, unit: str) -> str:
+    def _evidence(self) -> list[str]:
         least = self.consistency.least_consistent_norm
-        if least == 0.0:
-            return "Least consistent norm: 0, the data say nothing about the norm yet."
-        if math.isinf(least):
-            return "Least consistent norm: none is enough, at this noise scale."
-        status = (
-            f"an estimate, since it rests on estimated parts ({', '.join(self.estimated)})"
-            if self.estimated
-            else f"certified with probability {1 - self.delta:.6g} under kernel, mean and "
-            "noise as given"
+        observed = (
+            f"the largest |y - prior mean| is {self.largest_observed:.3g}; noise alone "
+            f"stays below {self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
         )
+        if least == 0.0:
+            norm = "least consistent norm 0: they say nothing about the norm yet"
+        elif math.isinf(least):
+            norm = "no norm is consistent with them at this noise scale"
+        else:
+            norm = f"least consistent norm {least:.4g}, {self._status()}; "
+            norm += f"the norm bound is {self.ratio:.3g} times that"
+        return [observed, norm, self.consistency.remedy]
+
+    def _status(self) -> str:
+        if self.estimated:
+            return f"not certified: {', '.join(self.estimated)} estimated"
         return (
-            f"Least consistent norm: {least:.4g}, {status}. "
-            f"The norm bound is {self.ratio:.3g} times that."
+            f"certified with probability {1 - self.delta:.6g} for the kernel, mean and "
+            "noise given"
         )
 
 
@@ -178,9 +148,9 @@ def describe_norm_bound(
     r"""Say what a norm bound means: range, slope, and what the data say about it.
 
     Compare range and slope with what you know of the process. A function of norm at most
-    ``B`` obeys ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between two points
-    by at most ``B d_k(x, x')``, ``d_k`` being the kernel metric ``||k(x, .) - k(x', .)||``.
-    Both are attained by some function of norm ``B``.
+    ``B`` obeys ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between two
+    points by at most ``B d_k(x, x')`` with the kernel metric
+    ``d_k = ||k(x, .) - k(x', .)||``. Some function of norm ``B`` attains each.
 
     Source: Cauchy-Schwarz in the RKHS; ``check_consistency`` for what the data say; for
     ``noise_reach`` the sub-Gaussian tail ``2 exp(-u^2 / 2)`` and a union bound over the

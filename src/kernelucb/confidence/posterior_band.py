@@ -5,9 +5,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression import Projection
 
 
@@ -15,6 +15,11 @@ class PosteriorModel(Protocol):
     r"""What a band asks of a model; those in ``kernelucb.models`` have it."""
 
     dimension: int
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, outcome units."""
+        ...
 
     def posterior(self, X: Tensor) -> Any:
         r"""Joint posterior at ``b x q x d`` points."""
@@ -34,6 +39,11 @@ class PosteriorState:
     def __init__(self, model: PosteriorModel) -> None:
         self.model = model
         self.dimension = model.dimension
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome under the model, outcome units."""
+        return self.model.prior_std
 
     def project(self, X: Tensor) -> Projection:
         r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""

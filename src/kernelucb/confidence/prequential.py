@@ -142,7 +142,17 @@ class PrequentialRadius:
 
         Args:
             regression: The same observations under the kernel of the norm bound.
+
+        Raises:
+            ValueError: If it is of other observations: another number of them, or other
+                noise scales.
         """
+        noise, own = regression.noise_std.cpu(), self.noise_std
+        if not (len(noise) == len(own) and torch.equal(noise, own)):
+            raise ValueError(
+                f"radius is of {len(own)} observations and the model of {len(noise)}, or "
+                "their noise scales differ; give both the same observations, in order."
+            )
         reference = 1.0
         surplus = self._squared - float(regression.quadratic_form(reference))
         return Radius(reference, surplus)

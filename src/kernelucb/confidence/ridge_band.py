@@ -1,7 +1,6 @@
 r"""Bands of the form: ridge estimate plus or minus a width times its deviation."""
 
 import torch
-from torch import Tensor
 
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions

@@ -1,5 +1,6 @@
 r"""The band of a weighted sum of outcomes from a band of each."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,9 +15,15 @@ from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 class WeightedStates:
     r"""The states of several outcomes, as one state."""
 
-    def __init__(self, states: Sequence[Any]) -> None:
-        self.states = tuple(states)
+    def __init__(self, states: Sequence[Any], weights: Sequence[float]) -> None:
+        self.states, self.weights = tuple(states), tuple(weights)
         self.dimension: int = self.states[0].dimension
+
+    @property
+    def prior_std(self) -> float:
+        r"""Root of the weighted sum of the outcomes' prior variances, outcome units."""
+        pairs = zip(self.weights, self.states, strict=True)
+        return math.hypot(*(weight * state.prior_std for weight, state in pairs))
 
     def project(self, X: Tensor) -> Any:
         r"""Query points as each state sees them."""
@@ -24,7 +31,8 @@ class WeightedStates:
 
     def with_pending(self, X_pending: Tensor) -> "WeightedStates":
         r"""Each state with variances conditioned on pending points as well."""
-        return WeightedStates([state.with_pending(X_pending) for state in self.states])
+        states = [state.with_pending(X_pending) for state in self.states]
+        return WeightedStates(states, self.weights)
 
 
 class _Centre(NamedTuple):
@@ -60,8 +68,8 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
         assumptions: Assumptions,
         offset: float = 0.0,
     ) -> None:
-        states = WeightedStates([part.regression for part in sets])
-        designs = WeightedStates([part.design for part in sets])
+        states = WeightedStates([part.regression for part in sets], weights)
+        designs = WeightedStates([part.design for part in sets], weights)
         super().__init__(states, assumptions, designs)
         self.sets = ModuleList(sets)
         self.weights = tuple(weights)

@@ -3,6 +3,13 @@ r"""The wording of guarantees and assumptions, once for every bound."""
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.regression import RidgeState
 
+# The outcomes must form a martingale in the order in which they arrive.
+REPORTED = Assumption(
+    "outcomes",
+    "whether and when an outcome is reported does not depend on its noise",
+    Status.GIVEN,
+)
+
 
 def rkhs_assumptions(
     source: str,
@@ -31,6 +38,7 @@ def rkhs_assumptions(
         _mean(regression),
         _noise(regression, noise),
         norm,
+        REPORTED,
     )
     return Assumptions(
         source=source,
@@ -43,7 +51,7 @@ def rkhs_assumptions(
 
 
 def bayesian_assumptions(
-    source: str, regression: RidgeState, delta: float, domain: str
+    source: str, regression: RidgeState, delta: float, domain: str, all_points: bool
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
@@ -52,6 +60,7 @@ def bayesian_assumptions(
         regression: The data; says which parts of the model were fitted to them.
         delta: Failure probability.
         domain: Where the bound holds, in words.
+        all_points: Whether that is all points at once.
     """
     items = (
         _kernel(regression),
@@ -62,6 +71,7 @@ def bayesian_assumptions(
             "f is a sample of the GP with this kernel and mean (not a fixed function)",
             Status.GIVEN,
         ),
+        REPORTED,
     )
     return Assumptions(
         source=source,
@@ -70,6 +80,7 @@ def bayesian_assumptions(
         anytime=True,
         items=items,
         delta=delta,
+        all_points=all_points,
     )
 
 

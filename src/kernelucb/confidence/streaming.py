@@ -6,7 +6,7 @@ three events of the noise bounds (see ``noise_scale``).
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
@@ -19,7 +19,12 @@ from kernelucb.confidence.noise_scale import (
     refined_interval,
     ridge_regularizer,
 )
-from kernelucb.confidence.norm_bound import NormBound, NormTracker, resolve_norm_bound
+from kernelucb.confidence.norm_bound import (
+    NormBound,
+    NormBoundLike,
+    resolve_norm_bound,
+    tracker_of,
+)
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -169,7 +174,7 @@ class StreamingNoiseTracker:
 def corollary_tracker(
     tracker: StreamingNoiseTracker | None,
     regression: KernelRegression,
-    norm_bound: float | NormTracker | None,
+    norm_bound: NormBoundLike,
     noise_lower: float,
     noise_upper: float | None,
     delta: float,
@@ -190,13 +195,14 @@ def corollary_tracker(
     share = 0.75 * probability("delta", delta)
     if tracker is not None and norm_bound is None:
         norm_bound = tracker.norm_bound
-    if norm_bound is None or isinstance(norm_bound, NormTracker):
+    norm_tracker = tracker_of(norm_bound)
+    if norm_tracker is not None:
         span = None if noise_upper is None else (noise_lower, noise_upper)
         bounds = NoiseBounds.of(regression, span)
         joint = JointSet.of(regression, delta, "mixture", bounds)
-        norm = resolve_norm_bound(norm_bound, joint.regression, joint.radius(math.inf))
+        norm = resolve_norm_bound(norm_tracker, joint.regression, joint.radius(math.inf))
     else:
-        norm = NormBound.given(norm_bound, regression)
+        norm = NormBound.given(cast(float, norm_bound), regression)
     value = norm.value * regression.outcome_scale
     new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
     if tracker is None:

@@ -2,22 +2,29 @@ r"""The bound of Wang & de Freitas (2014)."""
 
 import math
 
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression import KernelRegression
+
+FIXED_DESIGN = Assumption(
+    "design", "the inputs were fixed before any outcome was seen", Status.GIVEN
+)
 
 
 def wang_de_freitas_band(
     regression: KernelRegression, norm: float, delta: float, assumptions: Assumptions
 ) -> RidgeBand:
-    r"""Posterior band of width ``l``, at each round alone (not anytime).
+    r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
-    ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g
-    + 2 noise_std ln(2/delta)`` with ``g`` half the log-determinant, in the units of the
-    model's kernel.
+    ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with
+    ``g`` half the log-determinant, in noise units.
 
     Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand, Maillard &
-    Pineau (2018).
+    Pineau (2018), whose last term is printed as ``2 noise_std ln(2/delta)``. In the units
+    of its other terms it is ``2 ln(2/delta)``; with the printed one the band fails far
+    more often than ``delta`` where ``noise_std`` is below one. It rests on the
+    concentration of a quadratic form of the noise, for inputs that do not depend on the
+    noise and one round at a time.
 
     Args:
         regression: The data, with one noise scale for all observations.
@@ -26,12 +33,11 @@ def wang_de_freitas_band(
         assumptions: What the bound rests on.
     """
     gain = 0.5 * float(regression.log_det(1.0))
-    noise_std = float(regression.noise_std[0]) / regression.outcome_scale
     squared = (
         norm**2
         + math.sqrt(8.0 * gain * math.log(2.0 / delta))
         + math.sqrt(2.0 * math.log(4.0 / delta)) * norm
         + 2.0 * gain
-        + 2.0 * noise_std * math.log(2.0 / delta)
+        + 2.0 * math.log(2.0 / delta)
     )
     return RidgeBand(regression, 1.0, math.sqrt(squared), assumptions)

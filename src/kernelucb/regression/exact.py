@@ -237,6 +237,11 @@ class KernelRegression(RidgeState):
         return difference(self.prior, points, other)
 
     @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        return float(self.section_variance.mean().sqrt())
+
+    @property
     def kept_sections(self) -> Sections:
         r"""The distinct training sections, and what round-off hides of each."""
         return Sections(self.sections, self.section_variance, self.section_lost)

@@ -1,11 +1,12 @@
 r"""The only reader of BoTorch and GPyTorch internals: model to numbers and prior."""
 
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.gpytorch import GPyTorchModel
-from botorch.models.model import Model
+from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
 from botorch.models.transforms.outcome import (
     ChainedOutcomeTransform,
@@ -54,7 +55,8 @@ def read_model(model: Any) -> ModelData:
     """
     _check_supported(model)
     model.eval()  # in eval mode the stored inputs are the transformed ones
-    offset, scale = _affine_outcome_transform(getattr(model, "outcome_transform", None))
+    outcome_transform = getattr(model, "outcome_transform", None)
+    offset, scale = _affine_outcome_transform(outcome_transform)
     inputs = model.train_inputs[0].detach()
     targets = model.train_targets.detach()
     if inputs.shape[-2] == 0:
@@ -80,7 +82,7 @@ def read_model(model: Any) -> ModelData:
         train_targets=offset + scale * targets.double(),
         noise_std=noise.reshape(-1).expand(inputs.shape[-2]),
         dimension=_raw_inputs(model).shape[-1],
-        estimated=_estimated_parts(model, standardized=(offset, scale) != (0.0, 1.0)),
+        estimated=_estimated_parts(model),
     )
 
 
@@ -95,8 +97,14 @@ def _check_supported(model: Any) -> None:
         )
     if model.num_outputs != 1:
         raise UnsupportedError(
-            f"{name} has {model.num_outputs} outputs; build one SingleTaskGP per "
-            "outcome and one bound for each."
+            f"{name} has {model.num_outputs} outputs, and the bound is for one. For a "
+            "weighted sum of them use ScalarizedUCB.from_model(model, "
+            "posterior_transform=...); otherwise build one SingleTaskGP and one bound for "
+            "each outcome."
+        )
+    if isinstance(model, ModelList):
+        raise UnsupportedError(
+            f"{name} holds a single model; pass that model itself: model.models[0]."
         )
     exact = isinstance(model, ExactGP) and isinstance(model, GPyTorchModel)
     if not exact or isinstance(model, MultiTaskGP):
@@ -161,18 +169,40 @@ def _raw_inputs(model: Any) -> Tensor:
     return (model.train_inputs[0] if raw is None else raw).detach()
 
 
-def _estimated_parts(model: Any, standardized: bool) -> frozenset[str]:
-    r"""Trainable parameters and standardisation constants come from the same data."""
-
-    def trainable(module: torch.nn.Module) -> bool:
-        return any(parameter.requires_grad for parameter in module.parameters())
-
+def _estimated_parts(model: Any) -> frozenset[str]:
+    r"""Parts that come from the same data: trainable, or learned by a transform."""
     parts = set()
     transform = getattr(model, "input_transform", None)
-    if trainable(model.covar_module) or (transform is not None and trainable(transform)):
+    learned = transform is not None and _learns(transform, _raw_inputs(model))
+    if _trainable(model.covar_module) or learned:
         parts.add("kernel")
-    if trainable(model.mean_module) or standardized:
+    standardized = getattr(model, "outcome_transform", None) is not None
+    if _trainable(model.mean_module) or standardized:
         parts.add("mean")
-    if trainable(model.likelihood):
+    if _trainable(model.likelihood):
         parts.add("noise")
     return frozenset(parts)
+
+
+def _trainable(module: torch.nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
+
+
+def _learns(transform: torch.nn.Module, inputs: Tensor) -> bool:
+    r"""Whether an input transform takes anything from the data.
+
+    ``Normalize`` without bounds and ``InputStandardize`` learn theirs anew in training
+    mode, as buffers. Transforms that do not say so are asked: half of the inputs would
+    leave another state behind.
+    """
+    parts = list(transform.modules())
+    if any(getattr(part, "learn_coefficients", False) for part in parts):
+        return True
+    probe = deepcopy(transform).train()
+    before = deepcopy(probe.state_dict())
+    probe(inputs[: max(1, len(inputs) // 2)])
+    unchanged = all(
+        torch.equal(before[name].to(value), value)
+        for name, value in probe.state_dict().items()
+    )
+    return _trainable(transform) or not unchanged

@@ -195,6 +195,11 @@ class NystromRegression(RidgeState):
         return self._problem.split
 
     @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        return float(self.prior.variance(self.sums.inputs).mean().sqrt())
+
+    @property
     def remainder(self) -> float:
         r"""Largest eigenvalue of ``E`` on the span of the weights (or its bound): small
         against ``tau = 1`` where the inducing points are enough.

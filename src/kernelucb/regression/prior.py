@@ -5,7 +5,7 @@ from copy import deepcopy
 import torch
 from botorch.models.transforms.input import InputTransform, Normalize
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
-from gpytorch.means import Mean
+from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 from torch.nn import Module
 
@@ -75,6 +75,23 @@ class Prior(Module):
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``."""
         return self.scale**2 * self.covar_module(left, right).to_dense()
+
+    def mean_change(self, middle: Tensor, corner: Tensor) -> Tensor | None:
+        r"""Largest change of the prior mean within boxes of kernel inputs, ``n`` values.
+
+        None where no bound is known: for other means than constant and linear ones.
+
+        Args:
+            middle: ``n x d'`` centres of the boxes.
+            corner: ``n x d'`` corners, the same one of each.
+        """
+        mean = self.mean_module
+        if mean is None or type(mean) in (ZeroMean, ConstantMean):
+            return middle.new_zeros(len(middle))
+        if type(mean) is LinearMean:
+            slopes = mean.get_parameter("weights").reshape(-1).abs()
+            return self.scale * ((corner - middle).abs() @ slopes)
+        return None
 
     def metric(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.

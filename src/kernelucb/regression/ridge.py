@@ -53,6 +53,11 @@ class RidgeState(Module, ABC):
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
 
     @property
+    @abstractmethod
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+
+    @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
         return len(self.noise_std)

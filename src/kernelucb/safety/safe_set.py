@@ -1,7 +1,7 @@
 r"""The points that are known to satisfy constraints observed through noise."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
@@ -11,11 +11,11 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, finite_scalar, probability, whole_number
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import per_output_norms
+from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.outputs import per_output, single_output_models
+from kernelucb.safety.constraint import Band, Constraint, Side, check_band
 
-Side = Literal[">=", "<="]
 _CHUNK = 1024
 
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
@@ -27,57 +27,19 @@ _STEPS = (
 )
 
 
-class Band(Protocol):
-    r"""What is asked of a confidence band: any bound of this package has it."""
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the band rests on."""
-        ...
-
-    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``n x d`` points."""
-        ...
-
-
-class Constraint(NamedTuple):
-    r"""One outcome that must stay on one side of a threshold.
-
-    Attributes:
-        band: A confidence band of the outcome.
-        threshold: Outcome units.
-        side: ``">="`` where the outcome must be at least the threshold, else ``"<="``.
-    """
-
-    band: Band
-    threshold: float
-    side: Side
-
-    def margin(self, X: Tensor) -> Tensor:
-        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
-        lower, upper = self.band.bounds(X)
-        gap = lower - self.threshold if self.side == ">=" else self.threshold - upper
-        return gap / self.unit
-
-    def width(self, X: Tensor) -> Tensor:
-        r"""Width of the band at ``n x d`` points, in prior standard deviations."""
-        lower, upper = self.band.bounds(X)
-        return (upper - lower) / self.unit
-
-    @property
-    def unit(self) -> float:
-        r"""Outcome units for each unit of the margin."""
-        return getattr(self.band, "prior_std", 1.0)
-
-
 class SafeSet:
-    r"""Points at which every constraint is known to hold, and how to stay among them.
+    r"""Points at which the bands keep every constraint, and how to stay among them.
 
-    A point is safe where the confidence band of every constraint lies on the right side of
-    its threshold, or where it is one of ``safe_points``. With anytime bands, whoever
-    evaluates safe points only, in whatever order and for however many rounds, never
-    violates a constraint, with one minus the sum of the bands' failure probabilities.
+    A point is in the set where the confidence band of every constraint lies on the right
+    side of its threshold, or where it is one of ``safe_points``. With certified bands,
+    whoever evaluates points of the set only, in whatever order and for however many rounds,
+    violates no constraint with probability one minus the sum of the bands' ``delta``.
     Noise does not matter to that: the constraint is on the function, not on its outcomes.
+
+    Bands that are not certified, anytime and for all points at once are refused. With
+    ``allow_estimated=True`` they may rest on estimates or hold for single rounds or points:
+    then "safe" is a guess, violations happen at a rate that nobody knows, and
+    ``assumptions`` says so first. Bands whose assumptions are violated are always refused.
 
     Source: the safe set of Sui et al. (2015), without their Lipschitz constant and with
     the bands' own theorems in place of theirs. Pending points do not change it.
@@ -100,6 +62,7 @@ class SafeSet:
         *,
         sides: Side | Sequence[Side] = ">=",
         safe_points: Tensor | None = None,
+        allow_estimated: bool = False,
     ) -> None:
         r"""Safe set of one or several constraints.
 
@@ -111,8 +74,11 @@ class SafeSet:
             safe_points: ``m x d`` points known to be safe: given a priori, or evaluated
                 earlier because they were in the safe set then. The latter lose nothing of
                 the guarantee, and the safe set never shrinks below them.
+            allow_estimated: Whether to accept bands that are not certified.
 
         Raises:
+            UncertifiedError: If a band is not certified and that is not allowed, or one of
+                its assumptions is violated.
             ValueError: If thresholds or sides do not fit.
             BotorchTensorDimensionError: If ``safe_points`` has another shape.
             InputDataError: If a safe point is not finite.
@@ -120,6 +86,8 @@ class SafeSet:
         listed = list(bands) if isinstance(bands, Sequence) else [bands]
         if not listed:
             raise ValueError("bands is empty; a safe set needs at least one constraint.")
+        for band in listed:
+            check_band(band, allow_estimated)
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         for side in directions:
@@ -137,12 +105,13 @@ class SafeSet:
         models: Model | Sequence[Model],
         thresholds: float | Sequence[float] = 0.0,
         *,
-        norm_bounds: float | Sequence[float],
+        norm_bounds: NormBoundLike | Sequence[NormBoundLike],
         noise_stds: Any = None,
         delta: float = 0.05,
         num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
         safe_points: Tensor | None = None,
+        allow_estimated: bool = False,
         **options: Any,
     ) -> "SafeSet":
         r"""Safe set from models of the constrained outcomes.
@@ -157,7 +126,8 @@ class SafeSet:
         Args:
             models: A model for each constraint, or one model with several outputs.
             thresholds: See ``SafeSet``.
-            norm_bounds: Bound on the RKHS norm, one for all or one for each.
+            norm_bounds: Bound on the RKHS norm, one for all or one for each; estimates
+                need ``allow_estimated``.
             noise_stds: Noise scale, one for all or a sequence with one for each (a number,
                 a tensor with one value for each observation, or None); from the likelihoods
                 when absent.
@@ -165,11 +135,13 @@ class SafeSet:
             num_bounds: Number of bands that share ``delta``.
             sides: See ``SafeSet``.
             safe_points: See ``SafeSet``.
+            allow_estimated: See ``SafeSet``.
             options: For every ``MartingaleMixtureUCB``. ``strict`` is set: data that
                 contradict the assumptions raise ``InconsistentConfidenceSetError`` instead
                 of being answered with a set that guarantees nothing.
 
         Raises:
+            UncertifiedError: See ``SafeSet``.
             ValueError: If a scalar is out of its range.
             UnsupportedError: If a model cannot be represented.
         """
@@ -194,7 +166,13 @@ class SafeSet:
             )
             for model, norm, noise in zip(singles, norms, noises, strict=True)
         ]
-        return cls(bands, thresholds, sides=sides, safe_points=safe_points)
+        return cls(
+            bands,
+            thresholds,
+            sides=sides,
+            safe_points=safe_points,
+            allow_estimated=allow_estimated,
+        )
 
     @property
     def assumptions(self) -> Assumptions:

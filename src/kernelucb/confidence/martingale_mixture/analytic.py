@@ -2,9 +2,9 @@ r"""The closed-form bound (AMM): one regulariser."""
 
 import torch
 
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression import KernelRegression
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.conic import EllipsoidBallProgram
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.exceptions import SolverError
 from kernelucb.regression import KernelRegression
 

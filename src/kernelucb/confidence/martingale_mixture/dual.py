@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, Support
 from kernelucb.confidence.martingale_mixture.constraints import Constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression import RidgeState
 
 _GRID_SIZE = 64

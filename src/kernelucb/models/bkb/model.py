@@ -176,6 +176,12 @@ class BKBModel(ApproximateGPyTorchModel):
         data = self.strategy.observations
         return float(data.counts @ self.model.covar_module(data.inputs, diag=True))
 
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        mean = self.summed_prior_variance / self.num_observations
+        return mean**0.5 * self.outcome_scale
+
     def posterior(
         self,
         X: Tensor,

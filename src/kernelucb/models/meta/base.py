@@ -64,6 +64,11 @@ class MetaModel(Model, ABC):
     _moments: TaskMoments
     _evidence: Evidence
 
+    @property
+    @abstractmethod
+    def prior_std(self) -> float:
+        r"""Estimated prior standard deviation (root mean square over the tasks' inputs)."""
+
     @abstractmethod
     def _query(self, X: Tensor) -> Query:
         r"""Query points ``... x q x d`` (float64)."""

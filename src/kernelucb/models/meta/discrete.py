@@ -133,6 +133,11 @@ class DiscreteMetaModel(MetaModel):
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""
         return self._moments.norms(check_tasks(task_values, len(self.candidates)))
 
+    @property
+    def prior_std(self) -> float:
+        r"""Estimated prior standard deviation (root mean square over the candidates)."""
+        return float(self._covariance.diagonal().mean().sqrt())
+
     def _query(self, X: Tensor) -> Query:
         index = self.covar_module.features.index(X)  # pyright: ignore
         rows = self._evidence.basis

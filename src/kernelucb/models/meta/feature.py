@@ -180,6 +180,13 @@ class FeatureMetaModel(MetaModel):
             )
         return torch.linalg.lstsq(design, group.values, driver="gelsd").solution.mT
 
+    @property
+    def prior_std(self) -> float:
+        r"""Estimated prior standard deviation (root mean square over the tasks' inputs)."""
+        inputs = torch.cat([points for points, _ in self._tasks])
+        variance: Any = self.covar_module(inputs, diag=True)
+        return float(variance.mean().sqrt())
+
     def _query(self, X: Tensor) -> Query:
         raw = self.covar_module.features(X)  # pyright: ignore
         features, left = self._split(raw)

@@ -1,0 +1,79 @@
+r"""One constrained outcome: its band, its threshold, and what the band must be."""
+
+from typing import Literal, NamedTuple, Protocol
+
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.exceptions import UncertifiedError
+
+Side = Literal[">=", "<="]
+
+
+class Band(Protocol):
+    r"""What is asked of a confidence band: any bound of this package has it."""
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the band rests on."""
+        ...
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, outcome units."""
+        ...
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points."""
+        ...
+
+
+class Constraint(NamedTuple):
+    r"""One outcome that must stay on one side of a threshold.
+
+    Attributes:
+        band: A confidence band of the outcome.
+        threshold: Outcome units.
+        side: ``">="`` where the outcome must be at least the threshold, else ``"<="``.
+    """
+
+    band: Band
+    threshold: float
+    side: Side
+
+    def margin(self, X: Tensor) -> Tensor:
+        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
+        lower, upper = self.band.bounds(X)
+        gap = lower - self.threshold if self.side == ">=" else self.threshold - upper
+        return gap / self.band.prior_std
+
+    def width(self, X: Tensor) -> Tensor:
+        r"""Width of the band at ``n x d`` points, in prior standard deviations."""
+        lower, upper = self.band.bounds(X)
+        return (upper - lower) / self.band.prior_std
+
+
+def check_band(band: Band, allow_estimated: bool) -> None:
+    r"""Refuse a band that nothing safe can rest on.
+
+    Args:
+        band: A confidence band.
+        allow_estimated: Whether estimates, and guarantees for single rounds or points, are
+            consented to.
+
+    Raises:
+        UncertifiedError: If the band is not certified and that is not allowed, or one of
+            its assumptions is violated.
+    """
+    assumptions = band.assumptions
+    if assumptions.violated:
+        raise UncertifiedError(
+            f"A safe set cannot rest on this band ({assumptions.summary}):\n{assumptions}"
+        )
+    assumptions.check_certified("SafeSet", allow_estimated)
+    if not (allow_estimated or (assumptions.anytime and assumptions.all_points)):
+        raise UncertifiedError(
+            "SafeSet needs a band that holds for all points and all rounds at once, and "
+            f"this one does not:\n{assumptions}\nUse MartingaleMixtureUCB, or pass "
+            "allow_estimated=True to act on it all the same."
+        )

@@ -1,0 +1,85 @@
+r"""What people write who come from ``UpperConfidenceBound``, and what they are told."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models import ModelListGP
+
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
+    NormTracker,
+    SafeSet,
+    ScalarizedUCB,
+    StreamingKernelUCB,
+)
+from kernelucb.acquisition import BOUNDS
+from kernelucb.exceptions import UncertifiedError
+from problems import make_problem
+
+PROBLEM = make_problem(n=6)
+OTHER = make_problem(n=6, seed=1)
+
+
+@pytest.mark.parametrize("acqf_class", [*BOUNDS, ScalarizedUCB])
+def test_there_is_no_beta(acqf_class):
+    with pytest.raises(TypeError, match="has no beta"):
+        acqf_class(PROBLEM.model, beta=2.0)
+
+
+@pytest.mark.parametrize("acqf_class", BOUNDS)
+def test_a_beta_by_position(acqf_class):
+    with pytest.raises(TypeError, match=f"{acqf_class.__name__} has no beta, and takes by"):
+        acqf_class(PROBLEM.model, 2.0)
+
+
+def test_signatures_and_pickling_are_those_of_the_class():
+    parameters = inspect.signature(MartingaleMixtureUCB).parameters
+    assert list(parameters)[:3] == ["model", "norm_bound", "noise_std"]
+    acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)
+    again = pickle.loads(pickle.dumps(acqf))
+    assert torch.equal(again(PROBLEM.test_X[:, None]), acqf(PROBLEM.test_X[:, None]))
+
+
+def test_numpy_points():
+    acqf, X = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), np.zeros((4, 1))
+    for use in (acqf.bounds, acqf, acqf.majorant):
+        with pytest.raises(InputDataError, match="X must be a torch tensor, got ndarray"):
+            use(X)
+    with pytest.raises(InputDataError, match="X_pending must be a torch tensor"):
+        acqf.set_X_pending(X)
+
+
+def test_a_list_of_models():
+    models = ModelListGP(PROBLEM.model, OTHER.model)
+    with pytest.raises(UnsupportedError, match=r"use ScalarizedUCB\.from_model"):
+        MartingaleMixtureUCB(models, norm_bound=3.0)
+
+
+@pytest.mark.parametrize("acqf_class", [MartingaleMixtureUCB, AbbasiYadkoriUCB])
+def test_a_cautious_norm_bound_is_that_of_the_cautious_tracker(acqf_class):
+    acqf = acqf_class(PROBLEM.model, norm_bound="cautious")
+    tracked = acqf_class(PROBLEM.model, norm_bound=NormTracker.cautious())
+    assert acqf.norm_bound == tracked.norm_bound
+    assert acqf.norm_bound > acqf_class(PROBLEM.model).norm_bound
+    assert acqf.assumptions.summary == "heuristic: norm estimated"
+
+
+def test_other_words_for_a_norm_bound():
+    with pytest.raises(ValueError, match='must be a number, "cautious", a NormTracker'):
+        MartingaleMixtureUCB(PROBLEM.model, norm_bound="large")
+    with pytest.raises(ValueError, match='must be a number, "cautious", a NormTracker'):
+        StreamingKernelUCB(PROBLEM.model, norm_bound="large", noise_lower=0.1)
+
+
+def test_a_safe_set_on_estimates_needs_consent():
+    band = MartingaleMixtureUCB(PROBLEM.model, norm_bound="cautious")
+    with pytest.raises(UncertifiedError, match="heuristic: norm estimated") as refusal:
+        SafeSet(band, 0.0)
+    assert "norm: pass norm_bound" in str(refusal.value)
+    allowed = SafeSet(band, 0.0, allow_estimated=True)
+    assert str(allowed.assumptions).startswith("heuristic: constraint 1: norm estimated")
