@@ -24,16 +24,19 @@ class Arms:
     Args:
         count: Number of arms ``A``.
         noise_std: One number, or ``A`` of them, outcome units.
-        lengthscale: Of the kernel.
+        variance: Prior variance, outcome units squared.
     """
 
+    LENGTHSCALE = 0.1
+
     def __init__(
-        self, count: int, noise_std: float | Tensor, lengthscale: float = 0.1
+        self, count: int, noise_std: float | Tensor, variance: float | None = None
     ) -> None:
         self.inputs = torch.linspace(0.0, 1.0, count, dtype=torch.float64).unsqueeze(-1)
         self.noise_std = torch.as_tensor(noise_std, dtype=torch.float64).expand(count)
-        variance = PRIOR_SCALE * float(self.noise_std.min()) ** 2
-        self.kernel = frozen_kernel("matern52", lengthscale, variance)
+        if variance is None:
+            variance = PRIOR_SCALE * float(self.noise_std.min()) ** 2
+        self.kernel = frozen_kernel("matern52", self.LENGTHSCALE, variance)
 
     def gram(self, kernel=None) -> Tensor:
         r"""``A x A`` covariances of ``f / noise_std``."""

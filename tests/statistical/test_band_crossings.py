@@ -1,0 +1,233 @@
+r"""How often do bands around a ridge estimate miss the truth, at any arm in any round?
+
+As in ``test_martingale_crossings``: (a) the library's bands on some of the sequences are
+the ones counted, (b) thousands of sequences are counted, against an adversary that knows
+the truth, (c) the same count finds out noise that is louder than claimed.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from binomial import Claim
+from simulation import Arms, History
+from torch import Tensor
+from torch.testing import assert_close
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelBandit,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+)
+from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
+from tolerances import BANDIT
+from tolerances import LINEAR_SOLVE as CLOSE
+
+DELTA, NORM, NOISE_STD, ROUNDS = 0.1, 0.5, 0.3, 100
+CLAIM = Claim(2000, DELTA)
+ARMS = Arms(12, NOISE_STD)
+LOG = math.log(1.0 / DELTA)
+UCB = optimistic(NORM, DELTA)
+ADVERSARIES = ((gaussian, nearest_miss), (rademacher, UCB))
+
+
+class Band(NamedTuple):
+    r"""A band and the library's version of it.
+
+    Attributes:
+        tau: Regulariser.
+        width: Multiplier of the deviation, from the round and ``N`` log-determinants.
+        library: The acquisition function of a state.
+        louder: Noise scale of a wrong claim.
+        adversaries: Noise that the theorem covers, and who chooses the arms.
+        bayesian: Whether the functions are samples of the prior.
+    """
+
+    tau: float
+    width: Callable[[int, Tensor], Tensor]
+    library: Callable[[Any], Any]
+    louder: float
+    adversaries: tuple = ADVERSARIES
+    bayesian: bool = False
+
+
+def constant(beta):
+    r"""The root of Srinivas et al.'s beta at the round about to be played."""
+    return lambda n, log_det: torch.full_like(log_det, math.sqrt(beta(n + 1)))
+
+
+# Slopes of samples of this prior, for Theorem 2 of Srinivas et al. (2010): they are normal of
+# standard deviation SLOPE, and by Rice's formula P(sup |f'| > L) <= a exp(-(L / b)^2).
+SLOPE = math.sqrt(float(ARMS.kernel.outputscale) * 5.0 / 3.0) / Arms.LENGTHSCALE
+LIPSCHITZ_A = 1.0 + math.sqrt(15.0) / (math.pi * Arms.LENGTHSCALE)
+LIPSCHITZ_B = math.sqrt(2.0) * SLOPE
+
+
+def compact_domain_beta(t):
+    cover = t**2 * LIPSCHITZ_B * math.sqrt(math.log(4.0 * LIPSCHITZ_A / DELTA))
+    first = 2.0 * math.log(t**2 * 2.0 * math.pi**2 / (3.0 * DELTA))
+    return first + 2.0 * math.log(cover)
+
+
+IGP_TAU = (1.0 + 2.0 / ROUNDS) / NOISE_STD**2
+# Each eigendirection of the arms is learnt from at most all observations.
+GAIN = 0.5 * float(torch.log1p(ROUNDS * torch.linalg.eigvalsh(ARMS.gram())).sum())
+BANDS = {
+    "martingale mixture, analytic": Band(
+        0.5,
+        lambda n, log_det: (2.0 * (log_det + 2.0 * LOG) + NORM**2).sqrt(),
+        lambda state: MartingaleMixtureUCB(
+            state, norm_bound=NORM, delta=DELTA, covariance_scale=2.0, form="analytic"
+        ),
+        louder=2.0,
+    ),
+    "Abbasi-Yadkori": Band(
+        2.0,
+        lambda n, log_det: NORM + ((log_det + 2.0 * LOG) / 2.0).sqrt(),
+        lambda state: AbbasiYadkoriUCB(
+            state, norm_bound=NORM, delta=DELTA, alpha=2.0 * NOISE_STD**2
+        ),
+        louder=2.0,
+    ),
+    "IGP-UCB": Band(
+        IGP_TAU,
+        lambda n, log_det: NORM + NOISE_STD * (log_det + 2.0 + 2.0 * LOG).sqrt(),
+        lambda state: IGPUCB(state, norm_bound=NORM, delta=DELTA, horizon=ROUNDS),
+        louder=4.0,
+    ),
+    "Srinivas, Theorem 1": Band(
+        1.0,
+        constant(lambda t: 2.0 * math.log(12 * t**2 * math.pi**2 / (6.0 * DELTA))),
+        lambda state: SrinivasUCB(state, delta=DELTA, theorem=1, domain_size=12),
+        louder=3.0,
+        adversaries=((gaussian, nearest_miss), (gaussian, UCB)),
+        bayesian=True,
+    ),
+    "Srinivas, Theorem 2": Band(
+        1.0,
+        constant(compact_domain_beta),
+        lambda state: SrinivasUCB(
+            state,
+            delta=DELTA,
+            theorem=2,
+            lipschitz_a=LIPSCHITZ_A,
+            lipschitz_b=LIPSCHITZ_B,
+        ),
+        louder=6.0,
+        adversaries=((gaussian, nearest_miss), (gaussian, UCB)),
+        bayesian=True,
+    ),
+    "Srinivas, Theorem 3": Band(
+        1.0,
+        constant(lambda t: 2.0 * NORM**2 + 300.0 * GAIN * math.log(t / DELTA) ** 3),
+        lambda state: SrinivasUCB(
+            state, delta=DELTA, theorem=3, norm_bound=NORM, information_gain=GAIN
+        ),
+        louder=1000.0,
+        adversaries=((rademacher, nearest_miss), (rademacher, UCB)),
+    ),
+}
+
+
+def truths(bayesian):
+    r"""One function of known norm for all sequences, or a sample of the prior for each."""
+    if not bayesian:
+        return ARMS.truth(NORM, CLAIM.sequences)
+    size, random = (CLAIM.sequences, len(ARMS.inputs)), torch.Generator().manual_seed(11)
+    normal = torch.randn(size, dtype=torch.float64, generator=random)
+    return normal @ torch.linalg.cholesky(ARMS.gram()).mT
+
+
+def games(band, noise, rule, loudness=1.0):
+    r"""Sequences after each round with the half widths at all arms, noise units."""
+    priors = ARMS.gram()[None] / band.tau
+    sequences = played(priors, truths(band.bayesian), ROUNDS, rule, noise, 6, loudness)
+    for n, game in enumerate(sequences, start=1):
+        width = band.width(n, game.log_det[:, 0]).unsqueeze(-1)
+        yield game, width * (band.tau * game.variance[:, 0]).sqrt()
+
+
+def failures(band, noise, rule, loudness=1.0):
+    missed = torch.zeros(CLAIM.sequences, dtype=torch.bool)
+    for game, half in games(band, noise, rule, loudness):
+        missed |= ((game.mean[:, 0] - game.truth).abs() > half).any(-1)
+    return int(missed.sum())
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_the_bands_counted_are_the_library_s(name):
+    band = BANDS[name]
+    for n, (game, half) in enumerate(games(band, *band.adversaries[0]), start=1):
+        if n in (1, 2, 9, 50, ROUNDS):
+            for index in (0, 1):
+                history = History.of(ARMS, game, index, n)
+                found = band.library(history.state(ARMS.kernel)).bounds(ARMS.inputs)
+                mean = game.mean[index, 0]
+                expected = (mean - half[index], mean + half[index])
+                for ours, theirs in zip(found, expected, strict=True):
+                    assert_close(ours / NOISE_STD, theirs, rtol=CLOSE, atol=CLOSE)
+
+
+@pytest.mark.parametrize("name", [n for n in BANDS if n != "Srinivas, Theorem 2"])
+@pytest.mark.parametrize("adversary", [0, 1])
+def test_misses_are_rarer_than_delta(name, adversary, stands):
+    r"""2000 sequences at delta 0.1: false alarm 7.7e-05, power 1.000."""
+    band = BANDS[name]
+    noise, rule = band.adversaries[adversary]
+    assert stands(CLAIM, failures(band, noise, rule))
+    assert not stands(CLAIM, failures(band, noise, rule, band.louder))
+
+
+@pytest.mark.parametrize("adversary", [0, 1])
+def test_theorem_2_holds_where_it_is_played_and_at_the_maximum(adversary, stands):
+    r"""2000 sequences at delta 0.1: false alarm 7.7e-05, power 1.000."""
+    band = BANDS["Srinivas, Theorem 2"]
+    noise, rule = band.adversaries[adversary]
+
+    def failures(loudness):
+        missed = torch.zeros(CLAIM.sequences, dtype=torch.bool)
+        before = None
+        for n, (game, half) in enumerate(games(band, noise, rule, loudness), start=1):
+            if before is not None:
+                missed |= before.gather(1, game.arms[-1].unsqueeze(1)).squeeze(1)
+            before = (game.mean[:, 0] - game.truth).abs() > half
+            best = (game.mean[:, 0] + half).amax(-1) + 1.0 / (NOISE_STD * (n + 1) ** 2)
+            missed |= best < game.truth.amax(-1)
+        return int(missed.sum())
+
+    assert stands(CLAIM, failures(1.0))
+    assert not stands(CLAIM, failures(band.louder))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("martingale mixture", {}),
+        ("martingale mixture, analytic", {"bound": "analytic", "covariance_scale": 2.0}),
+        ("Abbasi-Yadkori", {"bound": "abbasi_yadkori", "alphas": 2.0 * NOISE_STD**2}),
+        ("IGP-UCB", {"bound": "igp", "horizon": ROUNDS}),
+    ],
+)
+def test_the_bandit_has_the_same_bands(name, options):
+    r"""On one of the sequences, so that what is counted here holds for it as well."""
+    library = BANDS[name].library if name in BANDS else martingale_mixture
+    *_, (game, _) = games(BANDS["Abbasi-Yadkori"], gaussian, nearest_miss)
+    history = History.of(ARMS, game, 0, ROUNDS)
+    bandit = KernelBandit(
+        ARMS.kernel, norm_bound=NORM, noise_std=NOISE_STD, delta=DELTA, **options
+    )
+    for n, (x, y) in enumerate(zip(history.X, history.Y, strict=True), start=1):
+        bandit.update(x, y)
+        if n in (1, 10, ROUNDS):
+            part = History(*(values[:n] for values in history))
+            expected = library(part.state(ARMS.kernel)).bounds(ARMS.inputs)
+            for ours, theirs in zip(bandit.bounds(ARMS.inputs), expected, strict=True):
+                assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+
+
+def martingale_mixture(state):
+    return MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA)
