@@ -60,8 +60,8 @@ def constant(beta):
     return lambda n, log_det: torch.full_like(log_det, math.sqrt(beta(n + 1)))
 
 
-# Slopes of samples of this prior, for Theorem 2 of Srinivas et al. (2010): they are normal of
-# standard deviation SLOPE, and by Rice's formula P(sup |f'| > L) <= a exp(-(L / b)^2).
+# Slopes of samples of this prior, for Theorem 2 of Srinivas et al. (2010): normal, of
+# standard deviation SLOPE. By Rice's formula P(sup |f'| > L) <= a exp(-(L / b)^2).
 SLOPE = math.sqrt(float(ARMS.kernel.outputscale) * 5.0 / 3.0) / Arms.LENGTHSCALE
 LIPSCHITZ_A = 1.0 + math.sqrt(15.0) / (math.pi * Arms.LENGTHSCALE)
 LIPSCHITZ_B = math.sqrt(2.0) * SLOPE
