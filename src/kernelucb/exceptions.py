@@ -29,7 +29,7 @@ class SinglePrecisionWarning(InputDataWarning):
 
 
 class SolverError(BotorchError):
-    r"""A conic solver stopped without a certified solution."""
+    r"""A conic solver stopped without a solution as accurate as asked for."""
 
 
 __all__ = [

@@ -222,3 +222,19 @@ def test_coverage_under_refits_in_every_round():
     limit = binom.isf(COVERAGE_FALSE_ALARM, SEQUENCES, LEVEL)
     assert sum(fails(seed) for seed in range(SEQUENCES)) <= limit
     assert sum(fails(seed, shrink=0.4) for seed in range(SEQUENCES)) > limit
+
+
+def test_predictions_ahead_of_the_outcomes_are_an_assumption():
+    problem = make_problem(n=3)
+    radius = one_step_ahead(problem)
+    sketch = NystromRegression(
+        problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
+    )
+    for acqf in (
+        MartingaleMixtureUCB(problem.state, norm_bound=9.0, delta=DELTA, radius=radius),
+        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0, delta=DELTA, radius=radius),
+    ):
+        assert "before their outcomes" in acqf.assumptions["predictions"].statement
+        assert acqf.assumptions.certified
+    with pytest.raises(KeyError):
+        MartingaleMixtureUCB(problem.state, norm_bound=9.0).assumptions["predictions"]

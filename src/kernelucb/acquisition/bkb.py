@@ -64,7 +64,9 @@ class BKBUCB(KernelUCB):
             noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
                 noise variance when absent.
             delta: Failure probability.
-            radius: ``"certified"`` or ``"practical"``.
+            radius: ``"certified"``, that of Theorem 2, or ``"practical"``. Whether the band
+                is certified depends on ``qbar`` and on what is given as well: see
+                ``assumptions``.
             epsilon: Accuracy of the sketch that the certified radius counts on.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.

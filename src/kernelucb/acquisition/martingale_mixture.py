@@ -31,7 +31,7 @@ from kernelucb.confidence.martingale_mixture import (
 )
 from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.norm_bound import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -41,17 +41,18 @@ _UNKNOWN = "unknown"
 
 
 class MartingaleMixtureUCB(KernelUCB):
-    r"""Tightest known upper confidence bound for kernel regression, anytime.
+    r"""Largest value over the functions that explain the data, anytime.
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
-    the martingale-mixture radius of the data. With probability ``1 - delta`` the band
-    ``bounds(X)`` holds the true function at every point and every round at once, however
-    the inputs were chosen from the past.
+    the martingale-mixture radius of the data. Where the assumptions below are true, the
+    band ``bounds(X)`` holds the true function at every point and every round at once with
+    probability ``1 - delta``, for inputs chosen from the past by any rule.
+    ``assumptions`` says which of them were given and which were estimated.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Corollary
     4.6 (``"analytic"``), Theorem 4.4 (``"convex"``). Assumes a kernel and mean fixed
-    before the data, conditionally sub-Gaussian noise of scale ``noise_std``, and
-    ``||f - mean||_H <= norm_bound``.
+    before the data, conditionally sub-Gaussian noise of scale ``noise_std``,
+    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
 
     Example:
         >>> acqf = MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=0.1)
@@ -60,14 +61,15 @@ class MartingaleMixtureUCB(KernelUCB):
         >>> lower, upper = acqf.bounds(X)
 
     With ``noise_std="unknown"`` the set is one of functions and noise scales together, for
-    independent Gaussian noise of one scale: the band holds without knowing that scale, and
+    independent Gaussian noise of one scale: the band needs no number for that scale, and
     ``noise_interval`` holds it, both at every round at once with probability
     ``1 - delta``. Nothing is carried along from round to round.
 
     Attributes:
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
-        least_consistent_norm: Certified lower bound on the norm, outcome units.
+        least_consistent_norm: Lower bound on the norm, outcome units; it needs all
+            assumptions but the one on the norm.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
     """
@@ -158,6 +160,8 @@ class MartingaleMixtureUCB(KernelUCB):
         least = least_norm(regression, fit)
         constraints = consistent_constraints(regression, fit, norm.value, least, strict)
         assumptions = _assumptions(regression, constraints, joint, delta, norm)
+        if radius is not None:
+            assumptions = assumptions.with_extra(PREDICTED)
         build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
         super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)

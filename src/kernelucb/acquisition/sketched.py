@@ -16,7 +16,7 @@ from kernelucb.confidence.martingale_mixture import (
 )
 from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.norm_bound import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.prequential import PrequentialRadius
+from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
 
@@ -24,15 +24,15 @@ from kernelucb.regression import NystromRegression
 class SketchedMartingaleMixtureUCB(KernelUCB):
     r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
 
-    ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features:
-    a valid band for every point and every round at once with probability ``1 - delta``,
-    however the inputs and the inducing points were chosen, that costs ``O(m^2)`` a point.
-    It is never narrower than the exact band, and equal to it where the inducing points
-    span the observations.
+    ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
+    Where the assumptions below are true, the band holds for every point and every round at
+    once with probability ``1 - delta``, for inputs chosen from the past by any rule and
+    inducing points chosen in any way; it costs ``O(m^2)`` a point. It is never narrower
+    than the exact band, and equal to it where the inducing points span the observations.
 
     Source: weak duality in Flynn & Reeb (2024), Theorem 4.5, with the set of their Lemma
     4.2. Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise
-    and ``||f - mean||_H <= norm_bound``.
+    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
@@ -42,7 +42,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
     Attributes:
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
-        least_consistent_norm: Certified lower bound on the norm, outcome units.
+        least_consistent_norm: Lower bound on the norm, outcome units; it needs all
+            assumptions but the one on the norm.
     """
 
     def __init__(
@@ -96,6 +97,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         assumptions = rkhs_assumptions(
             "Flynn & Reeb (2024), weak duality", state, delta, norm.assumption
         )
+        if radius is not None:
+            assumptions = assumptions.with_extra(PREDICTED)
         if constraints.contradiction is not None:
             assumptions = assumptions.with_item(constraints.contradiction)
         exact = ExactSet(state, constraints, assumptions)

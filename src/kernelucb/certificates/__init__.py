@@ -1,4 +1,4 @@
-r"""What a confidence set certifies about an optimisation: how good, and when to stop."""
+r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
 from kernelucb.certificates.regret import RegretCertificate, regret_certificate
 from kernelucb.certificates.stopping import CertifiedGapStopping

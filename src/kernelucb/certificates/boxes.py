@@ -1,4 +1,4 @@
-r"""Branch and bound: the maximum of a function over a box, with a proof."""
+r"""Branch and bound: the maximum of a function over a box, bounded from above."""
 
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -17,7 +17,7 @@ class BoxMaximum(NamedTuple):
     Attributes:
         value: Largest value found.
         argument: ``d`` coordinates of the point where it was found.
-        upper: Proven upper bound on the maximum.
+        upper: Upper bound on the maximum, if the bound on the change within a cell is one.
     """
 
     value: float

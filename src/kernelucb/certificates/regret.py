@@ -47,9 +47,9 @@ class RegretCertificate:
             small outcomes are sought), outcome units, at least 0.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by most.
-        rigorous: Whether the maximum over the domain is a proven upper bound: on finite
-            sets and, by branch and bound, on boxes of up to 3 dimensions. Otherwise it
-            comes from a search and may be too small.
+        rigorous: Whether ``gap`` is surely at least the maximum over the domain: on finite
+            sets, gone through point by point, and on boxes of up to 3 dimensions, by
+            branch and bound. Otherwise it comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
             outcome units; 0 on finite sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
@@ -111,8 +111,9 @@ def regret_certificate(
         acqf: An acquisition function of this package.
         candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
         bounds: ``2 x d`` lower and upper limits of a box.
-        recommended: ``d`` or ``1 x d`` point; by default the one whose guaranteed value
-            is best, on a box among Sobol points.
+        recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
+            best (upper bound, where small outcomes are sought), on a box among Sobol
+            points.
         tolerance: On a box, the share of the gap that branch and bound may leave open.
         max_evaluations: On a box, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -180,15 +181,15 @@ def _on_box(
 def _recommended(
     points: Tensor, given: Tensor | None, confidence_set: ConfidenceSet, sign: int
 ) -> Tensor:
-    r"""``1 x d``: the point given, or the one with the best guaranteed value."""
+    r"""``1 x d``: the point given, or the one whose pessimistic value is best."""
     if given is not None:
         return _checked("recommended", given.reshape(1, -1), confidence_set)
 
-    def guaranteed(X: Tensor) -> Tensor:
+    def pessimistic(X: Tensor) -> Tensor:
         lower, upper = confidence_set.bounds(X)
         return lower if sign == 1 else -upper
 
-    index = int(_in_chunks(guaranteed, points).argmax())
+    index = int(_in_chunks(pessimistic, points).argmax())
     return points[index : index + 1]
 
 

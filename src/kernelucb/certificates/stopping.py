@@ -1,4 +1,4 @@
-r"""Stopping with a reason: the certified gap is small enough."""
+r"""Stopping with a reason: nothing can be better by more than is accepted."""
 
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class CertifiedGapStopping:
 
         Args:
             acqf: An acquisition function of this package.
-            recommended: ``d`` or ``1 x d`` point to certify; see ``regret_certificate``.
+            recommended: ``d`` or ``1 x d`` point to stop with; see ``regret_certificate``.
 
         Raises:
             UncertifiedError: If the bound has an estimated assumption and

@@ -22,14 +22,16 @@ def least_consistent_norm(
     delta: float = 0.05,
     covariance_scale: CovarianceScale = 1.0,
 ) -> float:
-    r"""Certified lower bound on the RKHS norm of ``f - mean``, anytime.
+    r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
 
-    The smallest norm of a function within the martingale-mixture radius of the data. With
-    probability ``1 - delta``, for all rounds at once, the true norm is at least this, so a
-    smaller ``norm_bound`` is contradicted by the data.
+    The smallest norm of a function within the martingale-mixture radius of the data. Where
+    kernel, mean and noise scale were given and are right, the true norm is at least this
+    with probability ``1 - delta``, for all rounds at once, and a smaller ``norm_bound`` is
+    contradicted by the data. Where they were fitted to the same data, it is an estimate.
 
     Source: the confidence set of Flynn & Reeb (2024), Lemma 4.2, minimised over the norm.
-    Assumes conditionally sub-Gaussian noise and a kernel and mean fixed in advance.
+    Assumes conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and
+    outcomes that are reported whatever their noise.
 
     Args:
         model: A single-output exact GP, or a ``KernelRegression``.

@@ -52,7 +52,7 @@ class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
 
     ``B = max(inflation * B_min, sqrt(B_min^2 + floor^2))``, where ``B_min`` is the least
-    consistent norm, a certified lower bound on the true norm. Where the data say nothing,
+    consistent norm, a lower bound on the true norm. Where the data say nothing,
     ``B`` is ``floor`` prior standard deviations, and at every round the functions in the
     set may leave the simplest explanation of the data by at least that many (times the
     posterior standard deviation without noise). No data can certify an upper bound on a

@@ -10,9 +10,16 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
 from kernelucb.regression import RidgeState
 
+PREDICTED = Assumption(
+    "predictions",
+    "the predictions behind the radius were made before their outcomes arrived, and the "
+    "noise scales were not fitted to these",
+    Status.GIVEN,
+)
 # Points whose joint posterior is computed together; only its marginals count.
 _TOGETHER = 256
 
@@ -28,7 +35,7 @@ class PrequentialRadius:
         + 2 ln(1/delta)``
 
     noise units of the outcomes. Refitting a model and then using the closed form on all
-    data is *not* covered by any theorem; this is. The norm bound still refers to one kernel
+    data is *not* covered by that theorem; this is. The norm bound still refers to one kernel
     fixed in advance: give ``MartingaleMixtureUCB`` a model with that kernel and all data,
     and this radius, while the refitted model predicts (and, if one likes, chooses points).
 

@@ -1,4 +1,4 @@
-r"""Kernel regression on the span of a few inducing points, with a certified remainder."""
+r"""Kernel regression on the span of a few inducing points, with a bound on the rest."""
 
 from copy import copy
 

@@ -1,4 +1,4 @@
-r"""The points that are known to satisfy constraints observed through noise."""
+r"""The points whose bands satisfy constraints observed through noise."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -194,7 +194,7 @@ class SafeSet:
 
         The lower bound minus the threshold (the threshold minus the upper bound, for
         ``"<="``) in units of the model's prior standard deviation, so that constraints in
-        different units compare. At least zero where the bands show that a point is safe;
+        different units compare. At least zero where the bands keep every constraint;
         ``safe_points`` count for ``is_safe`` only. Differentiable.
 
         Args:
@@ -214,7 +214,7 @@ class SafeSet:
 
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
-        r"""Whether points are safe: inside by every band, or among ``safe_points``.
+        r"""Whether points are in the set: inside by every band, or among ``safe_points``.
 
         Args:
             X: ``... x d`` points.

@@ -200,11 +200,14 @@ class MetaModel(Model, ABC):
         most that with at least this probability, whatever the law of the tasks, as long as
         they are exchangeable (conformal prediction). By default the norms are those of the
         training tasks, each under the prior estimated from the others, which needs no extra
-        tasks and holds approximately. Noise in the task values makes norms larger: noise
-        that is independent and symmetric can at most double the failure probability.
+        tasks; no theorem covers that, so it is an estimate. Noise in the task values makes
+        norms larger: noise that is independent and symmetric can at most double the failure
+        probability.
 
-        With ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=..., delta=...)`` the band
-        then fails with probability at most ``delta + 1 - probability``.
+        With held-out ``norms``, ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=...,
+        delta=...)`` fails with probability at most ``delta + 1 - probability`` (twice the
+        second part with noisy task values). The bound takes the number as given: its own
+        ``assumptions`` count ``delta`` only.
 
         Args:
             probability: Share of new tasks that the bound must hold for.
