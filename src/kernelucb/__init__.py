@@ -38,6 +38,7 @@ from kernelucb.confidence.misspecification import (
 )
 from kernelucb.confidence.norm import least_consistent_norm
 from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm_description import NormDescription, describe_norm_bound
 from kernelucb.confidence.prequential import PrequentialRadius
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression, NystromRegression
@@ -59,6 +60,7 @@ __all__ = [
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
+    "NormDescription",
     "NormTracker",
     "NystromRegression",
     "PrequentialRadius",
@@ -71,6 +73,7 @@ __all__ = [
     "StreamingNoiseTracker",
     "WangDeFreitasUCB",
     "check_consistency",
+    "describe_norm_bound",
     "information_gain",
     "least_consistent_norm",
     "optimize_acqf_safely",
