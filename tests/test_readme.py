@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import kernelucb
+from benchmarks.pictures.readme_norm import norms
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -19,7 +20,20 @@ def test_example_runs(capsys):
     names: dict = {}
     exec(example, names)
     assert bool((names["lower"] <= names["upper"]).all())
-    assert "Flynn & Reeb" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "certified, if what was given is true" in output
+    assert "Flynn & Reeb" in output
+
+
+def test_the_examples_norm_bound_covers_its_function():
+    assert f"norm under this kernel is {norms()[1200]:.1f}" in README.replace("\n", " ")
+    assert max(norms().values()) < 10.0
+
+
+def test_the_rank_is_the_recorded_one():
+    table = (ROOT / "benchmarks/practical/results/compare_ranks.md").read_text()
+    rank = re.search(r"\| Martingale mixture \| ([^|]+) \|", table).group(1)
+    assert f"its mean rank is {rank}" in README.replace("\n", " ")
 
 
 def test_classes_in_the_table_exist():
