@@ -117,7 +117,7 @@ def test_a_given_model_says_what_is_left_to_justify():
     text = str(describe_norm_bound(problem.state, 8.0, bounds=SQUARE))
     first, last = text.splitlines()[0], text.splitlines()[-1]
     assert first == "kernel, mean and noise given; the norm bound is yours to justify"
-    assert "certified with probability 0.95 for the kernel, mean and noise given" in text
+    assert "certified with probability 0.95 if kernel, mean and noise are as given" in text
     assert "No data can show that a norm bound is large enough" in last
 
 

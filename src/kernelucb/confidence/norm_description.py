@@ -127,8 +127,8 @@ class NormDescription:
         if self.estimated:
             return f"not certified: {', '.join(self.estimated)} estimated"
         return (
-            f"certified with probability {1 - self.delta:.6g} for the kernel, mean and "
-            "noise given"
+            f"certified with probability {1 - self.delta:.6g} if kernel, mean and noise "
+            "are as given"
         )
 
 
