@@ -10,8 +10,7 @@ from gpytorch.kernels import LinearKernel, PolynomialKernel, RQKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb import KernelRegression
-from kernelucb.confidence.norm_description import describe_norm_bound
+from kernelucb import KernelRegression, describe_norm_bound
 from problems import (
     KERNELS,
     RKHSFunction,

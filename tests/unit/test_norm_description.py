@@ -12,8 +12,12 @@ from gpytorch.means import LinearMean
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb import KernelRegression, check_consistency, least_consistent_norm
-from kernelucb.confidence.norm_description import describe_norm_bound
+from kernelucb import (
+    KernelRegression,
+    check_consistency,
+    describe_norm_bound,
+    least_consistent_norm,
+)
 from problems import (
     frozen_kernel,
     frozen_model,
