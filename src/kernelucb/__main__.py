@@ -1,6 +1,6 @@
 r"""The demo: ``python -m kernelucb`` minimises a noisy test function.
 
-Prints a table of the rounds and what the bound rests on, and writes a picture of the
+Says what the band rests on, prints a table of the rounds, and writes a picture of the
 exact band against the bounds in common use.
 """
 
@@ -21,6 +21,7 @@ from kernelucb._demo.loop import NUM_CANDIDATES, Run
 from kernelucb._demo.options import make_parser
 from kernelucb._demo.problems import make_problem
 from kernelucb._demo.records import Settings
+from kernelucb._demo.wording import origin, promise, task
 from kernelucb.exceptions import SolverError
 
 _STOPPED = 1
@@ -94,28 +95,15 @@ def _play(run: Run) -> tuple[int, str]:
 
 
 def _print_opening(run: Run, console: Console) -> None:
-    problem, settings = run.problem, run.settings
-    box = " x ".join(f"[{low:g}, {high:g}]" for low, high in problem.bounds.T.tolist())
-    console.print(
-        f"Minimising {problem.name} on {box} with noise of standard deviation "
-        f"{run.noise_std:.4g}: {len(run.X)} initial points, {settings.rounds} rounds.",
-    )
-    if run.norm_estimated:
-        console.print(
-            "No --norm-bound was given: each round uses an ESTIMATE from the data, larger "
-            "than the least consistent norm (the data rule out smaller norms than that; "
-            "nothing proves that the estimate is enough). Band and gap are certified only "
-            "if the estimate is large enough.",
-        )
-    if problem.norm is not None:
-        console.print(f"The true norm of {problem.name} is {problem.norm:g}.")
+    console.print(promise(run))
+    console.print(f"\n{task(run)}\n\n{origin(run)}")
 
 
 def _print_table(run: Run, console: Console) -> None:
     if not run.rounds:
         return
-    gap = "certified gap*" if run.assumptions.certified else "gap*"
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    gap = "certified gap*" if run.certified else "gap*"
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("round", "x", "y", "best y", "width at x", gap, "truth in"):
         justify = "left" if heading == "x" else "right"
         table.add_column(heading, justify=justify, no_wrap=True)
@@ -142,23 +130,31 @@ def _print_closing(run: Run, console: Console) -> None:
     point, gap = run.certificate()
     value = float(run.problem.function(point.unsqueeze(0)))
     where = ", ".join(f"{number:.4g}" for number in point.tolist())
-    certified = run.assumptions.certified
-    promise = "certified" if certified else f"not certified, norm {run.norm_status}"
+    promised = f"not certified, norm {run.norm_status}"
+    if run.certified:
+        promised = f"certified, with probability {1 - run.settings.delta:.6g}"
     console.print(
         f"\nRecommended: x = ({where}). Its regret on the candidates is at most "
-        f"{gap:.4g} ({promise}). True value {value:.4g}, "
-        f"true minimum {run.problem.minimum:.4g}.",
+        f"{gap:.4g} ({promised}). True value {value:.4g}, {_minimum(run)}.",
     )
     missed = sum(row.covered < 1.0 for row in run.rounds)
     console.print(
         f"The band missed the true function somewhere in {missed} of {len(run.rounds)} "
-        f"rounds. Norm bound in the end: {run.acquisition.norm_bound:.4g}; the true "
-        f"function's norm is at least {run.norm_of_truth():.4g}.",
+        f"rounds. Norm bound in the end: {run.acquisition.norm_bound:.4g}; norm of the "
+        f"true function: {run.problem.function.norm:.4g}.",
     )
     for message in run.messages:
         console.print(f"Warning: {message}")
     console.print("\nWhat the band rests on:", style="bold")
     console.print(str(run.assumptions))
+
+
+def _minimum(run: Run) -> str:
+    text = f"true minimum {run.problem.function.minimum:.4g} (found by search)"
+    original = run.problem.original
+    if original is None:
+        return text
+    return f"{text}; of {original.title} itself {original.minimum:.4g}"
 
 
 def _in_threes(values: list[float]) -> str:

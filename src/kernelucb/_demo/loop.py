@@ -10,31 +10,31 @@ from botorch.exceptions import InputDataWarning, OptimizationWarning
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
-from botorch.utils.sampling import draw_sobol_samples, manual_seed
-from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
-from gpytorch.means import ConstantMean, Mean, ZeroMean
+from botorch.utils.sampling import manual_seed
+from gpytorch.means import ConstantMean
 from gpytorch.utils.warnings import NumericalWarning
 from torch import Tensor
 
+from kernelucb._demo.expansion import sobol
 from kernelucb._demo.problems import Problem
 from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
-from kernelucb.confidence.assumptions import Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm_bound import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
 
 NUM_CANDIDATES = 1024
 _NOISE_FRACTION = 0.02
-_LENGTH = 0.3  # of the side of the box, times sqrt(dimension)
+_NOISE_STREAM = 10**9
 
 
 @dataclass
 class Run:
     r"""The state of one run; consistent after every round, so that it can be stopped.
 
-    The prior is fixed before the data, so that the norm bound is the only part of the
-    guarantee that may be an estimate.
+    Kernel, mean and noise are fixed before the run and those of the black box, and so is
+    the norm bound unless it is to be estimated. If it is at least the black box's norm,
+    the theorem of ``MartingaleMixtureUCB`` covers the run.
     """
 
     problem: Problem
@@ -44,16 +44,19 @@ class Run:
 
     def __post_init__(self) -> None:
         problem, settings = self.problem, self.settings
-        self.candidates = _sobol(problem, NUM_CANDIDATES, seed=12345)
+        self.candidates = sobol(problem.bounds, NUM_CANDIDATES, seed=12345)
         self.truth = problem.function(self.candidates)
-        spread = float(self.truth.std())
-        self.noise_std = settings.noise_std or _NOISE_FRACTION * spread
-        self._generator = torch.Generator().manual_seed(settings.seed)
+        self.noise_std = settings.noise_std or _NOISE_FRACTION * float(self.truth.std())
+        # A stream of its own: the noise must not depend on how points are chosen.
+        self._generator = torch.Generator().manual_seed(_NOISE_STREAM + settings.seed)
         initial = settings.initial or default_initial(problem)
-        self.X = _sobol(problem, initial, seed=settings.seed)
+        self.X = sobol(problem.bounds, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
-        self.norm_tracker = NormTracker.cautious()
-        self.mean, self.kernel = self._prior()
+        self.mean = ConstantMean().double().requires_grad_(False)
+        self.mean.constant.fill_(problem.function.mean)
+        self.norm_bound: float | NormTracker = NormTracker.cautious()
+        if not settings.estimate:
+            self.norm_bound = settings.norm_bound or problem.norm_bound
         self._update()
 
     @property
@@ -63,22 +66,38 @@ class Run:
         return initial + self.settings.rounds
 
     @property
-    def norm_estimated(self) -> bool:
-        r"""Whether the norm bound comes from the data."""
-        return self.settings.norm_bound is None
+    def norm_too_small(self) -> bool:
+        r"""Whether a norm bound was given that is below the black box's norm."""
+        given = self.settings.norm_bound
+        return given is not None and given < self.problem.function.norm
 
     @property
     def norm_status(self) -> str:
-        r"""``"estimated"``, ``"given"``, or ``"given and contradicted"`` by the data."""
-        if self.norm_estimated:
+        r"""Where the norm bound comes from, and what is wrong with it, in words."""
+        if self.settings.estimate:
             return "estimated"
-        violated = self.assumptions["norm"].status is Status.VIOLATED
-        return "given and contradicted" if violated else "given"
+        status = "known" if self.settings.norm_bound is None else "given"
+        if self.norm_too_small:
+            status += ", too small"
+        return f"{status}, contradicted by the data" if self.messages else status
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether the theorem covers every round so far."""
+        # Data that contradict one round's set contradict the event of all rounds at once.
+        return self.assumptions.certified and not self.messages
 
     @property
     def assumptions(self) -> Assumptions:
-        r"""What the band rests on; says so where the norm was estimated."""
-        return self.acquisition.assumptions
+        r"""What the band rests on, with what only a simulation can know about the norm."""
+        assumptions = self.acquisition.assumptions
+        if not self.norm_too_small:
+            return assumptions
+        statement = (
+            f"the RKHS norm of f - mean is at most {self.settings.norm_bound:.6g}: it is "
+            f"{self.problem.function.norm:.6g}"
+        )
+        return assumptions.with_item(Assumption("norm", statement, Status.VIOLATED))
 
     def steps(self) -> Iterator[Round]:
         r"""Play the rounds; yields each one after it is recorded."""
@@ -95,42 +114,26 @@ class Run:
         maximum is exact, elsewhere nothing is claimed.
         """
         points = torch.cat([self.candidates, self.X])
-        lower, upper = self.band.bounds(points)
-        recommended = int(upper.argmin())
-        return points[recommended], float(upper[recommended] - lower.min())
-
-    def norm_of_truth(self) -> float:
-        r"""Norm of the smoothest function through the true values at the candidates.
-
-        A lower bound on the norm of the true function that only a simulation can know.
-        """
-        state = KernelRegression.from_model(self.acquisition.model)
-        inputs = state.prior.transform(self.candidates)
-        deviation = self.truth - state.prior.mean(inputs)
-        gram = state.prior.covariance(inputs, inputs)
-        # A ridge lowers the norm, so the statement stays true.
-        gram.diagonal().add_(1e-9 * gram.diagonal().mean())
-        solution = torch.linalg.solve(gram, deviation)
-        return float((deviation @ solution).clamp_min(0.0).sqrt())
+        recommended, gap = _recommend(*self.band.bounds(points))
+        return points[recommended], gap
 
     def _record(self, number: int, x: Tensor, y: Tensor) -> Round:
-        lower, upper = self.band.bounds(torch.cat([self.candidates, x]))
-        inside = (lower[:-1] <= self.truth) & (self.truth <= upper[:-1])
-        recommended, gap = self.certificate()
-        evaluated = self.problem.function(torch.cat([recommended.unsqueeze(0), self.X]))
-        regret = float(evaluated[0] - min(evaluated.min(), self.truth.min()))
-        X, Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
+        points = torch.cat([self.candidates, self.X, x])
+        lower, upper = self.band.bounds(points)
+        truth = torch.cat([self.truth, self.problem.function(points[NUM_CANDIDATES:])])
+        inside = (lower <= truth) & (truth <= upper)
+        recommended, gap = _recommend(lower[:-1], upper[:-1])
         row = Round(
             number=number,
             x=x[0],
             y=float(y),
-            best=float(Y.min()),
+            best=min(float(self.Y.min()), float(y)),
             width=float(upper[-1] - lower[-1]),
             gap=gap,
-            regret=regret,
-            covered=float(inside.double().mean()),
+            regret=float(truth[recommended] - truth[:-1].min()),
+            covered=float(inside[:NUM_CANDIDATES].double().mean()),
         )
-        self.X, self.Y = X, Y
+        self.X, self.Y = points[NUM_CANDIDATES:], torch.cat([self.Y, y])
         self.rounds.append(row)
         return row
 
@@ -138,28 +141,7 @@ class Run:
         noise = torch.randn(len(X), generator=self._generator, dtype=torch.float64)
         return (self.problem.function(X) + self.noise_std * noise).unsqueeze(-1)
 
-    def _prior(self) -> tuple[Mean, Kernel]:
-        r"""Mean and kernel in outcome units, fixed before any observation.
-
-        The level and spread of the function are taken as known; they come from its
-        values without noise, never from the run. Every smooth function on a box has a
-        finite norm in the space of a Matern kernel (in a squared exponential's, not even
-        polynomials do).
-        """
-        if self.problem.kernel is not None:
-            return ZeroMean(), self.problem.kernel
-        base = MaternKernel(nu=2.5)
-        base.initialize(lengthscale=_LENGTH * self.problem.dimension**0.5)
-        kernel = ScaleKernel(base).double()
-        kernel.outputscale = float(self.truth.var())
-        mean = ConstantMean().double()
-        mean.constant = float(self.truth.mean())
-        return mean.requires_grad_(False), kernel.requires_grad_(False)
-
     def _model(self) -> SingleTaskGP:
-        transform = None
-        if self.problem.kernel is None:
-            transform = Normalize(self.problem.dimension, bounds=self.problem.bounds)
         with warnings.catch_warnings():
             # The prior is in outcome units, so the outcomes are not standardised; the
             # bound gets the noise itself, which GPyTorch may round up.
@@ -169,9 +151,11 @@ class Run:
                 self.X,
                 self.Y,
                 torch.full_like(self.Y, self.noise_std**2),
-                covar_module=self.kernel,
+                covar_module=self.problem.function.kernel,
                 mean_module=self.mean,
-                input_transform=transform,
+                input_transform=Normalize(
+                    self.problem.dimension, bounds=self.problem.bounds
+                ),
                 outcome_transform=None,
             )
 
@@ -186,7 +170,7 @@ class Run:
         build = partial(
             MartingaleMixtureUCB,
             model,
-            norm_bound=settings.norm_bound or self.norm_tracker,
+            norm_bound=self.norm_bound,
             maximize=False,
             **common,
         )
@@ -210,9 +194,9 @@ class Run:
                 self.acquisition,
                 self.problem.bounds,
                 q=1,
-                num_restarts=2 if convex else 6,
+                num_restarts=2,
                 raw_samples=32 if convex else 256,
-                options={"seed": self.settings.seed + number},
+                options={"seed": self.settings.seed + number, "maxiter": 5},
             )
         return x.detach()
 
@@ -222,6 +206,7 @@ def default_initial(problem: Problem) -> int:
     return max(5, 4 * problem.dimension)
 
 
-def _sobol(problem: Problem, count: int, seed: int) -> Tensor:
-    samples = draw_sobol_samples(problem.bounds, n=count, q=1, seed=seed)
-    return samples.squeeze(-2).double()
+def _recommend(lower: Tensor, upper: Tensor) -> tuple[int, float]:
+    r"""The point with the best guaranteed value, and its largest possible regret."""
+    recommended = int(upper.argmin())
+    return recommended, float(upper[recommended] - lower.min())

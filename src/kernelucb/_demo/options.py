@@ -24,17 +24,19 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kernelucb",
         description="Minimise a noisy test function with the exact kernel confidence "
-        "bound. Prints a table of the rounds with what the bound rests on, and draws "
-        "the exact band against the bounds in common use. Ctrl-C stops early and still "
-        "prints and draws what there is.",
+        "bound. The function's norm is known, so that the band is certified. Prints what "
+        "that rests on and a table of the rounds, and draws the exact band against the "
+        "bounds in common use. Ctrl-C stops early and still prints and draws what there "
+        "is.",
     )
     parser.add_argument(
         "--function",
         metavar="NAME",
         default="branin",
         choices=tuple(PROBLEMS),
-        help=f"function to minimise: {', '.join(PROBLEMS)} (default branin); rkhs is a "
-        "function of one input whose kernel and norm, 10, are known exactly",
+        help=f"function to minimise: {', '.join(PROBLEMS)} (default branin); each is a "
+        "sum of kernel functions that goes through the well-known function of that name, "
+        "rkhs a random one of norm 10",
     )
     _add_loop_options(parser)
     _add_bound_options(parser)
@@ -82,13 +84,19 @@ def _add_loop_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_bound_options(parser: argparse.ArgumentParser) -> None:
     default = Settings()
-    parser.add_argument(
+    norm = parser.add_mutually_exclusive_group()
+    norm.add_argument(
         "--norm-bound",
         metavar="B",
         type=_positive,
         help="bound on the RKHS norm of the function minus the prior mean, for the "
-        "demo's kernel (default: an estimate from the data; then the guarantee rests on "
-        "it)",
+        "demo's kernel (default: the norm of the function, which the demo knows)",
+    )
+    norm.add_argument(
+        "--estimate",
+        action="store_true",
+        help="do not use that norm: estimate a bound from the data in every round, as "
+        "one has to for a black box of unknown norm; then nothing is certified",
     )
     parser.add_argument(
         "--delta",

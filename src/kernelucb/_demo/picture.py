@@ -52,15 +52,16 @@ def _draw(run: Run, plt) -> "Figure":
         _draw_slice(run, bands, best, coordinate, axes)
     _draw_gap(run, gap_axes)
     handles, labels = slices[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4 * min(dimension, 2))
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
     figure.suptitle(_title(run), fontsize=11)
     return figure
 
 
 def _title(run: Run) -> str:
+    level = f"of level {1 - run.settings.delta:.6g}" if run.certified else "not certified"
     title = (
-        f"{run.problem.name}: {len(run.X)} noisy observations, bands of level "
-        f"{1 - run.settings.delta:.6g} (norm bound {run.norm_status})"
+        f"{run.problem.name}: {len(run.X)} noisy observations, bands {level} "
+        f"(norm {run.norm_status})"
     )
     if run.problem.dimension > 1:
         title += "\nmarks on the lines are projected: the fainter, the less they say there"
@@ -78,7 +79,7 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
     mixture = {**common, "covariance_scale": settings.covariance_scale}
     alpha = run.noise_std**2 / settings.covariance_scale
     return {
-        "exact band": MartingaleMixtureUCB(model, **mixture),
+        f"exact band (norm {run.norm_status})": MartingaleMixtureUCB(model, **mixture),
         "AMM": MartingaleMixtureUCB(model, form="analytic", **mixture),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(model, alpha=alpha, **common),
         "IGP": IGPUCB(model, horizon=run.horizon, **common),
@@ -152,7 +153,7 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
 
 def _draw_contour(run: Run, axes: "Axes") -> None:
     sides = [
-        torch.linspace(low, high, 120, dtype=torch.float64)
+        torch.linspace(low, high, 80, dtype=torch.float64)
         for low, high in run.problem.bounds.T.tolist()
     ]
     first, second = torch.meshgrid(*sides, indexing="xy")
@@ -170,20 +171,17 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
 
 def _draw_gap(run: Run, axes: "Axes") -> None:
     numbers = [row.number for row in run.rounds]
-    axes.plot(
-        numbers,
-        [row.gap for row in run.rounds],
-        color=BLUE,
-        label="largest possible (gap)",
-    )
-    axes.plot(
-        numbers,
-        [row.regret for row in run.rounds],
-        color=BLACK,
-        ls=(0, (4, 2)),
-        label="true",
-    )
-    axes.set_yscale("log")
+    gaps = [row.gap for row in run.rounds]
+    regrets = [row.regret for row in run.rounds]
+    name = "certified gap" if run.certified else "gap, if the band holds"
+    axes.plot(numbers, gaps, color=BLUE, label=f"largest possible ({name})")
+    axes.plot(numbers, regrets, color=BLACK, ls=(0, (4, 2)), label="true")
+    positive = min(value for value in gaps + regrets if value > 0)
+    if min(gaps + regrets) > 0:
+        axes.set_yscale("log")
+    else:  # nothing may be left to regret, and zero has no logarithm
+        axes.set_yscale("symlog", linthresh=positive)
+        axes.set_ylim(bottom=-0.1 * positive)
     axes.set(
         xlabel="round",
         ylabel="outcome units",

@@ -1,7 +1,9 @@
-r"""Test functions of the demo, all to be minimised."""
+r"""Test functions of the demo, all to be minimised, all of known norm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from functools import cache, partial
 
 import torch
 from botorch.test_functions import (
@@ -12,49 +14,108 @@ from botorch.test_functions import (
     Rosenbrock,
     SyntheticTestFunction,
 )
-from gpytorch.kernels import Kernel, MaternKernel
 from torch import Tensor
+
+from kernelucb._demo.expansion import Expansion, interpolate, matern, sobol
+
+
+@dataclass(frozen=True)
+class Original:
+    r"""The well-known function that a black box goes through, and how closely.
+
+    Attributes:
+        title: Its name.
+        minimum: Its smallest value, to six decimals.
+        largest: Largest difference on ``points`` points it was not fitted to.
+        typical: Root mean square difference there.
+        points: How many.
+        kink: Whether a kink gives it no finite norm under the kernel.
+    """
+
+    title: str
+    minimum: float
+    largest: float
+    typical: float
+    points: int
+    kink: bool
 
 
 @dataclass(frozen=True)
 class Problem:
-    r"""A function on a box.
+    r"""A black box on a box, with what is known about it.
 
     Attributes:
         name: What ``--function`` takes.
         function: Maps ``n x d`` points to ``n`` values without noise.
-        bounds: ``2 x d`` corners of the box.
-        minimum: The smallest value.
-        kernel: The kernel whose space the function is known to lie in, if any.
-        norm: Its norm there, if known.
+        original: What it goes through; None where it is defined by its kernel.
     """
 
     name: str
-    function: Callable[[Tensor], Tensor]
-    bounds: Tensor
-    minimum: float
-    kernel: Kernel | None = None
-    norm: float | None = None
+    function: Expansion
+    original: Original | None = None
+
+    @property
+    def bounds(self) -> Tensor:
+        r"""``2 x d`` corners of the box."""
+        return self.function.bounds
 
     @property
     def dimension(self) -> int:
         r"""Number of inputs."""
         return self.bounds.shape[-1]
 
+    @property
+    def norm_bound(self) -> float:
+        r"""The norm, rounded up to four digits."""
+        rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(self.function.norm)
+        return float(rounded)
 
+
+@cache
 def make_problem(name: str) -> Problem:
     r"""The problem of that name, a key of ``PROBLEMS``."""
     return PROBLEMS[name](name)
 
 
-def _synthetic(make: Callable[[], SyntheticTestFunction]) -> Callable[[str], Problem]:
+def _through(
+    name: str,
+    title: str,
+    function: Callable[[Tensor], Tensor],
+    bounds: Tensor,
+    minimisers: Tensor,
+    length: float,
+    kink: bool = False,
+) -> Problem:
+    black_box = interpolate(function, bounds, minimisers, length)
+    points = sobol(bounds, 4096, seed=777)
+    difference = black_box(points) - function(points)
+    original = Original(
+        title=title,
+        minimum=round(float(function(minimisers).min()), 6),
+        largest=float(difference.abs().max()),
+        typical=float(difference.square().mean().sqrt()),
+        points=len(points),
+        kink=kink,
+    )
+    return Problem(name, black_box, original)
+
+
+def _synthetic(
+    title: str,
+    make: Callable[[], SyntheticTestFunction],
+    length: float,
+    kink: bool = False,
+) -> Callable[[str], Problem]:
     def problem(name: str) -> Problem:
         function = make()
-        return Problem(
-            name=name,
-            function=lambda X: function.evaluate_true(X).detach(),
-            bounds=torch.as_tensor(function.bounds).double(),
-            minimum=float(function.optimal_value),
+        return _through(
+            name,
+            title,
+            lambda X: function.evaluate_true(X).detach(),
+            torch.as_tensor(function.bounds).double(),
+            torch.as_tensor(function.optimizers).double(),
+            length,
+            kink,
         )
 
     return problem
@@ -62,46 +123,41 @@ def _synthetic(make: Callable[[], SyntheticTestFunction]) -> Callable[[str], Pro
 
 def _forrester(name: str) -> Problem:
     r"""Forrester, Sobester & Keane (2008): two valleys on the unit interval."""
-    return Problem(
-        name=name,
-        function=lambda X: ((6 * X - 2).square() * torch.sin(12 * X - 4)).squeeze(-1),
-        bounds=torch.tensor([[0.0], [1.0]], dtype=torch.float64),
-        minimum=-6.02074,
+    return _through(
+        name,
+        "the Forrester function",
+        lambda X: ((6 * X - 2).square() * torch.sin(12 * X - 4)).squeeze(-1),
+        torch.tensor([[0.0], [1.0]], dtype=torch.float64),
+        torch.tensor([[0.7572488]], dtype=torch.float64),
+        length=0.3,
     )
 
 
-def _known_norm(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
-    r"""A kernel expansion whose kernel and norm are known, as Flynn & Reeb (2024) use."""
-    kernel = MaternKernel(nu=1.5).double().requires_grad_(False)
-    kernel.initialize(lengthscale=0.2)
+def _drawn(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
+    r"""A random expansion of norm 10 under Matern 3/2, as Flynn & Reeb (2024) use."""
+    kernel = matern(1.5, length=0.1, variance=1.0)
     generator = torch.Generator().manual_seed(4)
     centres = torch.rand(num_centres, 1, generator=generator, dtype=torch.float64)
-    centres = 2.0 * centres - 1.0
     weights = torch.randn(num_centres, generator=generator, dtype=torch.float64)
-    gram = kernel(centres, centres).to_dense()
-    weights = weights * (norm / (weights @ gram @ weights).sqrt())
-
-    def function(X: Tensor) -> Tensor:
-        return kernel(X, centres).to_dense() @ weights
-
-    grid = torch.linspace(-1.0, 1.0, 20001, dtype=torch.float64).unsqueeze(-1)
-    return Problem(
-        name=name,
-        function=function,
-        bounds=torch.tensor([[-1.0], [1.0]], dtype=torch.float64),
-        minimum=float(function(grid).min()),
-        kernel=kernel,
-        norm=norm,
-    )
+    bounds = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
+    build = partial(Expansion, 0.0, kernel, centres, bounds=bounds)
+    # A hair less than the norm asked for, which therefore bounds it despite round-off.
+    weights *= norm * (1.0 - 1e-9) / build(weights=weights).norm
+    return Problem(name, build(weights=weights))
 
 
+# Ackley's kink: near its minimum it behaves like |x|, which on the plane lies in the
+# Sobolev space H^s for s < 2 only, and the space of Matern 5/2 there is H^3.5 (Wendland
+# 2005, Corollary 10.48). The others are smooth up to the faces, so their norms are finite.
 PROBLEMS: dict[str, Callable[[str], Problem]] = {
-    "branin": _synthetic(lambda: Branin()),
-    "hartmann3": _synthetic(lambda: Hartmann(dim=3)),
-    "hartmann6": _synthetic(lambda: Hartmann(dim=6)),
-    "ackley": _synthetic(lambda: Ackley(dim=2)),
-    "levy": _synthetic(lambda: Levy(dim=2)),
-    "rosenbrock": _synthetic(lambda: Rosenbrock(dim=2)),
+    "branin": _synthetic("Branin", Branin, length=0.5),
+    "hartmann3": _synthetic("Hartmann 3", partial(Hartmann, dim=3), length=0.3),
+    "hartmann6": _synthetic("Hartmann 6", partial(Hartmann, dim=6), length=0.5),
+    "ackley": _synthetic(
+        "Ackley", partial(Ackley, dim=2, bounds=[(-5.0, 5.0)] * 2), length=0.2, kink=True
+    ),
+    "levy": _synthetic("Levy", partial(Levy, dim=2), length=0.2),
+    "rosenbrock": _synthetic("Rosenbrock", partial(Rosenbrock, dim=2), length=0.5),
     "forrester": _forrester,
-    "rkhs": _known_norm,
+    "rkhs": _drawn,
 }

@@ -14,6 +14,7 @@ class Settings:
     noise_std: float | None = None
     delta: float = 0.05
     norm_bound: float | None = None
+    estimate: bool = False
     covariance_scale: float = 1.0
     form: str = "dual"
     seed: int = 0
