@@ -1,20 +1,20 @@
 r"""Misspecification: how often it is found, and how often it is reported without cause.
 
 Functions of known RKHS norm. A sequence counts as a false alarm as soon as any round
-reports a contradiction; the limit is that of ``test_coverage``. Power is the share of runs
-in which a wrong assumption is found; the project promises nine in ten.
+reports a contradiction. The project promises that nine in ten wrong assumptions are found.
+The tail bounds themselves are counted in ``test_noise_crossings``.
 """
 
 import pytest
-import torch
-from scipy.stats import binom, chi2
+from binomial import Claim
+from scipy.stats import chi2
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
 from kernelucb.confidence.misspecification import noise_energy_bound
-from problems import RKHSFunction, frozen_kernel, generator, normal, uniform
-from tolerances import COVERAGE_FALSE_ALARM
+from problems import RKHSFunction, frozen_kernel, normal, uniform
 
 NORM, NOISE_STD, RUNS = 5.0, 0.1, 30
+HONEST, ROUNDS = Claim(36, 0.4), (2, 4, 8, 16, 30, 60)
 CASES = [("rbf", 1, 30), ("rbf", 2, 60), ("matern52", 1, 30), ("matern32", 2, 60)]
 
 
@@ -61,52 +61,54 @@ def test_a_quarter_of_the_noise_is_found(name, d, n):
         assert causes.count("noise") >= 0.8 * len(causes)
 
 
-@pytest.mark.parametrize("name", ["rbf", "matern32"])
-def test_false_alarms_at_any_round(name):
-    delta, rounds = 0.2, (2, 4, 8, 16, 30, 60)
+def states(name, seed, noise_std=NOISE_STD):
+    r"""What is known of one sequence in the rounds looked at."""
+    run = Run(name, 1, ROUNDS[-1], seed)
+    for n in ROUNDS:
+        yield KernelRegression(run.X[:n], run.Y[:n], run.kernel, noise_std)
 
-    def alarm(seed):
-        run = Run(name, 1, rounds[-1], 1000 + seed)
-        states = (
-            KernelRegression(run.X[:n], run.Y[:n], run.kernel, NOISE_STD) for n in rounds
+
+@pytest.mark.parametrize("name", ["rbf", "matern32"])
+def test_false_alarms_at_any_round(name, stands):
+    r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""
+
+    def alarms(norm):
+        return sum(
+            any(
+                not check_consistency(state, norm, delta=HONEST.delta).consistent
+                for state in states(name, 1000 + seed)
+            )
+            for seed in range(HONEST.sequences)
         )
-        return any(not check_consistency(s, NORM, delta=delta).consistent for s in states)
 
-    alarms = sum(alarm(seed) for seed in range(RUNS))
-    assert alarms <= binom.isf(COVERAGE_FALSE_ALARM, RUNS, delta)
+    assert stands(HONEST, alarms(NORM))
+    assert not stands(HONEST, alarms(0.5 * NORM))
 
 
 @pytest.mark.parametrize("name", ["rbf", "matern32"])
-def test_the_least_consistent_norm_is_below_the_true_one_at_any_round(name):
-    delta, rounds = 0.2, (2, 4, 8, 16, 30, 60)
-    above, last = 0, []
-    for seed in range(RUNS):
-        run = Run(name, 1, rounds[-1], 2000 + seed)
-        states = [
-            KernelRegression(run.X[:n], run.Y[:n], run.kernel, NOISE_STD) for n in rounds
+def test_the_least_consistent_norm_is_below_the_true_one_at_any_round(name, stands):
+    r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""
+
+    def largest(noise_std):
+        return [
+            max(
+                least_consistent_norm(state, delta=HONEST.delta)
+                for state in states(name, 2000 + seed, noise_std)
+            )
+            for seed in range(HONEST.sequences)
         ]
-        norms = [least_consistent_norm(state, delta=delta) for state in states]
-        above += max(norms) > NORM
-        last.append(norms[-1])
-    assert above <= binom.isf(COVERAGE_FALSE_ALARM, RUNS, delta)
-    assert sorted(last)[RUNS // 2] > 0.7 * NORM  # it says something
+
+    norms = largest(NOISE_STD)
+    assert stands(HONEST, sum(norm > NORM for norm in norms))
+    assert sorted(norms)[HONEST.sequences // 2] > 0.7 * NORM  # it says something
+    understated = largest(0.1 * NOISE_STD)
+    assert not stands(HONEST, sum(norm > NORM for norm in understated))
 
 
-class TestNoiseEnergy:
-    def test_holds_at_every_round(self):
-        r"""Paths of Gaussian noise, the extreme case; 1000 rounds each."""
-        delta, paths, rounds = 0.2, 2000, 1000
-        noise = torch.randn(paths, rounds, dtype=torch.float64, generator=generator(0))
-        limits = [noise_energy_bound(n, delta) for n in range(1, rounds + 1)]
-        crossed = (noise.square().cumsum(1) > torch.tensor(limits)).any(1)
-        failures = int(crossed.sum())
-        assert failures <= binom.isf(COVERAGE_FALSE_ALARM, paths, delta)
-        assert failures > 0  # it is not vacuous
-
-    @pytest.mark.parametrize("count", [1, 10, 100, 1000])
-    def test_is_near_the_quantile_of_one_round(self, count):
-        quantile = float(chi2.isf(0.05, count))
-        # An anytime bound pays for all rounds: below twice the excess of one round's,
-        # and the constant 2 ln 23 of the mixture.
-        bound = noise_energy_bound(count, 0.05)
-        assert quantile < bound < count + 2.5 * (quantile - count) + 6.3
+@pytest.mark.parametrize("count", [1, 10, 100, 1000])
+def test_the_noise_energy_is_near_the_quantile_of_one_round(count):
+    quantile = float(chi2.isf(0.05, count))
+    # An anytime bound pays for all rounds: below twice the excess of one round's, and the
+    # constant 2 ln 23 of the mixture.
+    bound = noise_energy_bound(count, 0.05)
+    assert quantile < bound < count + 2.5 * (quantile - count) + 6.3
