@@ -1,0 +1,31 @@
+r"""What the verdicts of the coverage tests rest on."""
+
+import pytest
+from binomial import LEAST_POWER, Claim
+from scipy.stats import binom
+
+from tolerances import COVERAGE_FALSE_ALARM
+
+
+@pytest.mark.parametrize(("sequences", "delta"), [(36, 0.4), (68, 0.3), (4000, 0.1)])
+def test_limit_false_alarm_and_power(sequences, delta):
+    claim = Claim(sequences, delta)
+    assert claim.false_alarm == binom.sf(claim.limit, sequences, delta)
+    assert claim.false_alarm <= COVERAGE_FALSE_ALARM
+    assert binom.sf(claim.limit - 1, sequences, delta) > COVERAGE_FALSE_ALARM
+    assert claim.power == binom.sf(claim.limit, sequences, 2.0 * delta) >= LEAST_POWER
+
+
+@pytest.mark.parametrize(("sequences", "delta"), [(30, 0.2), (60, 0.2), (200, 0.1)])
+def test_too_few_sequences_are_refused(sequences, delta):
+    with pytest.raises(ValueError, match=r"the power must be at least 0\.9"):
+        Claim(sequences, delta)
+
+
+def test_a_verdict_needs_the_numbers_stated(stands):
+    r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""
+    claim = Claim(36, 0.4)
+    assert stands(claim, claim.limit)
+    assert not stands(claim, claim.limit + 1)
+    with pytest.raises(AssertionError, match="state in the docstring: 68 sequences"):
+        stands(Claim(68, 0.3), 0)
