@@ -19,7 +19,13 @@ from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 
 import kernelucb.ax
-from kernelucb import IGPUCB, MartingaleMixtureUCB, NormTracker, StreamingKernelUCB
+from kernelucb import (
+    IGPUCB,
+    MartingaleMixtureUCB,
+    NormTracker,
+    StreamingKernelUCB,
+    WangDeFreitasUCB,
+)
 
 pytestmark = AX_WARNINGS
 
@@ -70,23 +76,14 @@ class TestMixedSpaces:
 
 class TestErrors:
     @pytest.mark.parametrize(
-        ("objective", "constraints", "message"),
-        [
-            ("y", ["z >= 1"], "does not take `constraints`"),
-            ("y, z", None, "one outcome|2 outputs"),
-            ("y + 2*z", None, "2 outputs"),
-        ],
-    )
-    def test_what_the_bound_cannot_do_is_not_ignored(self, objective, constraints, message):
-        client = make_client(objective=objective, constraints=constraints)
-        run(client, 3, lambda p: {"y": wave(p), "z": p["u"]})
-        with pytest.raises(UnsupportedError, match=message):
-            next_trial(client)
-
-    @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"norm_bound": NormTracker()}, "leave it out to have the norm estimated"),
+            (
+                {"norm_bound": NormTracker()},
+                'NormTracker, which Ax cannot store; with "cautious"',
+            ),
+            ({"norm_bound": "bold"}, 'must be a number, "cautious"'),
+            ({"norm_bound": 1.0, "alphas": print}, "alphas cannot be a builtin_function"),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
             ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),
             ({"norm_bound": 1.0, "delta": 1.5}, "delta must lie strictly between"),
@@ -100,6 +97,31 @@ class TestErrors:
     def test_wrong_options(self, options, message):
         with pytest.raises(ValueError, match=message):
             kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
+
+    def test_inputs_in_ax_are_not_fixed_in_advance(self):
+        with pytest.raises(ValueError, match="`fixed_design`: the bound itself chooses"):
+            kernelucb.ax.generation_strategy(
+                WangDeFreitasUCB, OPTIONS | {"fixed_design": True}
+            )
+
+    def test_a_horizon_that_ends_before_the_bound_begins(self):
+        options = OPTIONS | {"horizon": 3}
+        with pytest.raises(ValueError, match="horizon is 3, but the bound waits for 4"):
+            kernelucb.ax.generation_strategy(IGPUCB, options, num_initial=8)
+        kernelucb.ax.generation_strategy(IGPUCB, options, num_initial=8, min_observed=3)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"num_restart": 2}, "have no option `num_restart`"),
+            ({"post_processing_func": print}, "post_processing_func cannot be a builtin"),
+        ],
+    )
+    def test_wrong_optimizer_options(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            kernelucb.ax.generation_strategy(
+                MartingaleMixtureUCB, OPTIONS, optimizer_options=options
+            )
 
     @pytest.mark.parametrize("options", [{}, None])
     def test_missing_options(self, options):

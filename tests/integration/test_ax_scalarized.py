@@ -4,11 +4,10 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax_bench import AX_WARNINGS, make_client, next_trial, run, wave
-from botorch.exceptions import UnsupportedError
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import AbbasiYadkoriUCB, ScalarizedUCB
+from kernelucb import AbbasiYadkoriUCB, NormTracker, ScalarizedUCB
 
 pytestmark = AX_WARNINGS
 OPTIONS = {"norm_bound": [20.0, 300.0], "noise_std": [0.5, 1.0], "delta": 0.1}
@@ -60,20 +59,14 @@ def test_running_trials_are_pending_and_the_experiment_is_stored(tmp_path):
         ({"norm_bound": [1.0, 1.0], "noise_std": [1.0]}, "noise_std has 1 entries for 2"),
         ({"norm_bound": 1.0, "bound": AbbasiYadkoriUCB}, "Leave out the option `bound`"),
         ({"norm_bound": 1.0, "options": {"form": "exact"}}, "form must be"),
+        ({"norm_bound": 1.0, "options": {"shape": 1}}, "has no option `shape`"),
+        ({"norm_bound": 1.0, "options": {"maximize": False}}, "Ax takes the direction"),
+        ({"norm_bound": 1.0, "options": {"delta": 0.1}}, "give it beside `options`"),
+        ({"norm_bound": [NormTracker(), 1.0]}, "NormTracker, which Ax cannot store"),
+        ({"norm_bound": 1.0, "noise_std": [[1.0], 1.0]}, "noise_std must be one number"),
+        ({"norm_bound": 1.0, "noise_std": []}, "noise_std has 0 entries"),
     ],
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         kernelucb.ax.generation_strategy(ScalarizedUCB, options)
-
-
-def test_constraints_are_not_ignored():
-    client = run(client_of(constraints=["z >= 1"]), 3, lambda p: outcome(p) | {"z": p["v"]})
-    with pytest.raises(UnsupportedError, match="does not take `constraints`"):
-        next_trial(client)
-
-
-def test_a_wrong_number_of_entries_shows_in_the_first_trial():
-    client = run(client_of(options={"norm_bound": [1.0, 2.0, 3.0]}), 3, outcome)
-    with pytest.raises(ValueError, match="norm_bound has 3 entries for 2 outcomes"):
-        next_trial(client)

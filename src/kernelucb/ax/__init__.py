@@ -1,7 +1,8 @@
 r"""Ax experiments with a confidence bound, in raw outcome units (extra ``ax``).
 
 Importing this module registers every bound for Ax's storage, so import it before an
-experiment is saved and before it is reopened in a new process.
+experiment is saved, before it is reopened in a new process, and before a
+``RegistryBundle`` is made, which copies the registries.
 """
 
 try:

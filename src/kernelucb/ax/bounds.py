@@ -2,6 +2,7 @@ r"""The bounds of an Ax experiment: the one of the last trial, and the one of al
 
 from typing import Any, NamedTuple
 
+from ax.adapter.base import Adapter
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.core.experiment import Experiment
@@ -11,14 +12,18 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import UnsupportedError
 
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.models import TRANSFORMS
+from kernelucb.ax.objectives import check_experiment
+from kernelucb.ax.outcomes import state_missing_outcomes
 
 
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
     r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
 
-    It was computed before the last trial was observed; ``current_bound`` has seen all
-    outcomes. Its inputs are those of Ax after the logarithm of log-scaled parameters and
-    the encoding of choices.
+    It was computed before the last trial was observed, and its ``assumptions`` name the
+    trials that had failed, been abandoned or stopped early, or been completed without an
+    outcome by then; ``current_bound`` has seen all outcomes. Its inputs are those of Ax
+    after the logarithm of log-scaled parameters and the encoding of choices.
 
     Args:
         source: An Ax client, or its generation strategy.
@@ -28,9 +33,8 @@ def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
             experiment has one as soon as it hands out its next trial).
     """
     strategy = strategy_of(source)
-    generator = getattr(strategy.adapter, "generator", None)
-    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
-    if not isinstance(acqf, KernelUCB):
+    acqf = acquisition_of(strategy.adapter)
+    if acqf is None:
         raise ValueError(
             f"No bound has chosen a trial yet; the strategy is at its node "
             f"`{strategy.current_node_name}`. Ask for the next trial first."
@@ -42,14 +46,18 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
     r"""The bound that all outcomes so far give, whatever trials are under way.
 
     Computed anew, with a model fitted anew where it is one that is fitted. The experiment
-    and its next trials stay as they are. Its inputs are those of ``last_bound``.
+    and its next trials stay as they are. Its inputs are those of ``last_bound``. Its
+    ``assumptions`` name the trials that failed, were abandoned or stopped early, or were
+    completed without an outcome: whether that depended on the noise of their outcomes,
+    nobody but the user can know.
 
     Args:
         source: An Ax client, or its generation strategy.
 
     Raises:
         ValueError: If no trial has been observed yet.
-        UnsupportedError: If the strategy is not one of ``generation_strategy``.
+        UnsupportedError: If the strategy is not one of ``generation_strategy``, or its
+            bound cannot serve the experiment.
     """
     strategy = strategy_of(source)
     return fitted_bound(strategy, strategy.experiment).acqf
@@ -71,10 +79,11 @@ class FittedBound(NamedTuple):
 
 def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> FittedBound:
     r"""Fit the strategy's bound to an experiment, without a trace in either."""
+    check_experiment(bound_spec(strategy), experiment)
     data = experiment.lookup_data()
     if data.empty:
         raise ValueError("No trial has been observed yet; complete one first.")
-    spec = _bound_spec(strategy).copy()
+    spec = bound_spec(strategy).copy()
     spec.fit(experiment, data)
     adapter: Any = spec.fitted_adapter
     arguments = adapter._get_transformed_gen_args(search_space=experiment.search_space)
@@ -90,6 +99,7 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
         torch_opt_config=config,
         botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
     )
+    state_missing_outcomes(acquisition.acqf, experiment)
     return FittedBound(acquisition.acqf, adapter, digest)
 
 
@@ -98,13 +108,28 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
     return source._generation_strategy if isinstance(source, Client) else source
 
 
-def _bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
+def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
+    r"""What makes the strategy's bound.
+
+    Raises:
+        UnsupportedError: If it has none.
+    """
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
             acqf_class = spec.generator_kwargs.get("botorch_acqf_class")
-            if isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB):
+            is_bound = isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB)
+            # Without transforms of its own, Ax would winsorise and standardise outcomes.
+            transforms = spec.generator_kwargs.get("transforms", [None])
+            if is_bound and set(transforms) <= set(TRANSFORMS):
                 return spec
     raise UnsupportedError(
-        f"The generation strategy {strategy.name} has no bound of this package; make it "
-        "with kernelucb.ax.generation_strategy."
+        f"The generation strategy {strategy.name} has no bound of this package on outcomes "
+        "as they were reported; make it with kernelucb.ax.generation_strategy."
     )
+
+
+def acquisition_of(adapter: Adapter | None) -> KernelUCB | None:
+    r"""The bound that an adapter maximised last, if any."""
+    generator = getattr(adapter, "generator", None)
+    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
+    return acqf if isinstance(acqf, KernelUCB) else None

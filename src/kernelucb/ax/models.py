@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from ax.adapter.registry import MBM_X_trans
+from ax.adapter.transforms.derelativize import Derelativize
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -11,6 +13,9 @@ from botorch.models.transforms.outcome import Standardize
 from kernelucb._numerics.checks import finite_scalar, positive_scalar
 from kernelucb.models.fixed import KERNELS, FixedPriorGP
 from kernelucb.models.meta import MetaModel
+
+# All that Ax may do to the data of a bound: outcomes stay as they were reported.
+TRANSFORMS = [*MBM_X_trans, Derelativize]
 
 
 @fit_botorch_model.register(FixedPriorGP)
@@ -38,14 +43,16 @@ def fixed_model_config(
 ) -> ModelConfig:
     r"""Ax configuration of a model whose prior is given and never fitted.
 
-    A bound on it rests on nothing that was estimated from the data, so its probability is
-    exact in every trial and ``assumptions.certified`` can be true. The norm bound is one
-    of ``f - mean`` under this kernel, output scale included, on inputs scaled to the unit
-    cube.
+    Kernel and mean are then given, not estimated from the outcomes. With a number as
+    ``norm_bound`` and a given noise scale (``noise_std``, or standard errors) the bound is
+    certified in every trial: its theorem applies if what was given is true. The norm bound
+    is one of ``f - mean`` under this kernel, output scale included, on inputs scaled to the
+    unit cube.
 
     Args:
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
-        lengthscale: One number or one for each input column, in units of the unit cube.
+        lengthscale: One number, or one for each input column, in units of the unit cube.
+            Their number is compared with the search space before the first trial.
         outputscale: Prior variance, outcome units squared.
         mean: Prior mean, outcome units.
         noise_std: Noise scale, outcome units; leave it out of the options of the bound.

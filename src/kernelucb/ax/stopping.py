@@ -26,20 +26,34 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.bounds import FittedBound, fitted_bound, strategy_of
+from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
+from kernelucb.ax.options import rehearsed_bound
+from kernelucb.ax.outcomes import missing_outcomes
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.exceptions import UncertifiedError
 
 _MOST_CANDIDATES = 2000
+
+# How to give what was estimated.
+_FIXED_MODEL = "model_config=fixed_model_config(...), which fixes kernel and mean"
+_WAYS = {
+    "kernel": _FIXED_MODEL,
+    "mean": _FIXED_MODEL,
+    "norm": "norm_bound=... in the options",
+    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
+    "information gain": "information_gain=... in the options",
+}
 
 
 class ArmDecision(NamedTuple):
     r"""Whether to stop, why, and with which arm.
 
     Attributes:
-        stop: Whether the certificate is rigorous and small enough.
+        stop: Whether the gap is small enough and may be acted on.
         reason: In words.
         certificate: What it rests on; gap in the units of the metric.
-        arm: The observed arm that is recommended.
+        arm: The completed arm that is recommended.
     """
 
     stop: bool
@@ -49,23 +63,36 @@ class ArmDecision(NamedTuple):
 
 
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
-    r"""Stop when no arm can be better than the best observed one by more than ``gap``.
+    r"""Stop when no arm can be better than the best completed one by more than ``gap``.
 
     May be asked at any time, with trials under way, and acted on whenever it says so: an
-    anytime bound's probability is for all rounds together. Every check fits the bound to
-    all outcomes of the experiment, which leaves the strategy and its next trials as they
-    are. Failed and abandoned trials, and those under way, tell nothing about outcomes and
-    do not count.
+    anytime bound's probability is for all rounds together, so with a certified bound the
+    probability of ever stopping with an arm that is too far from the optimum is at most
+    its ``delta``. Every check fits the bound to all outcomes of the experiment, which
+    leaves the strategy and its next trials as they are.
 
-    **What is certified.** The gap of the completed arm whose guaranteed outcome is best,
-    in the units of the metric, for maximised and minimised ones. Up to 2000 parameter
-    combinations are gone through one by one. Otherwise the domain is the box of all inputs,
-    with integers and encoded choices as intervals and without parameter constraints, which
-    can only make the gap larger: proven in up to 3 dimensions, and beyond that a heuristic
-    on which it never stops. Nor does it stop where the data contradict an assumption.
-    Assumptions that were estimated (in Ax, kernel and mean are fitted in every trial,
-    unless the model is one of ``fixed_model_config``) do not keep it from stopping; the
-    reason names them.
+    **What it acts on.** A bound with an estimated assumption is refused, when the stopping
+    strategy is made wherever that is known by then: kernel and mean are estimated unless
+    the model is one of ``fixed_model_config``, the norm unless ``norm_bound`` is a number,
+    the noise unless it is given or standard errors are reported. With
+    ``allow_estimated=True`` it stops on such a bound as well, at a probability that nobody
+    knows, and the reason says so. It never stops where the data contradict an assumption,
+    nor on a bound that is not anytime or does not hold at all points at once.
+
+    **Which gap.** That of the completed arm whose guaranteed outcome is best, in the units
+    of the metric, for maximised and minimised ones. Up to 2000 parameter combinations are
+    gone through one by one. Otherwise the domain is the box of all inputs, with integers,
+    encoded choices and progressions as intervals and without parameter constraints, which
+    can only make the gap larger. In up to 3 dimensions branch and bound proves the maximum.
+    Where it cannot (more dimensions, a bound without a norm), the maximum comes from a
+    search, and the strategy never stops on that.
+
+    **Trials without an outcome.** Failed and abandoned trials do not count, whatever they
+    reported; trials under way and trials stopped early count with what they reported last.
+    The guarantee needs that whether and when an outcome is reported does not depend on its
+    noise, which nobody but the user can know: the certificate's assumptions and the reason
+    say how many trials failed, were abandoned or stopped early, or were completed without
+    an outcome. Stopping a trial early because of noisy outcomes of its own breaks it.
 
     Ax's ``Client`` has no place for such a strategy: ask it in your own loop. The
     ``Orchestrator`` and ``AxClient`` take it as ``global_stopping_strategy``. It is not
@@ -88,6 +115,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         min_trials: int = 1,
         max_evaluations: int = 20_000,
         inactive_when_pending_trials: bool = False,
+        allow_estimated: bool = False,
     ) -> None:
         r"""Stopping strategy.
 
@@ -99,9 +127,14 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
                 ``regret_certificate``.
             inactive_when_pending_trials: Whether to wait until no trial is under way. With
                 parallel workers that may never happen.
+            allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm
+                was estimated.
 
         Raises:
             ValueError: If a number is out of its range.
+            UncertifiedError: If the bound has an estimated assumption in every trial, and
+                ``allow_estimated`` is not set.
+            UnsupportedError: If the generation strategy has no bound.
         """
         super().__init__(
             min_trials=whole_number("min_trials", min_trials),
@@ -110,6 +143,14 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.gap = positive_scalar("gap", gap)
         self.generation_strategy = strategy_of(source)
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
+        self.allow_estimated = allow_estimated
+        arguments = bound_spec(self.generation_strategy).generator_kwargs
+        rehearsal = rehearsed_bound(
+            arguments["botorch_acqf_class"],
+            arguments["botorch_acqf_options"],
+            arguments["surrogate_spec"].model_configs[0],
+        )
+        self._check(rehearsal.assumptions)
 
     def decide(self, experiment: Experiment | None = None) -> ArmDecision:
         r"""Decide from all outcomes so far.
@@ -119,12 +160,15 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
         Raises:
             ValueError: If no trial in the search space has been observed yet.
-            UnsupportedError: If the objective is not one outcome, or the generation
-                strategy has no bound.
+            UncertifiedError: If the bound has an estimated assumption and
+                ``allow_estimated`` is not set.
+            UnsupportedError: If the bound cannot serve the experiment (see
+                ``generation_strategy``).
         """
         if experiment is None:
             experiment = self.generation_strategy.experiment
         fitted = fitted_bound(self.generation_strategy, experiment)
+        self._check(fitted.acqf.assumptions)
         arm, recommended = _best_arm(experiment, fitted)
         candidates = _candidates(experiment.search_space, fitted.adapter)
         box = torch.tensor(fitted.digest.bounds, dtype=torch.float64).mT
@@ -133,10 +177,30 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             candidates,
             bounds=box if candidates is None else None,
             max_evaluations=self.max_evaluations,
+            allow_estimated=self.allow_estimated,
         )
         decision = rule(fitted.acqf, recommended)
         reason = f"arm {arm.name}: {decision.reason}"
+        missing = missing_outcomes(experiment)
+        if missing:
+            reason += (
+                ", given that none of this depended on the noise of the outcomes: "
+                f"{missing}"
+            )
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
+
+    def _check(self, assumptions: Assumptions) -> None:
+        r"""Refuse estimates that nobody has consented to, with what to change in Ax."""
+        if self.allow_estimated or not assumptions.estimated:
+            return
+        names = [name.rpartition(": ")[2] for name in assumptions.estimated]
+        ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
+        give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
+        raise UncertifiedError(
+            f"{type(self).__name__} needs a certified bound, and that of the generation "
+            f"strategy rests on estimates ({', '.join(assumptions.estimated)}), so its "
+            f"probability is not known: {give}pass allow_estimated=True to act on them."
+        )
 
     def _should_stop_optimization(
         self, experiment: Experiment, **_: Any

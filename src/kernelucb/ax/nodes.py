@@ -1,0 +1,55 @@
+r"""A node of Ax's generation strategies that checks the experiment before every trial."""
+
+from typing import Any
+
+from ax.core.data import Data
+from ax.core.experiment import Experiment
+from ax.core.generator_run import GeneratorRun
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.storage.json_store.decoder import object_from_json
+
+from kernelucb.ax.bounds import acquisition_of, bound_spec
+from kernelucb.ax.objectives import check_experiment
+from kernelucb.ax.outcomes import state_missing_outcomes
+
+
+class KernelUCBNode(GenerationNode):
+    r"""A ``GenerationNode`` that refuses what the strategy's bound cannot serve.
+
+    Ax lets the experiment be configured before or after the strategy is set, and again
+    later, so this is asked before every trial, the Sobol ones too.
+    """
+
+    def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
+        r"""Candidates, as from ``GenerationNode``, after a check of the experiment.
+
+        Raises:
+            UnsupportedError: If the bound cannot serve the experiment.
+            ValueError: If an option has the wrong number of entries for it.
+        """
+        check_experiment(bound_spec(self.generation_strategy), experiment)
+        run = super().gen(experiment=experiment, **arguments)
+        acqf = acquisition_of(self._fitted_adapter)
+        if acqf is not None:
+            state_missing_outcomes(acqf, experiment)
+        return run
+
+    def _fit(
+        self, experiment: Experiment, data: Data | None = None, **arguments: Any
+    ) -> None:
+        for spec in self.generator_specs:
+            adapter = spec._fitted_adapter
+            # Ax would go on with the objective that the adapter was made for.
+            if adapter and adapter._optimization_config != experiment.optimization_config:
+                spec._fitted_adapter = None
+        super()._fit(experiment=experiment, data=data, **arguments)
+
+    @classmethod
+    def deserialize_init_args(
+        cls, args: dict[str, Any], **registries: Any
+    ) -> dict[str, Any]:
+        r"""Arguments of the constructor from what Ax stored."""
+        stored = super().deserialize_init_args(args)
+        return {
+            name: object_from_json(value, **registries) for name, value in stored.items()
+        }

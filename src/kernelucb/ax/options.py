@@ -1,0 +1,198 @@
+r"""Options of a bound in Ax, tried out before the first trial."""
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.optim import initializers, optimize, optimize_mixed
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from kernelucb.acquisition import (
+    BOUNDS,
+    META_ACQUISITIONS,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+)
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.models.meta import MetaModel
+from kernelucb.regression import KernelRegression
+
+_KNOWN = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
+
+# Ax sets these itself, from the objective and from the trials under way, or cannot store
+# them, or they are false in Ax.
+_NOT_AN_OPTION = {
+    "model": "Ax builds the model; change it with `model_config`",
+    "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
+    "posterior_transform": "Ax passes the direction of the objective through it",
+    "X_pending": "Ax passes the trials that are running or abandoned",
+    "radius": "it needs the predictions made before each outcome, which Ax does not keep",
+    "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
+    "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
+    "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
+}
+_BESIDE = "give it beside `options`, for all outcomes or one for each"
+_NOT_A_NESTED_OPTION = _NOT_AN_OPTION | dict.fromkeys(
+    ("norm_bound", "noise_std", "delta"), _BESIDE
+)
+
+# Between which Ax chooses by the search space, and what they pass on.
+_OPTIMIZERS = (
+    optimize.optimize_acqf,
+    optimize.optimize_acqf_discrete,
+    optimize.optimize_acqf_discrete_local_search,
+    optimize.optimize_acqf_mixed,
+    optimize_mixed.optimize_acqf_mixed_alternating,
+    initializers.gen_batch_initial_conditions,
+)
+
+
+def check_class(acqf_class: type[KernelUCB]) -> None:
+    r"""Refuse what is not one of the bounds.
+
+    Raises:
+        UnsupportedError: If it is not.
+    """
+    if acqf_class not in _KNOWN:
+        names = ", ".join(bound.__name__ for bound in _KNOWN)
+        given = getattr(acqf_class, "__name__", repr(acqf_class))
+        raise UnsupportedError(f"acqf_class must be one of {names}; got {given}.")
+
+
+def checked_options(
+    acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
+) -> dict[str, Any]:
+    r"""The options as plain numbers that Ax can store, after a rehearsal of the bound.
+
+    Raises:
+        ValueError: If an option is unknown, missing, out of range or cannot be stored.
+        UnsupportedError: If bound and model do not fit together.
+    """
+    is_sum = acqf_class is ScalarizedUCB
+    build: Any = ScalarizedUCB.from_model if is_sum else acqf_class
+    _check_names(acqf_class.__name__, build, options, _NOT_AN_OPTION)
+    plain = {option: _plain(option, value) for option, value in options.items()}
+    noise = plain.get("noise_std")
+    if is_sum:
+        nested = plain.get("options") or {}
+        name = f"{MartingaleMixtureUCB.__name__} (in `options`)"
+        _check_names(name, MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION)
+        noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
+    if isinstance(noise, list):
+        raise ValueError(
+            "noise_std must be one number, since the trials are not known yet; report a "
+            "standard error with each outcome instead, and leave out noise_std."
+        )
+    rehearsed_bound(acqf_class, plain, config)
+    return plain
+
+
+def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Arguments of BoTorch's optimisers, as plain numbers that Ax can store.
+
+    Raises:
+        ValueError: If none of them has such an argument.
+    """
+    known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
+    for option in options:
+        if option not in known:
+            raise ValueError(
+                f"BoTorch's optimisers have no option `{option}`; see "
+                "botorch.optim.optimize_acqf for what they take."
+            )
+    return {option: _plain(option, value) for option, value in options.items()}
+
+
+def rehearsed_bound(
+    acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
+) -> KernelUCB:
+    r"""The bound after one outcome, equal to the prior mean, which contradicts nothing.
+
+    Whatever its constructor raises is about the options, and whatever its assumptions
+    call estimated is estimated in every trial. That outcome has a standard error, as all
+    may have in the experiment.
+    """
+    model = _rehearsal_model(config)
+    if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
+        raise UnsupportedError(
+            "MetaUCB and MetaPI need model_config=meta_model_config(model), and the other "
+            "bounds another model."
+        )
+    if acqf_class is not ScalarizedUCB:
+        return acqf_class(model, **options)
+    count = max(len(_entries(value)) for value in (1, *options.values()))
+    weights = ScalarizedPosteriorTransform(torch.ones(count, dtype=torch.float64))
+    return ScalarizedUCB.from_model([model] * count, posterior_transform=weights, **options)
+
+
+def _rehearsal_model(config: ModelConfig) -> Any:
+    model_class: Any = config.botorch_model_class
+    options = config.model_options
+    zero = torch.zeros(1, 1, dtype=torch.float64)
+    if model_class is FixedPriorGP:
+        X = zero.expand(1, len(_entries(options["lengthscale"])))
+        return FixedPriorGP(X, zero + options["mean"], torch.ones_like(zero), **options)
+    if model_class is SingleTaskGP:
+        return SingleTaskGP(zero, zero, torch.ones_like(zero))
+    if isinstance(model_class, type) and issubclass(model_class, MetaModel):
+        nothing: Any = SimpleNamespace(X=None, Y=None)
+        model = model_class(**model_class.construct_inputs(nothing, **options))
+        inputs = options.get("candidates") or options["task_inputs"][0]
+        X = torch.tensor(inputs[:1], dtype=torch.float64)
+        return model.condition_on_observations(X, model.posterior(X).mean)
+    # What Ax makes of any other configuration shows in a trial.
+    return KernelRegression(zero, zero, RBFKernel(), noise_std=1.0)
+
+
+def _check_names(
+    name: str, build: Any, options: Mapping[str, Any], refused: Mapping[str, str]
+) -> None:
+    parameters = inspect.signature(build).parameters
+    allowed = [option for option in parameters if option not in refused]
+    for option in options:
+        if option in refused:
+            raise ValueError(f"Leave out the option `{option}`: {refused[option]}.")
+        if option not in allowed:
+            raise ValueError(
+                f"{name} has no option `{option}`; it takes {', '.join(allowed)}."
+            )
+    for option in allowed:
+        required = parameters[option].default is inspect.Parameter.empty
+        if required and option not in options:
+            raise ValueError(f"{name} needs the option `{option}`.")
+
+
+def _entries(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _plain(option: str, value: Any) -> Any:
+    r"""A number, a word, or a list or dictionary of these."""
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(key, entry) for key, entry in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(option, entry) for entry in value]
+    if isinstance(value, NormTracker):
+        raise ValueError(
+            f"{option} cannot be a NormTracker, which Ax cannot store; with "
+            '"cautious" (the estimate of NormTracker.cautious()), or without a norm bound, '
+            "the norm is estimated anew in every trial."
+        )
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise ValueError(
+        f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
+        "number, a word or a list."
+    )

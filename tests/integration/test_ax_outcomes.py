@@ -1,0 +1,189 @@
+r"""Trials whose outcomes never came, in what a bound of Ax rests on."""
+
+import math
+
+import pytest
+from ax.api.client import Client
+from ax.core.arm import Arm
+from ax_bench import (
+    AX_WARNINGS,
+    UNIT,
+    curve,
+    fixed_client,
+    make_client,
+    next_trial,
+    run,
+)
+
+import kernelucb.ax
+from kernelucb import ScalarizedUCB
+from kernelucb.confidence.statements import REPORTED
+
+pytestmark = AX_WARNINGS
+
+NO_NOISE = "; none of that depended on the noise of their outcomes"
+
+
+def statement(acqf, name="outcomes"):
+    assumption = acqf.assumptions[name]
+    assert assumption.status == "given"
+    return assumption.statement
+
+
+def current(client):
+    return statement(kernelucb.ax.current_bound(client))
+
+
+def stopping(client, gap=100.0):
+    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client)
+
+
+def fail(client, index):
+    client.mark_trial_failed(index)
+
+
+def abandon(client, index):
+    client.mark_trial_abandoned(index)
+
+
+def report_and_abandon(client, index):
+    client.attach_data(trial_index=index, raw_data={"y": 0.1})
+    client.mark_trial_abandoned(index)
+
+
+def stop_early(client, index):
+    parameters = client._experiment.trials[index].arm.parameters
+    client.attach_data(trial_index=index, raw_data=curve(parameters))
+    client.mark_trial_early_stopped(index)
+
+
+def complete_without(client, index):
+    client.complete_trial(trial_index=index)
+
+
+def complete_with_nan(client, index):
+    client.complete_trial(trial_index=index, raw_data={"y": math.nan})
+
+
+def end(client, *ends):
+    trials = client.get_next_trials(max_trials=len(ends))
+    for index, how in zip(trials, ends, strict=True):
+        how(client, index)
+    return client
+
+
+class TestStatement:
+    def test_nothing_is_added_where_nothing_is_missing(self):
+        client = run(fixed_client(), 4, curve)
+        client.get_next_trials(max_trials=2)
+        assert kernelucb.ax.current_bound(client).assumptions["outcomes"] is REPORTED
+        assert kernelucb.ax.last_bound(client).assumptions["outcomes"] is REPORTED
+        assert "noise" not in stopping(client).decide().reason
+
+    @pytest.mark.parametrize(
+        ("ends", "missing"),
+        [
+            ([fail], "1 trial failed"),
+            ([abandon], "1 trial was abandoned"),
+            ([report_and_abandon], "1 trial was abandoned"),
+            ([stop_early] * 2, "2 trials were stopped early"),
+            ([complete_without], "1 trial was completed without an outcome"),
+            (
+                [complete_without, complete_with_nan],
+                "2 trials were completed without an outcome",
+            ),
+            ([fail] * 2 + [stop_early], "2 trials failed and 1 was stopped early"),
+            (
+                [fail] * 3 + [abandon] + [stop_early] * 2,
+                "3 trials failed, 1 was abandoned and 2 were stopped early",
+            ),
+        ],
+    )
+    def test_counts(self, ends, missing):
+        client = end(run(fixed_client(), 2, curve), *ends)
+        expected = f"{REPORTED.statement}: {missing}{NO_NOISE}"
+        assert current(client) == expected
+        run(client, 2, curve)
+        assert statement(kernelucb.ax.last_bound(client)) == expected
+        assert str(kernelucb.ax.current_bound(client).assumptions).endswith(expected)
+
+    def test_arms_of_a_batch(self):
+        client = run(fixed_client(), 2, curve)
+        batch = client._experiment.new_batch_trial()
+        batch.add_arms_and_weights([Arm({"x": 0.1}, "a"), Arm({"x": 0.2}, "b")])
+        batch.mark_arm_abandoned("a")
+        batch.mark_running(no_runner_required=True)
+        expected = f"{REPORTED.statement}: 1 arm of a batch was abandoned{NO_NOISE}"
+        assert current(client) == expected
+        end(client, fail)
+        expected = "1 trial failed and 1 arm of a batch was abandoned"
+        assert current(client) == f"{REPORTED.statement}: {expected}{NO_NOISE}"
+
+    def test_the_last_bound_says_what_was_missing_when_it_was_made(self):
+        client = end(run(fixed_client(), 3, curve), fail)
+        index, _ = next_trial(client)
+        before = statement(kernelucb.ax.last_bound(client))
+        assert ": 1 trial failed;" in before
+        client.mark_trial_failed(index)
+        assert statement(kernelucb.ax.last_bound(client)) == before
+        assert ": 2 trials failed;" in current(client)
+        assert statement(kernelucb.ax.last_bound(client)) == before
+        next_trial(client)
+        assert ": 2 trials failed;" in statement(kernelucb.ax.last_bound(client))
+
+    def test_sums_say_it_of_every_outcome(self):
+        client = make_client(
+            UNIT,
+            objective="y - 2*z",
+            acqf_class=ScalarizedUCB,
+            options={"norm_bound": 4.0, "noise_std": 0.1},
+        )
+        run(client, 3, lambda p: curve(p) | {"z": p["x"]})
+        run(client, 1, curve)
+        acqf = kernelucb.ax.current_bound(client)
+        missing = "1 trial was completed without an outcome"
+        for output in ("output 1", "output 2"):
+            expected = f"{output}: {REPORTED.statement}: {missing}{NO_NOISE}"
+            assert statement(acqf, f"{output}: outcomes") == expected
+
+
+class TestDecision:
+    def test_reason_and_certificate_name_it_after_reload_too(self, tmp_path):
+        client = end(run(fixed_client(), 3, curve), fail, abandon, abandon)
+        client.get_next_trials(max_trials=1)
+        path = str(tmp_path / "bench.json")
+        client.save_to_json_file(path)
+        for each in (client, Client.load_from_json_file(path)):
+            decision = stopping(each).decide()
+            assert decision.stop
+            assert decision.certificate.certified
+            missing = "1 trial failed and 2 were abandoned"
+            given = "given that none of this depended on the noise of the outcomes"
+            assert decision.reason.endswith(f", {given}: {missing}")
+            said = decision.certificate.assumptions["outcomes"].statement
+            assert f": {missing};" in said
+
+    def test_what_counts_as_an_outcome(self):
+        client = run(fixed_client(), 3, curve)
+        end(client, stop_early, fail, report_and_abandon, complete_without)
+        index, parameters = next_trial(client)
+        client.attach_data(trial_index=index, raw_data=curve(parameters))
+        # Three completed, one stopped early, one under way that has reported.
+        assert kernelucb.ax.current_bound(client).regression.num_observations == 5
+
+    def test_progressions_are_an_input(self):
+        client = run(fixed_client(), 3, curve)
+        for steps, ending in (((1, 2), "mark_trial_early_stopped"), ((1, 2, 3), None)):
+            index, parameters = next_trial(client)
+            for step in steps:
+                client.attach_data(
+                    trial_index=index, raw_data=curve(parameters), progression=step
+                )
+            getattr(client, ending or "complete_trial")(trial_index=index)
+        acqf = kernelucb.ax.current_bound(client)
+        assert acqf.regression.dimension == 2
+        decision = stopping(client).decide()
+        assert decision.certificate.certified
+        # The arm is recommended for a run to the end.
+        assert float(decision.certificate.recommended[1]) == 1.0
+        assert ": 1 trial was stopped early;" in statement(acqf)
