@@ -19,6 +19,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS
 from kernelucb.exceptions import UncertifiedError
+from kernelucb.models.fixed import FixedPriorGP
 from problems import make_problem
 
 PROBLEM = make_problem(n=6)
@@ -83,3 +84,10 @@ def test_a_safe_set_on_estimates_needs_consent():
     assert "norm: pass norm_bound" in str(refusal.value)
     allowed = SafeSet(band, 0.0, allow_estimated=True)
     assert str(allowed.assumptions).startswith("heuristic: constraint 1: norm estimated")
+
+
+def test_length_scales_that_do_not_fit_the_inputs():
+    X = torch.rand(3, 1, dtype=torch.float64)
+    for scales in ([0.1, 0.2], [0.1, 0.2, 0.3]):
+        with pytest.raises(ValueError, match="entries for 1 input columns"):
+            FixedPriorGP(X, X.sin(), kernel="rbf", lengthscale=scales, noise_std=0.1)

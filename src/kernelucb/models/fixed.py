@@ -21,7 +21,7 @@ class FixedPriorGP(SingleTaskGP):
     r"""``SingleTaskGP`` with a prior in outcome units that was fixed before the data.
 
     Described by names and numbers, so that it can be stored. Nothing in it is trainable
-    and outcomes are not standardised, so a bound on it rests on nothing estimated.
+    and outcomes are not standardised, so kernel and mean are given.
     """
 
     def __init__(
@@ -52,9 +52,14 @@ class FixedPriorGP(SingleTaskGP):
             noise_std: Noise scale, outcome units.
 
         Raises:
-            ValueError: If the kernel is unknown.
+            ValueError: If the kernel is unknown, or the number of length scales does not fit.
             InputDataError: If there is no noise scale.
         """
+        count = _double(lengthscale).numel()
+        if count not in (1, train_X.shape[-1]):
+            raise ValueError(
+                f"lengthscale has {count} entries for {train_X.shape[-1]} input columns."
+            )
         if noise_std is None and train_Yvar is None:
             raise InputDataError(
                 "The noise is not known: give noise_std to the model, or report a standard "
