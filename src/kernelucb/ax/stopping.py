@@ -79,12 +79,12 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     knows, and the reason says so. It never stops where the data contradict an assumption,
     nor on a bound that is not anytime or does not hold at all points at once.
 
-    **Which gap.** That of the completed arm whose guaranteed outcome is best, in the units
+    **Which gap.** That of the completed arm whose pessimistic bound is best, in the units
     of the metric, for maximised and minimised ones. Up to 2000 parameter combinations are
     gone through one by one. Otherwise the domain is the box of all inputs, with integers,
     encoded choices and progressions as intervals and without parameter constraints, which
-    can only make the gap larger. In up to 3 dimensions branch and bound proves the maximum.
-    Where it cannot (more dimensions, a bound without a norm), the maximum comes from a
+    can only make the gap larger. In up to 3 dimensions branch and bound bounds the
+    maximum from above. Where it cannot (more dimensions, a bound without a norm), the maximum comes from a
     search, and the strategy never stops on that.
 
     **Trials without an outcome.** Failed and abandoned trials do not count, whatever they
@@ -213,7 +213,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
 
 def _best_arm(experiment: Experiment, fitted: FittedBound) -> tuple[Arm, Tensor]:
-    r"""The completed arm whose guaranteed outcome is best, and its inputs."""
+    r"""The completed arm whose pessimistic bound is best, and its inputs."""
     space = experiment.search_space
     arms = [
         arm
@@ -224,11 +224,11 @@ def _best_arm(experiment: Experiment, fitted: FittedBound) -> tuple[Arm, Tensor]
     if not arms:
         raise ValueError("No trial in the search space has been observed yet.")
     X = _inputs(fitted.adapter, [arm.parameters for arm in arms])
-    index = int(_guaranteed(fitted.acqf, X).argmax())
+    index = int(_pessimistic(fitted.acqf, X).argmax())
     return arms[index], X[index]
 
 
-def _guaranteed(acqf: KernelUCB, X: Tensor) -> Tensor:
+def _pessimistic(acqf: KernelUCB, X: Tensor) -> Tensor:
     lower, upper = acqf.bounds(X)
     return lower if acqf.direction == 1 else -upper
 
