@@ -49,7 +49,7 @@ def test_table_and_picture(function, tmp_path, capsys):
 
 def matern(problem, X):
     r"""The kernel between points of the box and the centres, extended precision."""
-    base = problem.function.kernel.base_kernel
+    base = problem.function.base
     low, high = problem.bounds.numpy().astype(np.longdouble)
     inputs = (X.numpy().astype(np.longdouble) - low) / (high - low)
     centres = problem.function.centres.numpy().astype(np.longdouble)
@@ -72,7 +72,7 @@ def test_norm_and_values_are_those_of_the_expansion(function):
     # Four digits, rounded up.
     assert norm <= black_box.norm <= problem.norm_bound <= norm * (1 + 1.01e-3)
     # The round-off of a kernel value is derived in `Expansion.norm`.
-    length = float(black_box.kernel.base_kernel.lengthscale)
+    length = float(black_box.base.lengthscale)
     entry = 10 + 10 * problem.dimension * (problem.dimension + 4) / length**2 + len(weights)
     scale = float(black_box.kernel.outputscale * black_box.weights.abs().sum())
     queries = sobol(problem.bounds, 5, seed=6)
@@ -248,11 +248,20 @@ def test_without_matplotlib_the_table_is_still_printed(tmp_path, capsys, monkeyp
 
 
 def test_same_seed_same_run():
-    def outcomes():
-        settings = loop.Settings(rounds=2, seed=3)
+    def outcomes(seed):
+        settings = loop.Settings(rounds=2, seed=seed)
         return [row.y for row in loop.Run(make_problem("branin"), settings).steps()]
 
-    assert outcomes() == outcomes()
+    assert outcomes(3) == outcomes(3)
+
+
+def test_noise_of_another_seed_is_another():
+    def noise(seed):
+        demo = loop.Run(make_problem("rkhs"), loop.Settings(seed=seed))
+        return demo.Y.squeeze(-1) - demo.problem.function(demo.X)
+
+    assert float((noise(0) - noise(1)).abs().min()) > 0.0
+    assert float(noise(0).abs().min()) > 0.0
 
 
 @pytest.mark.parametrize("form", ["analytic", "convex"])

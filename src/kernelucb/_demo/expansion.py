@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import torch
 from botorch.generation import gen_candidates_scipy
@@ -38,6 +39,11 @@ class Expansion:
     weights: Tensor
     bounds: Tensor
 
+    @property
+    def base(self) -> MaternKernel:
+        r"""The kernel without its output scale."""
+        return cast(MaternKernel, self.kernel.base_kernel)
+
     def __call__(self, X: Tensor) -> Tensor:
         r"""``n`` values without noise at ``n x d`` points of the box."""
         low, high = self.bounds
@@ -55,7 +61,7 @@ class Expansion:
         ``d (6 d + 20) / length^2``, times the slope in ``r^2``, at most 3/2 for Matern
         3/2 and 5/6 for Matern 5/2, and ten for the rest of the formula.
         """
-        dimension, length = self.bounds.shape[1], float(self.kernel.base_kernel.lengthscale)
+        dimension, length = self.bounds.shape[1], float(self.base.lengthscale)
         gram = self.kernel(self.centres, self.centres).to_dense()
         sizes = self.weights.abs()
         entries = 10 + 10 * dimension * (dimension + 4) / length**2
@@ -68,19 +74,20 @@ class Expansion:
         r"""The smallest value found: by L-BFGS-B from the best of a dense Sobol set."""
         scan = sobol(self.bounds, _SCAN, seed=54321)
         values = self(scan)
+        low, high = self.bounds
         starts = scan[values.topk(_STARTS, largest=False).indices].unsqueeze(1)
         # It warns where round-off hides any further descent, whatever the filters.
         with warnings.catch_warnings(record=True):
-            _, polished = gen_candidates_scipy(
-                starts, lambda X: -self(X.squeeze(1)), self.bounds[0], self.bounds[1]
-            )
+            value = cast(Any, lambda X: -self(X.squeeze(1)))
+            _, polished = gen_candidates_scipy(starts, value, low, high)
         return float(torch.minimum(values.min(), -polished.max()))
 
 
 def matern(smoothness: float, length: float, variance: float) -> ScaleKernel:
     r"""A Matern kernel in double precision that nothing trains."""
     kernel = ScaleKernel(MaternKernel(nu=smoothness)).double()
-    kernel.outputscale, kernel.base_kernel.lengthscale = variance, length
+    kernel.base_kernel.initialize(lengthscale=length)
+    kernel.initialize(outputscale=variance)
     return kernel.requires_grad_(False)
 
 

@@ -52,8 +52,8 @@ class Run:
         initial = settings.initial or default_initial(problem)
         self.X = sobol(problem.bounds, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
-        self.mean = ConstantMean().double().requires_grad_(False)
-        self.mean.constant.fill_(problem.function.mean)
+        self.mean = ConstantMean().double().initialize(constant=problem.function.mean)
+        self.mean.requires_grad_(False)
         self.norm_bound: float | NormTracker = NormTracker.cautious()
         if not settings.estimate:
             self.norm_bound = settings.norm_bound or problem.norm_bound

@@ -59,7 +59,7 @@ def origin(run: Run) -> str:
 
 def _black_box(run: Run) -> str:
     function, original = run.problem.function, run.problem.original
-    base = function.kernel.base_kernel
+    base = function.base
     text = (
         f"The black box is a weighted sum of {len(function.weights):,} kernel functions "
         f"(Matern {int(2 * base.nu)}/2, length scale {float(base.lengthscale):g} of each "
