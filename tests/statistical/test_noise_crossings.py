@@ -19,7 +19,8 @@ from kernelucb.confidence.martingale_mixture import (
 )
 from kernelucb.confidence.misspecification import noise_energy_bound
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
-from tolerances import REARRANGED
+from oracles.least_norm import least_norm
+from tolerances import LEAST_NORM, REARRANGED
 
 DELTA, NORM = 0.1, 0.5
 CLAIM = Claim(2000, DELTA)
@@ -174,3 +175,23 @@ def test_the_consistency_check_is_silent_while_the_truth_is_inside(noise, rule):
             understated = state.with_noise_std(0.5 * history.noise_std)
             alarms += not check_consistency(understated, NORM, delta=delta).consistent
     assert alarms > 0  # the check does speak up, at half the noise
+
+
+def test_the_consistency_check_takes_the_smaller_radius_at_half_of_delta():
+    r"""Functions of large norm leave the energy's radius smaller, others the mixture's."""
+    truth, smaller = torch.cat([CHECKED.truth(norm, 2) for norm in (5.0, 20.0)]), set()
+    games = played(CHECKED.gram()[None], truth, 80, nearest_miss, gaussian, 8)
+    for n, sequences in enumerate(games, start=1):
+        for index in range(4 if n in (3, 10, 30, 80) else 0):
+            history = History.of(CHECKED, sequences, index, n)
+            log_martingale = float(sequences.log_martingales[index, 0])
+            mixture = history.energy + 2.0 * (math.log(2.0 / DELTA) - log_martingale)
+            energy = noise_energy_bound(n, 0.5 * DELTA)
+            scale = history.noise_std
+            K = CHECKED.kernel(history.X).to_dense() / scale.unsqueeze(-1) / scale
+            expected = least_norm(K, history.Y / scale, min(mixture, energy))
+            check = check_consistency(history.state(CHECKED.kernel), NORM, delta=DELTA)
+            assert check.least_consistent_norm == pytest.approx(expected, rel=LEAST_NORM)
+            if expected > 0.0:
+                smaller.add("mixture" if mixture < energy else "energy")
+    assert smaller == {"mixture", "energy"}
