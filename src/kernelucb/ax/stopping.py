@@ -84,8 +84,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     gone through one by one. Otherwise the domain is the box of all inputs, with integers,
     encoded choices and progressions as intervals and without parameter constraints, which
     can only make the gap larger. In up to 3 dimensions branch and bound bounds the
-    maximum from above. Where it cannot (more dimensions, a bound without a norm), the maximum comes from a
-    search, and the strategy never stops on that.
+    maximum from above. Where it cannot (more dimensions, a bound without a norm), the
+    maximum comes from a search, and the strategy never stops on that.
 
     **Trials without an outcome.** Failed and abandoned trials do not count, whatever they
     reported; trials under way and trials stopped early count with what they reported last.
