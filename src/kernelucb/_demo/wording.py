@@ -17,7 +17,8 @@ def promise(run: Run) -> str:
     if run.norm_too_small:
         return (
             f"{summary}: the norm bound given, {run.settings.norm_bound:.6g}, is too small "
-            f"for this function, whose norm is {_norm(run)}. The band may miss it."
+            f"for this function, whose norm is {run.problem.function.norm:.6g}. The band "
+            "may miss it."
         )
     if not run.certified:
         return f"{summary}: the initial points contradict it. The band may miss."
