@@ -13,23 +13,34 @@ from botorch.models.transforms.input import (
     Warp,
 )
 from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import RBFKernel
 
 from kernelucb import (
+    BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
+    BKBBandit,
     CertifiedGapStopping,
+    KernelBandit,
+    KernelRegression,
     MartingaleMixtureUCB,
+    NystromRegression,
+    SafeSet,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
     regret_certificate,
 )
 from kernelucb.confidence.assumptions import Status
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
+from kernelucb.models import BKBModel
 from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=6)
 G, E = Status.GIVEN, Status.ESTIMATED
+CUBE = {"domain_length": 1.0, "lipschitz_a": 1.0, "lipschitz_b": 2.0}
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 
 
@@ -182,8 +193,9 @@ def test_a_violation_is_the_first_word():
     ("acqf", "all_points"),
     [
         (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True),
-        (SrinivasUCB(PROBLEM.model), True),
-        (SrinivasUCB(PROBLEM.model, theorem=2), False),
+        (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True),
+        (SrinivasUCB(PROBLEM.model, domain_size=10), False),
+        (SrinivasUCB(PROBLEM.model, theorem=2, **CUBE), False),
     ],
 )
 def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
@@ -233,7 +245,81 @@ def test_scaled_srinivas_has_no_guarantee():
     assert assumptions.guarantee.startswith("heuristic, no guarantee")
     assert assumptions["theorem"].status is Status.VIOLATED
     assert not assumptions.certified
-    assert SrinivasUCB(PROBLEM.model, scale=2.0).assumptions.certified
+    assert SrinivasUCB(PROBLEM.model, scale=2.0, domain_size=9).assumptions.certified
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"theorem": 2}, {"theorem": 2, "lipschitz_a": 2.0}]
+)
+def test_a_default_domain_is_an_estimate(options):
+    assumptions = SrinivasUCB(PROBLEM.model, **options).assumptions
+    assert assumptions.summary == "heuristic: domain estimated"
+    assert SrinivasUCB(PROBLEM.model, theorem=2, **CUBE).assumptions.certified
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda **norm: AbbasiYadkoriUCB(PROBLEM.model, **norm),
+        lambda **norm: IGPUCB(PROBLEM.model, **norm),
+        lambda **norm: WangDeFreitasUCB(PROBLEM.model, fixed_design=True, **norm),
+        lambda **norm: SrinivasUCB(PROBLEM.model, theorem=3, information_gain=99.0, **norm),
+    ],
+)
+def test_a_norm_that_the_data_contradict(build):
+    assert build(norm_bound=3.0).assumptions.certified
+    assumptions = build(norm_bound=1e-3).assumptions
+    assert assumptions.summary == "no guarantee: norm violated"
+    assert "least consistent norm" in assumptions["norm"].statement
+    with pytest.raises(UncertifiedError, match="norm violated"):
+        SafeSet(build(norm_bound=1e-3), allow_estimated=True)
+
+
+def test_trainable_kernels_are_estimates_wherever_they_are_passed():
+    X, Y, kernel = PROBLEM.X, PROBLEM.Y, RBFKernel().double()
+    state = KernelRegression(X, Y, kernel, 0.1)
+    sketch = NystromRegression(X, Y, kernel, 0.1, X)
+    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, noise_variance=0.01, qbar=1e4)
+    for assumptions in (
+        MartingaleMixtureUCB(state, norm_bound=9.0).assumptions,
+        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0).assumptions,
+        BKBUCB(budgeted, norm_bound=9.0).assumptions,
+        KernelBandit(kernel, norm_bound=9.0, noise_std=0.1).assumptions,
+        BKBBandit(X, kernel, norm_bound=9.0, noise_std=0.1, qbar=1e4).assumptions,
+    ):
+        assert assumptions.estimated == ("kernel",)
+
+
+@pytest.mark.parametrize("transform", [Normalize(d=1), InputStandardize(d=1)])
+def test_a_budgeted_model_with_a_transform_that_learns(transform):
+    model = BKBModel(
+        PROBLEM.X,
+        PROBLEM.Y.unsqueeze(-1),
+        PROBLEM.kernel,
+        noise_variance=0.01,
+        qbar=1e4,
+        input_transform=transform,
+    )
+    assert BKBUCB(model, norm_bound=9.0).assumptions.estimated == ("kernel",)
+
+
+def test_several_bands_keep_the_narrowest_scope():
+    bands = [IGPUCB(PROBLEM.model, norm_bound=3.0, horizon=h, delta=0.01) for h in (9, 7)]
+    assert "every round up to 7 at once" in SafeSet(bands).assumptions.guarantee
+    domain = SrinivasUCB(PROBLEM.model, domain_size=9)
+    summed = ScalarizedUCB([domain, bands[0]], [1.0, 1.0]).assumptions
+    assert "at single points only" in summed.guarantee
+    loose = SafeSet(domain, allow_estimated=True).assumptions
+    assert loose.summary == "no guarantee: theorem violated"
+    with pytest.raises(UncertifiedError, match="all points and all rounds at once"):
+        SafeSet(domain)
+
+
+def test_failure_probabilities_that_add_up_to_one():
+    band = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0, delta=0.4)
+    assumptions = SafeSet([band] * 3).assumptions
+    assert assumptions.summary == "no guarantee: delta violated"
+    assert "add up to 1.2" in assumptions["delta"].statement
 
 
 def test_bayesian_bounds_assume_a_sample_not_a_norm():

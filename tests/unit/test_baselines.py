@@ -88,16 +88,18 @@ def test_srinivas_on_a_compact_domain(problem):
     assert_band(acqf, problem, *posterior_band(problem, beta))
 
 
-@pytest.mark.parametrize("gain", [None, 4.5])
+@pytest.mark.parametrize("gain", [None, 4.5, 450.0])
 def test_srinivas_in_the_rkhs(problem, gain):
     acqf = SrinivasUCB(
         problem.model, delta=DELTA, theorem=3, norm_bound=NORM, information_gain=gain
     )
     K = problem.kernel(problem.X).to_dense()
-    used = 0.5 * closed_forms.log_det(K, 0.2**2) if gain is None else gain
+    observed = 0.5 * closed_forms.log_det(K, 0.2**2)
+    used = observed if gain is None else gain
     beta = closed_forms.srinivas_rkhs(N + 1, DELTA, NORM, used)
     assert_band(acqf, problem, *posterior_band(problem, beta))
-    expected = Status.ESTIMATED if gain is None else Status.GIVEN
+    assert 4.5 < observed < 450.0  # a gain below that of the data cannot be the largest
+    expected = {None: Status.ESTIMATED, 4.5: Status.VIOLATED, 450.0: Status.GIVEN}[gain]
     assert acqf.assumptions["information gain"].status is expected
 
 

@@ -23,7 +23,7 @@ def test_consistent(problem):
     result = check_consistency(problem.model, 5.0)
     assert result.consistent
     assert result.cause is None
-    assert result.remedy.startswith("Nothing to do")
+    assert result.remedy.startswith("No contradiction")
     assert result.norm_bound == 5.0
 
 

@@ -188,3 +188,11 @@ def test_predictions_ahead_of_the_outcomes_are_an_assumption():
         assert acqf.assumptions.certified
     with pytest.raises(KeyError):
         MartingaleMixtureUCB(problem.state, norm_bound=9.0).assumptions["predictions"]
+
+
+def test_a_radius_of_other_outcomes_is_refused():
+    problem = make_problem(n=3)
+    radius = one_step_ahead(problem)
+    other = KernelRegression(problem.X, problem.Y + 0.01, problem.kernel, problem.noise_std)
+    with pytest.raises(ValueError, match="radius is of other outcomes"):
+        MartingaleMixtureUCB(other, norm_bound=9.0, delta=DELTA, radius=radius)

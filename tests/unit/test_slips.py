@@ -11,14 +11,20 @@ from botorch.models import ModelListGP
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    BKBBandit,
+    KernelBandit,
+    KernelRegression,
+    KernelThompsonSampling,
     MartingaleMixtureUCB,
     NormTracker,
     SafeSet,
     ScalarizedUCB,
     StreamingKernelUCB,
+    StreamingNoiseTracker,
+    regret_certificate,
 )
 from kernelucb.acquisition import BOUNDS
-from kernelucb.exceptions import UncertifiedError
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models.fixed import FixedPriorGP
 from problems import make_problem
 
@@ -91,3 +97,62 @@ def test_length_scales_that_do_not_fit_the_inputs():
     for scales in ([0.1, 0.2], [0.1, 0.2, 0.3]):
         with pytest.raises(ValueError, match="entries for 1 input columns"):
             FixedPriorGP(X, X.sin(), kernel="rbf", lengthscale=scales, noise_std=0.1)
+
+
+def test_numpy_data_and_domains():
+    acqf, X = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), np.zeros((4, 1))
+    box = [[0.0], [1.0]]
+    safe_set = SafeSet(acqf, 0.0)
+    for use in (
+        lambda: KernelRegression(X, X[:, 0], PROBLEM.kernel, 0.1),
+        lambda: regret_certificate(acqf, X),
+        lambda: regret_certificate(acqf, bounds=box),
+        lambda: safe_set.is_safe(X),
+        lambda: SafeSet(acqf, 0.0, safe_points=X),
+    ):
+        with pytest.raises(InputDataError, match="must be a torch tensor"):
+            use()
+
+
+def test_what_is_no_constraint():
+    bandit = BKBBandit(PROBLEM.X, PROBLEM.kernel, norm_bound=3.0, noise_std=0.1)
+    for band in (bandit, KernelThompsonSampling(PROBLEM.model, norm_bound=3.0)):
+        with pytest.raises(UnsupportedError, match="is no band over points"):
+            SafeSet(band, 0.0)
+
+
+def test_a_bandit_that_comes_to_contradict_its_data():
+    bandit = KernelBandit(PROBLEM.kernel, norm_bound=0.1, noise_std=0.1)
+    bandit.update(torch.zeros(1), 0.0)
+    safe_set = SafeSet(bandit, -1.0)
+    assert bool(safe_set.is_safe(PROBLEM.X).all())
+    for x in (0.0, 0.5, 1.0):
+        bandit.update(torch.full((1,), x), 5.0)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        bandit.bounds(PROBLEM.X)
+    with pytest.raises(UncertifiedError, match="norm violated"):
+        safe_set.is_safe(PROBLEM.X)
+
+
+def test_a_saved_bandit_beyond_its_horizon():
+    longer, shorter = (
+        KernelBandit(PROBLEM.kernel, norm_bound=3.0, noise_std=0.1, bound="igp", horizon=h)
+        for h in (5, 2)
+    )
+    for x, y in zip(PROBLEM.X[:4], PROBLEM.Y[:4], strict=True):
+        longer.update(x, y)
+    with pytest.raises(ValueError, match="horizon is 2, and the state has 4"):
+        shorter.load_state_dict(longer.state_dict())
+
+
+def test_estimates_stay_estimates_when_they_are_passed_on():
+    estimate = NormTracker().update(PROBLEM.model)
+    acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=estimate)
+    assert acqf.assumptions.summary == "heuristic: norm estimated"
+    tracker = StreamingNoiseTracker(estimate, 0.05, delta=0.03)
+    again = StreamingNoiseTracker(float(estimate), 0.05, delta=0.03)
+    tracker.update(PROBLEM.model)
+    again.load_state_dict(tracker.state_dict())
+    for each in (tracker, again):
+        band = StreamingKernelUCB(PROBLEM.model, noise_lower=0.05, tracker=each, delta=0.05)
+        assert band.assumptions.estimated == ("norm",)

@@ -121,11 +121,11 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
         BotorchTensorDimensionError: If the shapes do not fit together.
         InputDataError: If there are no data, or they are not finite.
     """
-    if train_X.dim() != 2:
+    if tensor("train_X", train_X).dim() != 2:
         raise BotorchTensorDimensionError(
             f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
         )
-    if train_Y.shape not in ((len(train_X),), (len(train_X), 1)):
+    if tensor("train_Y", train_Y).shape not in ((len(train_X),), (len(train_X), 1)):
         raise BotorchTensorDimensionError(
             f"train_Y must be `n x 1` or `n` with n = {len(train_X)}, got shape "
             f"{tuple(train_Y.shape)}."

@@ -30,7 +30,8 @@ class BKBUCB(KernelUCB):
     one holds for all rounds up to the ``T`` that the model's ``qbar`` is enough for
     (Theorem 1); ``assumptions`` names it, and says so where there are more observations.
     Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise of
-    scale ``noise_std`` and ``||f - mean||_H <= norm_bound``.
+    scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever their noise.
 
     Example:
         >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01)

@@ -20,8 +20,9 @@ class AbbasiYadkoriUCB(KernelUCB):
     ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
 
     Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
-    a kernel and mean fixed before the data, conditionally sub-Gaussian noise and
-    ``||f - mean||_H <= norm_bound``. Always looser than
+    a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
+    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
+    Always looser than
     ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
     """
 
@@ -132,8 +133,7 @@ class IGPUCB(KernelUCB):
                 regression,
                 delta,
                 norm.assumption,
-                guarantee=f"holds for every point and every round up to {horizon} at once "
-                f"with probability {1 - delta:.6g}",
+                horizon=horizon,
             ),
         )
         super().__init__(model, band, maximize, posterior_transform, X_pending)

@@ -84,7 +84,7 @@ class ScalarizedUCB(KernelUCB):
         _check_parts(parts)
         assumptions = Assumptions.joined(
             {name: acqf.assumptions for name, (acqf, _) in used.items()},
-            "the band of the weighted sum holds for every point",
+            "the band of the weighted sum holds",
         )
         own_weights = [weight for _, weight in used.values()]
         sets = [acqf.confidence_set for acqf in parts]

@@ -32,7 +32,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
 
     Source: weak duality in Flynn & Reeb (2024), Theorem 4.5, with the set of their Lemma
     4.2. Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise
-    ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
+    of the stated scale, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever their noise.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])

@@ -18,8 +18,12 @@ from kernelucb.confidence.srinivas import (
 from kernelucb.confidence.statements import (
     bayesian_assumptions,
     bounded_noise_assumptions,
+    compact_domain,
+    finite_domain,
 )
 from kernelucb.regression import KernelRegression
+
+_DOMAIN_SIZE = 1000
 
 
 class SrinivasUCB(KernelUCB):
@@ -39,10 +43,10 @@ class SrinivasUCB(KernelUCB):
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         theorem: int = 1,
-        domain_size: int = 1000,
-        domain_length: float = 1.0,
-        lipschitz_a: float = 1.0,
-        lipschitz_b: float = 1.0,
+        domain_size: int | None = None,
+        domain_length: float | None = None,
+        lipschitz_a: float | None = None,
+        lipschitz_b: float | None = None,
         norm_bound: NormBoundLike = None,
         information_gain: float | None = None,
         scale: float = 1.0,
@@ -57,10 +61,12 @@ class SrinivasUCB(KernelUCB):
             noise_std: Noise scale, outcome units; from the likelihood when absent.
             delta: Failure probability.
             theorem: 1, 2 or 3.
-            domain_size: Theorem 1: number of points of the domain (not its dimension).
+            domain_size: Theorem 1: number of points of the domain (not its dimension);
+                1000 when absent, which counts as an estimate.
             domain_length: Theorem 2: side of the cube that holds the domain.
             lipschitz_a: Theorem 2: ``a`` of the tail bound on the derivatives.
-            lipschitz_b: Theorem 2: ``b`` of the tail bound on the derivatives.
+            lipschitz_b: Theorem 2: ``b`` of the tail bound on the derivatives. Each of
+                these is 1 when absent, which counts as an estimate.
             norm_bound: Theorem 3: bound on the RKHS norm of ``f - mean``, outcome units; a
                 ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             information_gain: Theorem 3: bound on the maximum information gain of ``t``
@@ -81,30 +87,31 @@ class SrinivasUCB(KernelUCB):
         source = f"Srinivas et al. (2010), Theorem {theorem}"
         round_number = regression.num_observations + 1
         if theorem == 1:
-            beta = finite_domain_beta(round_number, delta, domain_size)
-            domain = f"for every point of a domain of {domain_size} points"
-            assumptions = bayesian_assumptions(source, regression, delta, domain, True)
+            size = _DOMAIN_SIZE if domain_size is None else domain_size
+            beta = finite_domain_beta(round_number, delta, size)
+            domain = f"for every point of a domain of {size} points"
+            assumptions = bayesian_assumptions(source, regression, delta, domain)
+            assumptions = assumptions.with_extra(finite_domain(size, domain_size is None))
         elif theorem == 2:
+            given = (domain_length, lipschitz_a, lipschitz_b)
+            length, a, b = (1.0 if value is None else value for value in given)
             beta = compact_domain_beta(
-                round_number,
-                delta,
-                regression.dimension,
-                domain_length,
-                lipschitz_a,
-                lipschitz_b,
+                round_number, delta, regression.dimension, length, a, b
             )
             domain = "for the points played (at the maximiser up to 1/t^2)"
-            assumptions = bayesian_assumptions(source, regression, delta, domain, False)
+            assumptions = bayesian_assumptions(source, regression, delta, domain)
+            assumptions = assumptions.with_extra(
+                compact_domain(length, a, b, None in given)
+            )
         elif theorem == 3:
             regression = regression.with_largest_noise()
             norm = norm_bound_under_prior(norm_bound, regression, delta)
-            gain = information_gain
-            if gain is None:
-                gain = 0.5 * float(regression.log_det(1.0))
+            observed = 0.5 * float(regression.log_det(1.0))
+            gain = observed if information_gain is None else information_gain
             positive_scalar("information_gain", gain)
             beta = norm_bound_beta(round_number, delta, norm.value, gain)
             assumptions = bounded_noise_assumptions(
-                source, regression, delta, norm.assumption, information_gain
+                source, regression, delta, norm.assumption, information_gain, observed
             )
         else:
             raise ValueError(f"theorem must be 1, 2 or 3, got {theorem!r}.")

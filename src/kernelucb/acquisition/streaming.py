@@ -30,7 +30,8 @@ class StreamingKernelUCB(KernelUCB):
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
     conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
-    is), and ``||f - mean||_H <= norm_bound``. The noise of the model's likelihood is not
+    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
+    noise. The noise of the model's likelihood is not
     used.
 
     Example:

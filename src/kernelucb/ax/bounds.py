@@ -14,7 +14,7 @@ from botorch.exceptions import UnsupportedError
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS
 from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import state_missing_outcomes
+from kernelucb.ax.outcomes import state_missing_outcomes, state_progressions
 
 
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
@@ -100,6 +100,7 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
         botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
     )
     state_missing_outcomes(acquisition.acqf, experiment)
+    state_progressions(acquisition.acqf, adapter)
     return FittedBound(acquisition.acqf, adapter, digest)
 
 

@@ -10,7 +10,7 @@ from ax.storage.json_store.decoder import object_from_json
 
 from kernelucb.ax.bounds import acquisition_of, bound_spec
 from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import state_missing_outcomes
+from kernelucb.ax.outcomes import state_missing_outcomes, state_progressions
 
 
 class KernelUCBNode(GenerationNode):
@@ -32,6 +32,7 @@ class KernelUCBNode(GenerationNode):
         acqf = acquisition_of(self._fitted_adapter)
         if acqf is not None:
             state_missing_outcomes(acqf, experiment)
+            state_progressions(acqf, self._fitted_adapter)
         return run
 
     def _fit(

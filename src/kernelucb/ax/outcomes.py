@@ -1,11 +1,14 @@
-r"""Trials whose outcomes never came, as part of what a bound rests on."""
+r"""What trials without an outcome, and progressions, mean for what a bound rests on."""
 
 from dataclasses import replace
+from typing import Any
 
+from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
 
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
 
 _ENDS = {
@@ -54,6 +57,20 @@ def state_missing_outcomes(acqf: KernelUCB, experiment: Experiment) -> None:
                 "on the noise of their outcomes"
             )
             assumptions = assumptions.with_item(replace(item, statement=statement))
+    acqf.confidence_set.assumptions = assumptions
+
+
+def state_progressions(acqf: KernelUCB, adapter: Any) -> None:
+    r"""Mark the kernel as estimated where Ax scales a progression by the data's range."""
+    transforms = adapter.transforms.values()
+    if not any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms):
+        return
+    assumptions = acqf.confidence_set.assumptions
+    for item in assumptions.items:
+        if item.name.rpartition(": ")[2] == "kernel":
+            statement = f"{item.statement}; Ax scales the trials' progression by the data"
+            estimated = replace(item, statement=statement, status=Status.ESTIMATED)
+            assumptions = assumptions.with_item(estimated)
     acqf.confidence_set.assumptions = assumptions
 
 

@@ -17,6 +17,7 @@ from kernelucb._numerics.checks import (
     probability,
     whole_number,
 )
+from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.nystrom import draw, inclusion_probabilities
 from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.confidence.assumptions import Assumptions
@@ -117,6 +118,7 @@ class BKBBandit:
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
         self.candidates = finite("candidates", candidates).detach().double()
+        self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self._generator = torch.Generator().manual_seed(seed).get_state()
         with torch.no_grad():
@@ -144,6 +146,7 @@ class BKBBandit:
             self.epsilon,
             self.norm_bound,
             self.noise_std,
+            self._estimated,
         )
 
     @property

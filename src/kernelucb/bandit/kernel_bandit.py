@@ -9,6 +9,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite
+from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.bandit.bands import Bands
 from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.rule import Alphas, Bound, Rule
@@ -32,7 +33,8 @@ class KernelBandit:
 
     Source: Flynn & Reeb (2024), Algorithm 1, and the sources of the classes named above,
     with their assumptions: a kernel and mean fixed before the data, conditionally
-    sub-Gaussian noise of scale ``noise_std`` and ``||f - mean||_H <= norm_bound``.
+    sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and
+    outcomes that are reported whatever their noise.
 
     Example:
         >>> bandit = KernelBandit(covar_module, norm_bound=10.0, noise_std=0.1)
@@ -59,7 +61,7 @@ class KernelBandit:
 
         Args:
             covar_module: Kernel of the prior, output scale included; a float64 copy is
-                kept.
+                kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 it is estimated from the data by ``NormTracker.cautious()``, again after
                 every sixteenth part of new observations, and never falls.
@@ -82,6 +84,7 @@ class KernelBandit:
         self.rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
         )
+        self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
         self._reset()
 
@@ -110,7 +113,8 @@ class KernelBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         # Only what describes the model is read, and there may be no data yet.
-        given = _Given(frozenset(), torch.tensor([self.rule.noise_std]).double())
+        noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
+        given = _Given(self._estimated, noise_std)
         assumptions = self.rule.assumptions(cast(KernelRegression, given))
         contradiction = self._bands.contradiction()
         return assumptions.with_item(contradiction) if contradiction else assumptions
@@ -195,6 +199,7 @@ class KernelBandit:
         Raises:
             InputDataError: If entries are missing or not finite.
             BotorchTensorDimensionError: If their shapes do not fit together.
+            ValueError: If ``bound="igp"`` and its horizon is over.
         """
         missing = {"inputs", "outcomes"} - state_dict.keys()
         if missing:
@@ -207,6 +212,11 @@ class KernelBandit:
             )
         finite("inputs", inputs)
         finite("outcomes", outcomes)
+        if self.rule.bound == "igp" and len(outcomes) > self.rule.horizon:
+            raise ValueError(
+                f"horizon is {self.rule.horizon}, and the state has {len(outcomes)} "
+                "observations; the bound holds up to the horizon only."
+            )
         self._reset()
         self._bands.replay(inputs.to(self.observations.inputs), outcomes, state_dict)
 

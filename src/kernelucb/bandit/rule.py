@@ -166,12 +166,6 @@ class Rule:
 
     def assumptions(self, regression: KernelRegression) -> Assumptions:
         r"""What the bound rests on."""
-        guarantee = None
-        if self.bound == "igp":
-            guarantee = (
-                f"holds for every point and every round up to {self.horizon} at once "
-                f"with probability {1 - self.delta:.6g}"
-            )
         return rkhs_assumptions(
             _SOURCES[self.bound],
             regression,
@@ -179,7 +173,7 @@ class Rule:
             given_norm(self.norm_bound)
             if self.tracker is None
             else estimated_norm(self.norm_bound, self.tracker.least_consistent_norm),
-            guarantee=guarantee,
+            horizon=self.horizon if self.bound == "igp" else None,
         )
 
 

@@ -1,7 +1,7 @@
 r"""Branch and bound: the maximum of a function over a box, bounded from above."""
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -105,14 +105,12 @@ def largest_change(
         norm: Norm bound, prior units.
     """
     prior = regression.prior
-    inputs = regression.train_inputs
-    if not prior.falls_with_distance or prior.mean_change(inputs, inputs) is None:
+    if not (prior.falls_with_distance and prior.mean_is_linear):
         return None
 
     def change(centres: Tensor, halves: Tensor) -> Tensor:
         middle = prior.transform(centres.to(regression.eigenvalues))
         corner = prior.transform((centres + halves).to(regression.eigenvalues))
-        own = prior.mean_change(middle, corner)
-        return norm * prior.metric(middle, corner) + cast(Tensor, own)
+        return norm * prior.metric(middle, corner) + prior.mean_change(middle, corner)
 
     return change

@@ -9,7 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, positive_scalar, whole_number
+from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_number
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
@@ -37,14 +37,15 @@ class Bound(Protocol):
 class RegretCertificate:
     r"""How much better than the recommended point any other can be.
 
-    Where it is ``certified``, the optimum over the domain exceeds the recommended point's
-    value by at most ``gap`` with the probability of the bound, and an anytime bound lets it
-    be looked at in every round and acted on in any. Otherwise ``summary`` says what is
-    missing.
+    Where it is ``certified`` and what was given is true, the optimum over the domain
+    exceeds the recommended point's value by at most ``gap`` with the probability of the
+    bound, and an anytime bound lets it be looked at in every round and acted on in any.
+    Otherwise ``summary`` says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
-            small outcomes are sought), outcome units, at least 0.
+            small outcomes are sought), at least 0; units of the model's outcome, before
+            any posterior transform.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by most.
         rigorous: Whether ``gap`` is surely at least the maximum over the domain: on finite
@@ -183,7 +184,8 @@ def _recommended(
 ) -> Tensor:
     r"""``1 x d``: the point given, or the one whose pessimistic value is best."""
     if given is not None:
-        return _checked("recommended", given.reshape(1, -1), confidence_set)
+        given = tensor("recommended", given).reshape(1, -1)
+        return _checked("recommended", given, confidence_set)
 
     def pessimistic(X: Tensor) -> Tensor:
         lower, upper = confidence_set.bounds(X)
@@ -199,7 +201,7 @@ def _in_chunks(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
 
 def _checked(name: str, X: Tensor, confidence_set: ConfidenceSet) -> Tensor:
     dimension = confidence_set.regression.dimension
-    if X.dim() != 2 or X.shape[1] != dimension:
+    if tensor(name, X).dim() != 2 or X.shape[1] != dimension:
         raise BotorchTensorDimensionError(
             f"{name} must have {dimension} columns, got shape {tuple(X.shape)}."
         )
@@ -210,7 +212,7 @@ def _checked(name: str, X: Tensor, confidence_set: ConfidenceSet) -> Tensor:
 
 def _checked_box(bounds: Tensor, confidence_set: ConfidenceSet) -> Tensor:
     dimension = confidence_set.regression.dimension
-    if bounds.shape != (2, dimension):
+    if tensor("bounds", bounds).shape != (2, dimension):
         raise BotorchTensorDimensionError(
             f"bounds must be `2 x {dimension}`, got shape {tuple(bounds.shape)}."
         )

@@ -26,12 +26,12 @@ class CertifiedGapStopping:
     r"""Stop when no point can be better than the recommended one by more than ``gap``.
 
     May be asked after every round and acted on in any: an anytime bound's probability is
-    for all rounds together, so with certified bounds the probability of ever stopping too
-    far from the optimum is at most their ``delta``. A bound with an estimated assumption
-    is refused; with ``allow_estimated=True`` it may stop on that as well, at a probability
-    that nobody knows, and the reason says so. It never stops where the maximum over the
-    domain is not rigorous, nor on a bound that is not anytime, does not hold at all points
-    at once, or whose assumptions are violated.
+    for all rounds together. With certified bounds, and if what was given is true, the
+    probability of ever stopping too far from the optimum is at most ``delta``. A bound
+    with an estimated assumption is refused; with ``allow_estimated=True`` it may stop on
+    that as well, at a probability that nobody knows, and the reason says so. It never
+    stops where the maximum over the domain is not rigorous, nor on a bound that is not
+    anytime, does not hold at all points at once, or whose assumptions are violated.
 
     Source: see ``regret_certificate``.
 

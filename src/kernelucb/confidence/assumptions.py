@@ -20,7 +20,8 @@ _NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
 # How to give what was estimated, by the last word of the assumption's name.
 _REMEDIES = {
     "kernel": "take the hyper-parameters from earlier data or physics and freeze them "
-    "(model.covar_module.requires_grad_(False); bounds=... in an input transform)",
+    "(model.covar_module.requires_grad_(False); bounds=... in an input transform); to "
+    "freeze values that were fitted to these data does not make them given",
     "mean": "fix the mean and leave out Standardize (outcome_transform=None)",
     "noise": "pass noise_std=... or train_Yvar",
     "norm": "pass norm_bound=... (describe_norm_bound says what a number means)",
@@ -56,6 +57,7 @@ class Assumptions:
         items: The single assumptions.
         delta: Failure probability; None where the theorem does not state one number.
         all_points: Whether it holds for all points at once.
+        horizon: Number of rounds that it is for; None for all.
     """
 
     source: str
@@ -64,6 +66,7 @@ class Assumptions:
     items: tuple[Assumption, ...]
     delta: float | None = None
     all_points: bool = True
+    horizon: float | None = None
 
     @classmethod
     def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
@@ -76,11 +79,17 @@ class Assumptions:
         deltas = [part.delta for part in parts.values()]
         total = None if None in deltas else sum(filter(None, deltas))
         anytime = all(part.anytime for part in parts.values())
-        rounds = "every round at once" if anytime else "one round, fixed in advance"
+        all_points = all(part.all_points for part in parts.values())
+        horizons = [p.horizon for p in parts.values() if p.horizon is not None]
+        horizon = min(horizons, default=None)
+        rounds = "every round at once" if anytime else "one round, fixed in advance,"
+        if anytime and horizon is not None:
+            rounds = f"every round up to {horizon:.6g} at once"
+        points = "" if all_points else ", at single points only,"
         chance = (
             "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
         )
-        guarantee = f"{claim} in {rounds} {chance}"
+        guarantee = f"{claim}{points} in {rounds} {chance}"
         items = [
             Assumption(f"{name}: {item.name}", f"{name}: {item.statement}", item.status)
             for name, part in parts.items()
@@ -89,8 +98,14 @@ class Assumptions:
         source = "; ".join(dict.fromkeys(part.source for part in parts.values()))
         if any(part.violated for part in parts.values()):
             guarantee = _NO_GUARANTEE
-        all_points = all(part.all_points for part in parts.values())
-        return cls(source, guarantee, anytime, tuple(items), total, all_points)
+        joined = cls(source, guarantee, anytime, tuple(items), total, all_points, horizon)
+        if total is not None and total >= 1.0:
+            return joined.without_guarantee(
+                f"the failure probabilities add up to {total:.6g}; give each band a "
+                "smaller delta",
+                name="delta",
+            )
+        return joined
 
     @property
     def certified(self) -> bool:
@@ -143,9 +158,10 @@ class Assumptions:
         ways = [f"{name}: {_REMEDIES[name]}" for name in named if name in _REMEDIES]
         give = f" ({'; '.join(ways)})" if ways else ""
         raise UncertifiedError(
-            f"{user} needs a certified band, and this one is {self.summary}: its "
-            f"probability is not known. Either give what is estimated{give}, or pass "
-            "allow_estimated=True to act on estimates."
+            f"{user} needs a certified band, and this one is "
+            f"heuristic: {', '.join(self.estimated)} estimated. Its probability is not "
+            f"known. Either give what is estimated{give}, or pass allow_estimated=True to "
+            "act on estimates."
         )
 
     def __getitem__(self, name: str) -> Assumption:

@@ -173,8 +173,7 @@ def bkb_assumptions(
         cast(KernelRegression, given),  # only what describes the model is read
         delta,
         given_norm(norm_bound),
-        guarantee=f"holds for every point and every round up to {rounds:.6g} at once with "
-        f"probability {1 - delta:.6g}",
+        horizon=rounds,
     )
     if radius == "practical":
         return assumptions.without_guarantee(_PRACTICAL)

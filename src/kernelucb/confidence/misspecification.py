@@ -95,8 +95,8 @@ def check_consistency(
     least *= regression.outcome_scale
     if least <= norm_bound:
         remedy = (
-            f"Nothing to do: functions of norm {least:.4g} explain the data, the norm "
-            f"bound is {norm_bound:.4g}."
+            f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
+            f"bound is {norm_bound:.4g}. That does not show that it is large enough."
         )
         return ConsistencyCheck(True, least, norm_bound, None, remedy)
     cause, remedy = _diagnosis(regression, least, norm_bound)

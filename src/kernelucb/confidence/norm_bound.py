@@ -11,6 +11,7 @@ from kernelucb._numerics.checks import (
     probability,
     same_tracker,
 )
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import (
     CovarianceScale,
@@ -45,7 +46,11 @@ class NormBound(NamedTuple):
             ValueError: If it is not a finite number above zero.
         """
         value = positive_scalar("norm_bound", norm_bound)
-        return cls(regression.norm_in_prior_units(value), given_norm(value))
+        assumption = given_norm(value)
+        if isinstance(norm_bound, EstimatedNumber):
+            statement = f"{assumption.statement}, which was estimated"
+            assumption = Assumption("norm", statement, Status.ESTIMATED)
+        return cls(regression.norm_in_prior_units(value), assumption)
 
 
 class NormTracker:
@@ -120,7 +125,7 @@ class NormTracker:
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
         self.estimate(regression, mixture_radius(regression, delta, covariance_scale))
-        return self.norm_bound
+        return EstimatedNumber(self.norm_bound)
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
         r"""Take account of data with a radius of their own.
@@ -211,9 +216,21 @@ def resolve_norm_bound(
 def norm_bound_under_prior(
     norm_bound: NormBoundLike, regression: KernelRegression, delta: float
 ) -> NormBound:
-    r"""As ``resolve_norm_bound``, with the radius of the prior as it stands."""
+    r"""As ``resolve_norm_bound``, with the radius of the prior as it stands.
+
+    A number below the least consistent norm is kept, and marked as contradicted.
+    """
     radius = mixture_radius(regression, delta, 1.0)
-    return resolve_norm_bound(norm_bound, regression, radius)
+    norm = resolve_norm_bound(norm_bound, regression, radius)
+    least = least_norm(regression, radius)
+    if norm.assumption.status is not Status.GIVEN or least <= norm.value:
+        return norm
+    scale = regression.outcome_scale
+    statement = (
+        f"{norm.assumption.statement}; the data contradict this: the least consistent norm "
+        f"is {least * scale:.4g} (or the noise scale is too small, or the kernel is wrong)"
+    )
+    return norm._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
 
 def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:

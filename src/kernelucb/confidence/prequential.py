@@ -12,7 +12,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
-from kernelucb.regression import RidgeState
+from kernelucb.regression import KernelRegression, RidgeState
 
 PREDICTED = Assumption(
     "predictions",
@@ -20,6 +20,7 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
+_ROUNDED = 1e-6
 # Points whose joint posterior is computed together; only its marginals count.
 _TOGETHER = 256
 
@@ -35,9 +36,10 @@ class PrequentialRadius:
         + 2 ln(1/delta)``
 
     noise units of the outcomes. Refitting a model and then using the closed form on all
-    data is *not* covered by that theorem; this is. The norm bound still refers to one kernel
-    fixed in advance: give ``MartingaleMixtureUCB`` a model with that kernel and all data,
-    and this radius, while the refitted model predicts (and, if one likes, chooses points).
+    data is *not* covered by that theorem; this is. The norm bound still refers to one
+    kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with that kernel and all
+    data, and this radius, while the refitted model predicts (and, if one likes, chooses
+    points).
 
     Source: Flynn & Reeb (2024), Lemma 4.1 with the sequence of predictive distributions as
     the mixture; for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
@@ -68,6 +70,7 @@ class PrequentialRadius:
         self.delta = probability("delta", delta)
         self._squared = 2.0 * math.log(1.0 / self.delta)
         self._noise_std: list[float] = []
+        self._outcomes: list[float] = []
 
     @property
     def num_observations(self) -> int:
@@ -126,6 +129,7 @@ class PrequentialRadius:
         terms = terms + torch.log1p(variances / squares)
         self._squared += float(terms.sum())
         self._noise_std += noise.tolist()
+        self._outcomes += outcomes.tolist()
 
     @torch.no_grad()
     def update(self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor) -> None:
@@ -151,8 +155,8 @@ class PrequentialRadius:
             regression: The same observations under the kernel of the norm bound.
 
         Raises:
-            ValueError: If it is of other observations: another number of them, or other
-                noise scales.
+            ValueError: If it is of other observations: another number of them, other noise
+                scales, or (where the state keeps them) other outcomes.
         """
         noise, own = regression.noise_std.cpu(), self.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
@@ -160,6 +164,17 @@ class PrequentialRadius:
                 f"radius is of {len(own)} observations and the model of {len(noise)}, or "
                 "their noise scales differ; give both the same observations, in order."
             )
+        if isinstance(regression, KernelRegression):
+            outcomes = torch.tensor(self._outcomes, dtype=torch.float64)
+            # Standardize and back again rounds.
+            far = (regression.train_targets.cpu() - outcomes).abs() > _ROUNDED * (
+                outcomes.abs() + own
+            )
+            if bool(far.any()):
+                raise ValueError(
+                    "radius is of other outcomes than the model; give both the same "
+                    "observations, in order."
+                )
         reference = 1.0
         surplus = self._squared - float(regression.quadratic_form(reference))
         return Radius(reference, surplus)
@@ -170,6 +185,7 @@ class PrequentialRadius:
             "delta": self.delta,
             "squared": self._squared,
             "noise_std": list(self._noise_std),
+            "outcomes": list(self._outcomes),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -189,3 +205,4 @@ class PrequentialRadius:
             )
         self._squared = float(state_dict["squared"])
         self._noise_std = [float(value) for value in state_dict["noise_std"]]
+        self._outcomes = [float(value) for value in state_dict["outcomes"]]

@@ -18,6 +18,7 @@ def rkhs_assumptions(
     norm: Assumption,
     *,
     anytime: bool = True,
+    horizon: float | None = None,
     guarantee: str | None = None,
     noise: str = "conditionally sub-Gaussian",
 ) -> Assumptions:
@@ -29,10 +30,13 @@ def rkhs_assumptions(
         delta: Failure probability.
         norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
+        horizon: Number of rounds that it is for; None for all.
         guarantee: Overrides the usual wording.
         noise: Condition on the noise, in words.
     """
     rounds = "every round at once" if anytime else "one round, fixed in advance"
+    if horizon is not None:
+        rounds = f"every round up to {horizon:.6g} at once"
     items = (
         _kernel(regression),
         _mean(regression),
@@ -47,20 +51,22 @@ def rkhs_assumptions(
         anytime=anytime,
         items=items,
         delta=delta,
+        horizon=horizon,
     )
 
 
 def bayesian_assumptions(
-    source: str, regression: RidgeState, delta: float, domain: str, all_points: bool
+    source: str, regression: RidgeState, delta: float, domain: str
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
+
+    It holds on a part of the space only, so for a maximum over other points it is nothing.
 
     Args:
         source: Paper and theorem.
         regression: The data; says which parts of the model were fitted to them.
         delta: Failure probability.
         domain: Where the bound holds, in words.
-        all_points: Whether that is all points at once.
     """
     items = (
         _kernel(regression),
@@ -80,8 +86,29 @@ def bayesian_assumptions(
         anytime=True,
         items=items,
         delta=delta,
-        all_points=all_points,
+        all_points=False,
     )
+
+
+def finite_domain(size: int, estimated: bool) -> Assumption:
+    r"""The domain of Srinivas et al. (2010), Theorem 1."""
+    statement = f"the domain is finite, with at most {size} points fixed in advance"
+    return _domain(statement, estimated)
+
+
+def compact_domain(length: float, a: float, b: float, estimated: bool) -> Assumption:
+    r"""Domain and sample paths of Srinivas et al. (2010), Theorem 2."""
+    statement = (
+        f"the domain lies in a cube of side {length:.6g}, and the derivatives of sample "
+        f"paths exceed L with probability at most {a:.6g} exp(-(L / {b:.6g})^2)"
+    )
+    return _domain(statement, estimated)
+
+
+def _domain(statement: str, estimated: bool) -> Assumption:
+    if estimated:
+        return Assumption("domain", f"{statement} (by default)", Status.ESTIMATED)
+    return Assumption("domain", statement, Status.GIVEN)
 
 
 def bounded_noise_assumptions(
@@ -90,6 +117,7 @@ def bounded_noise_assumptions(
     delta: float,
     norm: Assumption,
     information_gain: float | None,
+    observed: float,
 ) -> Assumptions:
     r"""Assumptions of Srinivas et al. (2010), Theorem 3.
 
@@ -100,6 +128,7 @@ def bounded_noise_assumptions(
         norm: Where the norm bound comes from.
         information_gain: Bound on the maximum information gain; None where the gain of
             the observed points was used instead.
+        observed: The gain of the observed points, nats.
     """
     assumptions = rkhs_assumptions(
         source, regression, delta, norm, noise="almost surely bounded"
@@ -113,8 +142,9 @@ def bounded_noise_assumptions(
     else:
         gain = Assumption(
             "information gain",
-            f"the maximum information gain is at most {information_gain:.6g} nats",
-            Status.GIVEN,
+            f"the maximum information gain is at most {information_gain:.6g} nats; that of "
+            f"the observed points is {observed:.6g}",
+            Status.GIVEN if observed <= information_gain else Status.VIOLATED,
         )
     return assumptions.with_extra(gain)
 

@@ -12,6 +12,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import positive_scalar, probability, same_tracker
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.martingale_mixture import JointSet, NoiseBounds
 from kernelucb.confidence.noise_scale import (
@@ -56,6 +57,7 @@ class StreamingNoiseTracker:
         upper: Upper bound, infinite while nothing is known and the data are too few.
         num_observations: Number of observations seen.
         consistent: False once the data contradict the assumptions.
+        estimated: Parts (``"kernel"``, ``"mean"``, ``"norm"``) that were ever estimated.
     """
 
     def __init__(
@@ -78,6 +80,9 @@ class StreamingNoiseTracker:
                 ``noise_upper``.
         """
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
+        self.estimated: set[str] = set()
+        if isinstance(norm_bound, EstimatedNumber):
+            self.estimated.add("norm")
         self.noise_lower = positive_scalar("noise_lower", noise_lower)
         self.noise_upper = None
         if noise_upper is not None:
@@ -115,6 +120,7 @@ class StreamingNoiseTracker:
         """
         regression = KernelRegression.of(model)
         _one_noise_scale(regression)
+        self.estimated |= regression.estimated & {"kernel", "mean"}
         new = regression.num_observations - self.num_observations
         if new < 0:
             raise ValueError(
@@ -150,6 +156,7 @@ class StreamingNoiseTracker:
             "upper": None if math.isinf(self.upper) else self.upper,
             "num_observations": self.num_observations,
             "consistent": self.consistent,
+            "estimated": sorted(self.estimated),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -169,6 +176,7 @@ class StreamingNoiseTracker:
         self.upper = math.inf if upper is None else float(upper)
         self.num_observations = int(state_dict["num_observations"])
         self.consistent = bool(state_dict["consistent"])
+        self.estimated = set(state_dict["estimated"])
 
 
 def corollary_tracker(
@@ -274,6 +282,9 @@ def _assumptions(
     assumptions = rkhs_assumptions(
         "Durand, Maillard & Pineau (2018), Corollary 1", regression, delta, norm
     )
+    for name in sorted(tracker.estimated):
+        statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
+        assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
     known = f"above {tracker.noise_lower:.6g}"
     if tracker.noise_upper is not None:
         known = f"between {tracker.noise_lower:.6g} and {tracker.noise_upper:.6g}"

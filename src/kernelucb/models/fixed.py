@@ -52,7 +52,7 @@ class FixedPriorGP(SingleTaskGP):
             noise_std: Noise scale, outcome units.
 
         Raises:
-            ValueError: If the kernel is unknown, or the number of length scales does not fit.
+            ValueError: If the kernel is unknown, or the number of length scales is wrong.
             InputDataError: If there is no noise scale.
         """
         count = _double(lengthscale).numel()

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import positive_values, training_targets
+from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
@@ -64,9 +65,11 @@ class KernelRegression(RidgeState):
         Args:
             train_X: ``n x d`` inputs.
             train_Y: ``n x 1`` or ``n`` outcomes.
-            covar_module: Kernel of the prior, output scale included.
+            covar_module: Kernel of the prior, output scale included. Trainable parameters
+                count as estimated: freeze (``requires_grad_(False)``) what was fixed
+                before the data.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
-            mean_module: Known prior mean; zero when absent.
+            mean_module: Known prior mean, frozen as well; zero when absent.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -76,7 +79,7 @@ class KernelRegression(RidgeState):
         super().__init__()
         targets = training_targets(train_X, train_Y)
         self.dimension = train_X.shape[-1]
-        self.estimated: frozenset[str] = frozenset()
+        self.estimated = estimated_parts(covar_module, mean_module)
         prior = Prior(covar_module, mean_module).to(train_X.device)
         self._decompose(prior, train_X.detach().double(), targets, noise_std)
 

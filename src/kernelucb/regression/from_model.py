@@ -1,6 +1,5 @@
 r"""The only reader of BoTorch and GPyTorch internals: model to numbers and prior."""
 
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +17,7 @@ from gpytorch.models import ExactGP
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite
+from kernelucb._numerics.estimates import estimated_parts, learns, trainable
 from kernelucb.regression.prior import Prior
 
 
@@ -171,38 +171,11 @@ def _raw_inputs(model: Any) -> Tensor:
 
 def _estimated_parts(model: Any) -> frozenset[str]:
     r"""Parts that come from the same data: trainable, or learned by a transform."""
-    parts = set()
-    transform = getattr(model, "input_transform", None)
-    learned = transform is not None and _learns(transform, _raw_inputs(model))
-    if _trainable(model.covar_module) or learned:
+    parts = set(estimated_parts(model.covar_module, model.mean_module))
+    if learns(getattr(model, "input_transform", None), _raw_inputs(model)):
         parts.add("kernel")
-    standardized = getattr(model, "outcome_transform", None) is not None
-    if _trainable(model.mean_module) or standardized:
+    if getattr(model, "outcome_transform", None) is not None:
         parts.add("mean")
-    if _trainable(model.likelihood):
+    if trainable(model.likelihood):
         parts.add("noise")
     return frozenset(parts)
-
-
-def _trainable(module: torch.nn.Module) -> bool:
-    return any(parameter.requires_grad for parameter in module.parameters())
-
-
-def _learns(transform: torch.nn.Module, inputs: Tensor) -> bool:
-    r"""Whether an input transform takes anything from the data.
-
-    ``Normalize`` without bounds and ``InputStandardize`` learn theirs anew in training
-    mode, as buffers. Transforms that do not say so are asked: half of the inputs would
-    leave another state behind.
-    """
-    parts = list(transform.modules())
-    if any(getattr(part, "learn_coefficients", False) for part in parts):
-        return True
-    probe = deepcopy(transform).train()
-    before = deepcopy(probe.state_dict())
-    probe(inputs[: max(1, len(inputs) // 2)])
-    unchanged = all(
-        torch.equal(before[name].to(value), value)
-        for name, value in probe.state_dict().items()
-    )
-    return _trainable(transform) or not unchanged

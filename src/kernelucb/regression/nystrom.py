@@ -16,6 +16,7 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
+from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.prior import Prior
@@ -88,7 +89,8 @@ class NystromRegression(RidgeState):
         Args:
             train_X: ``n x d`` inputs.
             train_Y: ``n x 1`` or ``n`` outcomes.
-            covar_module: Kernel of the prior, output scale included.
+            covar_module: Kernel of the prior, output scale included. Trainable parameters
+                count as estimated, as for ``KernelRegression``.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
             inducing_points: ``m x d`` inputs, observed or not, chosen in any way.
             mean_module: Known prior mean; zero when absent.
@@ -112,7 +114,7 @@ class NystromRegression(RidgeState):
             train_targets=targets,
             noise_std=positive_values("noise_std", noise_std, len(targets)),
             dimension=train_X.shape[-1],
-            estimated=frozenset(),
+            estimated=estimated_parts(covar_module, mean_module),
         )
         self._build(data, inducing_points, remainder_points, chunk_size)
 

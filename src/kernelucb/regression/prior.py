@@ -76,22 +76,23 @@ class Prior(Module):
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``."""
         return self.scale**2 * self.covar_module(left, right).to_dense()
 
-    def mean_change(self, middle: Tensor, corner: Tensor) -> Tensor | None:
-        r"""Largest change of the prior mean within boxes of kernel inputs, ``n`` values.
+    @property
+    def mean_is_linear(self) -> bool:
+        r"""Whether the prior mean is surely constant or linear in the kernel inputs."""
+        mean = self.mean_module
+        return mean is None or type(mean) in (ZeroMean, ConstantMean, LinearMean)
 
-        None where no bound is known: for other means than constant and linear ones.
+    def mean_change(self, middle: Tensor, corner: Tensor) -> Tensor:
+        r"""Largest change of a linear prior mean within boxes, ``n`` values.
 
         Args:
             middle: ``n x d'`` centres of the boxes.
             corner: ``n x d'`` corners, the same one of each.
         """
-        mean = self.mean_module
-        if mean is None or type(mean) in (ZeroMean, ConstantMean):
+        if not isinstance(self.mean_module, LinearMean):
             return middle.new_zeros(len(middle))
-        if type(mean) is LinearMean:
-            slopes = mean.get_parameter("weights").reshape(-1).abs()
-            return self.scale * ((corner - middle).abs() @ slopes)
-        return None
+        slopes = self.mean_module.get_parameter("weights").reshape(-1).abs()
+        return self.scale * ((corner - middle).abs() @ slopes)
 
     def metric(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.

@@ -1,13 +1,16 @@
 r"""One constrained outcome: its band, its threshold, and what the band must be."""
 
+from inspect import signature
 from typing import Literal, NamedTuple, Protocol
 
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError
 
 Side = Literal[">=", "<="]
+_NEEDED = ("assumptions", "bounds", "prior_std")
 
 
 class Band(Protocol):
@@ -62,9 +65,16 @@ def check_band(band: Band, allow_estimated: bool) -> None:
             consented to.
 
     Raises:
+        UnsupportedError: If it is no band over points, with a unit.
         UncertifiedError: If the band is not certified and that is not allowed, or one of
             its assumptions is violated.
     """
+    lacking = [name for name in _NEEDED if not hasattr(band, name)]
+    if lacking or len(signature(band.bounds).parameters) == 0:
+        raise UnsupportedError(
+            f"{type(band).__name__} is no band over points: a constraint needs bounds(X), "
+            "assumptions and prior_std, as MartingaleMixtureUCB has them."
+        )
     assumptions = band.assumptions
     if assumptions.violated:
         raise UncertifiedError(

@@ -8,7 +8,13 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, finite_scalar, probability, whole_number
+from kernelucb._numerics.checks import (
+    finite,
+    finite_scalar,
+    probability,
+    tensor,
+    whole_number,
+)
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
@@ -31,9 +37,10 @@ class SafeSet:
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
     A point is in the set where the confidence band of every constraint lies on the right
-    side of its threshold, or where it is one of ``safe_points``. With certified bands,
-    whoever evaluates points of the set only, in whatever order and for however many rounds,
-    violates no constraint with probability one minus the sum of the bands' ``delta``.
+    side of its threshold, or where it is one of ``safe_points``. With certified bands, and
+    if what was given is true, whoever evaluates points of the set only, in whatever order
+    and for however many rounds, violates no constraint with probability one minus the sum
+    of the bands' ``delta``.
     Noise does not matter to that: the constraint is on the function, not on its outcomes.
 
     Bands that are not certified, anytime and for all points at once are refused. With
@@ -88,6 +95,7 @@ class SafeSet:
             raise ValueError("bands is empty; a safe set needs at least one constraint.")
         for band in listed:
             check_band(band, allow_estimated)
+        self.allow_estimated = allow_estimated
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         for side in directions:
@@ -184,6 +192,10 @@ class SafeSet:
             },
             "every point of the safe set satisfies the constraints",
         )
+        if not ((joined.anytime and joined.all_points) or joined.violated):
+            joined = joined.without_guarantee(
+                "a band does not hold at all points and in all rounds at once"
+            )
         if self.safe_points is None:
             return joined
         statement = f"the {len(self.safe_points)} safe points satisfy the constraints"
@@ -205,7 +217,11 @@ class SafeSet:
 
         Raises:
             InputDataError: If a value is not finite.
+            UncertifiedError: If a band that changes, such as a ``KernelBandit``, has come
+                to contradict its data; see ``SafeSet``.
         """
+        for constraint in self.constraints:
+            check_band(constraint.band, self.allow_estimated)
         rows = _rows(X)
         margins = [
             self._chunked(constraint.margin, rows) for constraint in self.constraints
@@ -312,7 +328,7 @@ def no_safe_point(subject: str) -> NoSafePointError:
 
 def _rows(X: Tensor) -> Tensor:
     r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
-    if X.dim() < 1:
+    if tensor("X", X).dim() < 1:
         raise BotorchTensorDimensionError("X must be `... x d`, got a single number.")
     return X.reshape(-1, X.shape[-1]).double()
 
@@ -320,7 +336,7 @@ def _rows(X: Tensor) -> Tensor:
 def _checked_points(safe_points: Tensor | None) -> Tensor | None:
     if safe_points is None:
         return None
-    if safe_points.dim() != 2 or len(safe_points) == 0:
+    if tensor("safe_points", safe_points).dim() != 2 or len(safe_points) == 0:
         raise BotorchTensorDimensionError(
             f"safe_points must be `m x d` with m >= 1, got {tuple(safe_points.shape)}."
         )

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, positive_scalar, training_targets
+from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.models.bkb.gp import SketchedGP
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy
 
@@ -72,8 +73,9 @@ class BKBModel(ApproximateGPyTorchModel):
             train_X: ``n x d`` inputs, at least one.
             train_Y: ``n x 1`` outcomes.
             covar_module: Kernel of the prior, output scale included; a frozen float64 copy
-                is kept. As in ``SingleTaskGP``, kernel, mean and noise are in the units
-                that the transforms make.
+                is kept, and trainable parameters count as estimated. As in
+                ``SingleTaskGP``, kernel, mean and noise are in the units that the
+                transforms make.
             noise_variance: Variance of the noise, also the regulariser ``lam``.
             qbar: Oversampling factor: inducing points grow in proportion. Around 2 works in
                 practice; Theorem 1 asks for hundreds.
@@ -115,7 +117,12 @@ class BKBModel(ApproximateGPyTorchModel):
             self.outcome_transform.train()
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
         self.eval()
-        self.estimated = frozenset({"mean"} if outcome_transform is not None else ())
+        parts = set(estimated_parts(covar_module, mean_module))
+        if learns(input_transform, X):
+            parts.add("kernel")
+        if outcome_transform is not None:
+            parts.add("mean")
+        self.estimated = frozenset(parts)
         self.strategy.observe(*self._kernel_data(train_X, train_Y.reshape(-1, 1)))
         self.strategy.resample()
         self.register_load_state_dict_post_hook(_refresh)

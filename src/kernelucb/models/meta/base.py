@@ -19,6 +19,7 @@ from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
 
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models.meta.evidence import Evidence, Query
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
 
@@ -200,7 +201,8 @@ class MetaModel(Model, ABC):
         most that with at least this probability, whatever the law of the tasks, as long as
         they are exchangeable (conformal prediction). By default the norms are those of the
         training tasks, each under the prior estimated from the others, which needs no extra
-        tasks; no theorem covers that, so it is an estimate. Noise in the task values makes
+        tasks; no theorem covers that, so it is an estimate, and a bound that takes it says
+        so. Noise in the task values makes
         norms larger: noise that is independent and symmetric can at most double the failure
         probability.
 
@@ -224,6 +226,7 @@ class MetaModel(Model, ABC):
             )
         if norms is None:
             norms = self._moments.leave_one_out_norms()
+            return EstimatedNumber(conformal_quantile(norms.double(), probability))
         return conformal_quantile(norms.double(), probability)
 
     def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
