@@ -178,3 +178,11 @@ class TestCautious:
         assumptions = kernelucb.ax.current_bound(client).assumptions
         assert assumptions["output 1: norm"].status == "given"
         assert assumptions["output 2: norm"].status == "estimated"
+
+
+def test_an_estimate_is_no_option():
+    r"""Stored as a plain number it would come back as given."""
+    with pytest.raises(ValueError, match="norm_bound is an estimate"):
+        kernelucb.ax.generation_strategy(
+            MartingaleMixtureUCB, options={"norm_bound": EstimatedNumber(3.0)}
+        )

@@ -18,6 +18,7 @@ from ax_bench import (
 import kernelucb.ax
 from kernelucb import ScalarizedUCB
 from kernelucb.confidence.statements import REPORTED
+from kernelucb.exceptions import UncertifiedError
 
 pytestmark = AX_WARNINGS
 
@@ -34,8 +35,8 @@ def current(client):
     return statement(kernelucb.ax.current_bound(client))
 
 
-def stopping(client, gap=100.0):
-    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client)
+def stopping(client, gap=100.0, **options):
+    return kernelucb.ax.CertifiedGapStoppingStrategy(gap, client, **options)
 
 
 def fail(client, index):
@@ -182,8 +183,13 @@ class TestDecision:
             getattr(client, ending or "complete_trial")(trial_index=index)
         acqf = kernelucb.ax.current_bound(client)
         assert acqf.regression.dimension == 2
-        decision = stopping(client).decide()
-        assert decision.certificate.certified
+        # Ax scales the progression by the range that it has seen.
+        assert acqf.assumptions.estimated == ("kernel",)
+        assert "progression" in acqf.assumptions["kernel"].statement
+        with pytest.raises(UncertifiedError, match=r"estimates \(kernel\)"):
+            stopping(client).decide()
+        decision = stopping(client, allow_estimated=True).decide()
+        assert decision.certificate.summary == "heuristic: kernel estimated"
         # The arm is recommended for a run to the end.
         assert float(decision.certificate.recommended[1]) == 1.0
         assert ": 1 trial was stopped early;" in statement(acqf)

@@ -15,6 +15,7 @@ from botorch.optim import initializers, optimize, optimize_mixed
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
@@ -151,7 +152,7 @@ def _rehearsal_model(config: ModelConfig) -> Any:
         X = torch.tensor(inputs[:1], dtype=torch.float64)
         return model.condition_on_observations(X, model.posterior(X).mean)
     # What Ax makes of any other configuration shows in a trial.
-    return KernelRegression(zero, zero, RBFKernel(), noise_std=1.0)
+    return KernelRegression(zero, zero, RBFKernel().requires_grad_(False), noise_std=1.0)
 
 
 def _check_names(
@@ -189,6 +190,11 @@ def _plain(option: str, value: Any) -> Any:
             f"{option} cannot be a NormTracker, which Ax cannot store; with "
             '"cautious" (the estimate of NormTracker.cautious()), or without a norm bound, '
             "the norm is estimated anew in every trial."
+        )
+    if isinstance(value, EstimatedNumber):
+        raise ValueError(
+            f"{option} is an estimate, which Ax would store as a plain number and then take "
+            'for given; use "cautious", or state the number yourself with float(...).'
         )
     if value is None or isinstance(value, str | bool | int | float):
         return value
