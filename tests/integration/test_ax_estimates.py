@@ -22,7 +22,15 @@ from botorch.models.transforms import Standardize
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import MetaPI, MetaUCB, NormTracker, ScalarizedUCB, SrinivasUCB
+from kernelucb import (
+    MartingaleMixtureUCB,
+    MetaPI,
+    MetaUCB,
+    NormTracker,
+    ScalarizedUCB,
+    SrinivasUCB,
+)
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import BOUNDS
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
