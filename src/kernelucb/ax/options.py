@@ -193,8 +193,8 @@ def _plain(option: str, value: Any) -> Any:
         )
     if isinstance(value, EstimatedNumber):
         raise ValueError(
-            f"{option} is an estimate, which Ax would store as a plain number, as if it were "
-            'given; use "cautious", or state the number yourself with float(...).'
+            f"{option} is an estimate, which Ax would store as a plain number, as if it "
+            'were given; use "cautious", or state the number yourself with float(...).'
         )
     if value is None or isinstance(value, str | bool | int | float):
         return value
