@@ -67,8 +67,8 @@ def _table(play: str, checks: list[int], setting: Setting, runs_of: dict) -> lis
         "",
         *markdown_table(header, table),
         "",
-        f"None of {trials} shows a rate of at most {1.0 - 0.05 ** (1.0 / trials):.1%} at 95 % "
-        f"confidence (delta = {setting.delta:.1%}).",
+        f"None of {trials} shows a rate of at most {1.0 - 0.05 ** (1.0 / trials):.1%} at "
+        f"95 % confidence (delta = {setting.delta:.1%}).",
     ]
 
 
