@@ -4,23 +4,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import (
-    finite,
     finite_scalar,
     probability,
-    tensor,
     whole_number,
 )
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
-from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.outputs import per_output, single_output_models
 from kernelucb.safety.constraint import Band, Constraint, Side, check_band
+from kernelucb.safety.points import checked_points, no_safe_point, rows_of
 
 _CHUNK = 1024
 
@@ -105,7 +102,7 @@ class SafeSet:
             Constraint(band, finite_scalar("thresholds", level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
-        self.safe_points = _checked_points(safe_points)
+        self.safe_points = checked_points(safe_points)
 
     @classmethod
     def from_models(
@@ -222,7 +219,7 @@ class SafeSet:
         """
         for constraint in self.constraints:
             check_band(constraint.band, self.allow_estimated)
-        rows = _rows(X)
+        rows = rows_of(X)
         margins = [
             self._chunked(constraint.margin, rows) for constraint in self.constraints
         ]
@@ -241,7 +238,7 @@ class SafeSet:
         inside = self.margin(X) >= 0.0
         if self.safe_points is None:
             return inside
-        rows = _rows(X)
+        rows = rows_of(X)
         same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
         return inside | same.reshape(inside.shape)
 
@@ -273,7 +270,7 @@ class SafeSet:
         """
 
         def scalar(constraint: Constraint) -> Callable[[Tensor], Tensor]:
-            return lambda x: constraint.margin(_rows(x)).reshape(x.shape[:-1]).to(x)
+            return lambda x: constraint.margin(rows_of(x)).reshape(x.shape[:-1]).to(x)
 
         return [(scalar(constraint), True) for constraint in self.constraints]
 
@@ -314,30 +311,3 @@ class SafeSet:
 
     def _chunked(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
         return torch.cat([function(chunk) for chunk in rows.split(_CHUNK)])
-
-
-def no_safe_point(subject: str) -> NoSafePointError:
-    r"""The error that says what to do."""
-    return NoSafePointError(
-        f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
-        "known to satisfy the constraints, and observe the constraints there, several "
-        "times if need be, until the band around them clears the threshold. If they are "
-        "given, the norm bound or the noise scale may be too loose for the threshold."
-    )
-
-
-def _rows(X: Tensor) -> Tensor:
-    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
-    if tensor("X", X).dim() < 1:
-        raise BotorchTensorDimensionError("X must be `... x d`, got a single number.")
-    return X.reshape(-1, X.shape[-1]).double()
-
-
-def _checked_points(safe_points: Tensor | None) -> Tensor | None:
-    if safe_points is None:
-        return None
-    if tensor("safe_points", safe_points).dim() != 2 or len(safe_points) == 0:
-        raise BotorchTensorDimensionError(
-            f"safe_points must be `m x d` with m >= 1, got {tuple(safe_points.shape)}."
-        )
-    return finite("safe_points", safe_points).detach().double()

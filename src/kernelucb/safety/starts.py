@@ -12,7 +12,8 @@ from botorch.optim.utils import fix_features
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from kernelucb.safety.safe_set import SafeSet, no_safe_point
+from kernelucb.safety.points import no_safe_point
+from kernelucb.safety.safe_set import SafeSet
 
 LinearConstraints = list[tuple[Tensor, Tensor, float]] | None
 
