@@ -207,6 +207,6 @@ def default_initial(problem: Problem) -> int:
 
 
 def _recommend(lower: Tensor, upper: Tensor) -> tuple[int, float]:
-    r"""The point with the best guaranteed value, and its largest possible regret."""
+    r"""The point with the lowest upper bound, and its largest regret within the band."""
     recommended = int(upper.argmin())
     return recommended, float(upper[recommended] - lower.min())

@@ -141,10 +141,11 @@ class MartingaleMixtureUCB(KernelUCB):
         """
         probability("delta", delta)
         given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
+        if radius is not None:
+            _check_own_noise(radius, noise_std, delta, covariance_scale)
         regression = KernelRegression.of(model, given)
         joint = None
         if radius is not None:
-            _check_own_noise(radius, noise_std, delta, covariance_scale)
             if regression.num_observations == radius.num_observations:
                 regression = regression.with_noise_std(radius.noise_std)
             fit = radius.radius(regression)

@@ -222,8 +222,10 @@ def norm_bound_under_prior(
     """
     radius = mixture_radius(regression, delta, 1.0)
     norm = resolve_norm_bound(norm_bound, regression, radius)
+    if norm.assumption.status is not Status.GIVEN:
+        return norm
     least = least_norm(regression, radius)
-    if norm.assumption.status is not Status.GIVEN or least <= norm.value:
+    if least <= norm.value:
         return norm
     scale = regression.outcome_scale
     statement = (

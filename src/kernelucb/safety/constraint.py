@@ -56,7 +56,21 @@ class Constraint(NamedTuple):
         return (upper - lower) / self.band.prior_std
 
 
-def check_band(band: Band, allow_estimated: bool) -> None:
+def check_band(band: Band) -> None:
+    r"""Refuse what is no band.
+
+    Raises:
+        UnsupportedError: If it is no band over points, with a unit.
+    """
+    lacking = [name for name in _NEEDED if not hasattr(band, name)]
+    if lacking or len(signature(band.bounds).parameters) == 0:
+        raise UnsupportedError(
+            f"{type(band).__name__} is no band over points: a constraint needs bounds(X), "
+            "assumptions and prior_std, as MartingaleMixtureUCB has them."
+        )
+
+
+def check_assumptions(band: Band, allow_estimated: bool) -> None:
     r"""Refuse a band that nothing safe can rest on.
 
     Args:
@@ -65,16 +79,9 @@ def check_band(band: Band, allow_estimated: bool) -> None:
             consented to.
 
     Raises:
-        UnsupportedError: If it is no band over points, with a unit.
         UncertifiedError: If the band is not certified and that is not allowed, or one of
             its assumptions is violated.
     """
-    lacking = [name for name in _NEEDED if not hasattr(band, name)]
-    if lacking or len(signature(band.bounds).parameters) == 0:
-        raise UnsupportedError(
-            f"{type(band).__name__} is no band over points: a constraint needs bounds(X), "
-            "assumptions and prior_std, as MartingaleMixtureUCB has them."
-        )
     assumptions = band.assumptions
     if assumptions.violated:
         raise UncertifiedError(

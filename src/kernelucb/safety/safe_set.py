@@ -16,7 +16,13 @@ from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
 from kernelucb.regression.outputs import per_output, single_output_models
-from kernelucb.safety.constraint import Band, Constraint, Side, check_band
+from kernelucb.safety.constraint import (
+    Band,
+    Constraint,
+    Side,
+    check_assumptions,
+    check_band,
+)
 from kernelucb.safety.points import checked_points, no_safe_point, rows_of
 
 _CHUNK = 1024
@@ -91,7 +97,8 @@ class SafeSet:
         if not listed:
             raise ValueError("bands is empty; a safe set needs at least one constraint.")
         for band in listed:
-            check_band(band, allow_estimated)
+            check_band(band)
+            check_assumptions(band, allow_estimated)
         self.allow_estimated = allow_estimated
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
@@ -218,7 +225,7 @@ class SafeSet:
                 to contradict its data; see ``SafeSet``.
         """
         for constraint in self.constraints:
-            check_band(constraint.band, self.allow_estimated)
+            check_assumptions(constraint.band, self.allow_estimated)
         rows = rows_of(X)
         margins = [
             self._chunked(constraint.margin, rows) for constraint in self.constraints
