@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models import ModelListGP
 
 from kernelucb import (
+    BKBUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
     KernelBandit,
@@ -25,6 +26,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
+from kernelucb.models import BKBModel
 from kernelucb.models.fixed import FixedPriorGP
 from problems import make_problem
 
@@ -147,8 +149,15 @@ def test_a_saved_bandit_beyond_its_horizon():
 
 def test_estimates_stay_estimates_when_they_are_passed_on():
     estimate = NormTracker().update(PROBLEM.model)
-    acqf = MartingaleMixtureUCB(PROBLEM.model, norm_bound=estimate)
-    assert acqf.assumptions.summary == "heuristic: norm estimated"
+    X, Y, noise = PROBLEM.X, PROBLEM.Y.unsqueeze(-1), {"noise_std": 0.1}
+    budgeted = BKBModel(X, Y, PROBLEM.kernel, noise_variance=0.01, qbar=1e4)
+    for taker in (
+        MartingaleMixtureUCB(PROBLEM.model, norm_bound=estimate),
+        BKBUCB(budgeted, norm_bound=estimate),
+        KernelBandit(PROBLEM.kernel, norm_bound=estimate, **noise),
+        BKBBandit(X, PROBLEM.kernel, norm_bound=estimate, qbar=1e4, **noise),
+    ):
+        assert taker.assumptions.summary == "heuristic: norm estimated"
     tracker = StreamingNoiseTracker(estimate, 0.05, delta=0.03)
     again = StreamingNoiseTracker(float(estimate), 0.05, delta=0.03)
     tracker.update(PROBLEM.model)

@@ -9,6 +9,8 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from kernelucb._numerics.estimates import EstimatedNumber
+
 
 def finite_scalar(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it is one finite number.
@@ -141,6 +143,8 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
 def _as_float(name: str, value: object) -> float:
     if isinstance(value, Tensor) and value.numel() == 1:
         return float(value.detach())
+    if isinstance(value, EstimatedNumber):
+        return value
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
     raise ValueError(f"{name} must be a number, got {value!r}.")

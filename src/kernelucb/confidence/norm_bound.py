@@ -46,11 +46,7 @@ class NormBound(NamedTuple):
             ValueError: If it is not a finite number above zero.
         """
         value = positive_scalar("norm_bound", norm_bound)
-        assumption = given_norm(value)
-        if isinstance(norm_bound, EstimatedNumber):
-            statement = f"{assumption.statement}, which was estimated"
-            assumption = Assumption("norm", statement, Status.ESTIMATED)
-        return cls(regression.norm_in_prior_units(value), assumption)
+        return cls(regression.norm_in_prior_units(value), given_norm(value))
 
 
 class NormTracker:
@@ -251,8 +247,10 @@ def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:
 
 
 def given_norm(norm_bound: float) -> Assumption:
-    r"""The statement for a norm bound of the user's, outcome units."""
+    r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
     statement = f"the RKHS norm of f - mean is at most {norm_bound:.6g}"
+    if isinstance(norm_bound, EstimatedNumber):
+        return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 
 
