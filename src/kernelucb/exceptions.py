@@ -20,6 +20,10 @@ class NoSafePointError(BotorchError):
     r"""No point is known to be safe."""
 
 
+class StateError(BotorchError, ValueError):
+    r"""A saved state does not fit the object, or was changed; nothing was loaded."""
+
+
 class UncertifiedError(BotorchError):
     r"""Something that acts on a guarantee was given a band that has none."""
 
@@ -38,5 +42,6 @@ __all__ = [
     "NoSafePointError",
     "SinglePrecisionWarning",
     "SolverError",
+    "StateError",
     "UncertifiedError",
 ]
