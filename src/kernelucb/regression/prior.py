@@ -4,10 +4,12 @@ from copy import deepcopy
 
 import torch
 from botorch.models.transforms.input import InputTransform, Normalize
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 from torch.nn import Module
+
+from kernelucb._numerics import kernels
 
 
 class Prior(Module):
@@ -41,14 +43,8 @@ class Prior(Module):
 
     @property
     def has_constant_variance(self) -> bool:
-        r"""Whether the prior variance is known to be the same everywhere.
-
-        GPyTorch's ``is_stationary`` asks for a lengthscale, which is no guarantee.
-        """
-        kernel = self.covar_module
-        while isinstance(kernel, ScaleKernel):
-            kernel = kernel.base_kernel
-        return type(kernel) in (RBFKernel, MaternKernel, RQKernel)
+        r"""Whether the prior variance is known to be the same everywhere."""
+        return kernels.constant_variance(self.covar_module)
 
     @property
     def falls_with_distance(self) -> bool:
@@ -70,11 +66,14 @@ class Prior(Module):
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
-        return self.scale**2 * self.covar_module(inputs, diag=True)
+        return self.scale**2 * kernels.diagonal(self.covar_module, inputs, inputs)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
-        r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``."""
-        return self.scale**2 * self.covar_module(left, right).to_dense()
+        r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``.
+
+        A row does not depend on the other points on the left: queries belong there.
+        """
+        return self.scale**2 * kernels.covariance(self.covar_module, left, right)
 
     @property
     def mean_is_linear(self) -> bool:
@@ -100,7 +99,7 @@ class Prior(Module):
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
         whole = self.variance(left) + self.variance(right)
-        between = self.scale**2 * self.covar_module(left, right, diag=True)
+        between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
         rounding = 8.0 * torch.finfo(whole.dtype).eps * whole
         return (whole - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 

@@ -1,0 +1,139 @@
+r"""Kernel values of pairs of points that depend on that pair alone.
+
+GPyTorch expands squared distances around the mean of all points in the call, so one far
+point costs the others their digits. The standard stationary kernels, and scalings, sums
+and products with them, are evaluated here from differences; other kernels by GPyTorch,
+which then centres on the points on the right.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add, mul
+from typing import Any
+
+import torch
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
+from torch import Tensor
+
+from kernelucb._numerics.safe_math import safe_sqrt
+
+_Distance = Callable[[Tensor, Tensor], Tensor]
+_COMBINED = {AdditiveKernel: add, ProductKernel: mul}
+
+
+def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
+    r"""Kernel values of ``n x d'`` and ``m x d'`` inputs, ``n x m``.
+
+    A row does not depend on the other points on the left.
+    """
+    return _values(kernel, left, right, _squared_distances)
+
+
+def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
+    r"""Kernel values of ``n`` pairs of inputs, both ``n x d'``."""
+    return _values(kernel, left, right, _squared_lengths)
+
+
+def constant_variance(kernel: Kernel) -> bool:
+    r"""Whether the prior variance is known to be the same everywhere.
+
+    GPyTorch's ``is_stationary`` asks for a lengthscale, which is no guarantee.
+    """
+    while isinstance(kernel, ScaleKernel):
+        kernel = kernel.base_kernel
+    return type(kernel) in _STATIONARY
+
+
+def _values(kernel: Kernel, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
+    if kernel.active_dims is not None and _is_own(kernel):
+        left = left.index_select(-1, kernel.active_dims)
+        right = right.index_select(-1, kernel.active_dims)
+    return _on_active_columns(kernel, left, right, distance)
+
+
+def _on_active_columns(
+    kernel: Any, left: Tensor, right: Tensor, distance: _Distance
+) -> Tensor:
+    if not _is_own(kernel):
+        if distance is _squared_lengths:
+            return kernel(left, right, diag=True)
+        return kernel(right, left).to_dense().mT
+    kind = type(kernel)
+    if kind is ScaleKernel:  # its columns are those of its base
+        base = _on_active_columns(kernel.base_kernel, left, right, distance)
+        return kernel.outputscale * base
+    if kind in _COMBINED:
+        parts = (_values(part, left, right, distance) for part in kernel.kernels)
+        return reduce(_COMBINED[kind], parts)
+    lengthscale = kernel.lengthscale
+    return _STATIONARY[kind](kernel, distance(left / lengthscale, right / lengthscale))
+
+
+def _is_own(kernel: Any) -> bool:
+    r"""Whether the outermost kernel is evaluated here."""
+    if len(kernel.batch_shape) > 0:
+        return False
+    if type(kernel) is ScaleKernel:
+        return _is_own(kernel.base_kernel)
+    return type(kernel) in _COMBINED or type(kernel) in _STATIONARY
+
+
+def _rbf(_: Any, squared: Tensor) -> Tensor:
+    return torch.exp(-0.5 * squared)
+
+
+def _matern(kernel: Any, squared: Tensor) -> Tensor:
+    length = safe_sqrt(2.0 * kernel.nu * squared)
+    if kernel.nu == 0.5:
+        return torch.exp(-length)
+    factor = 1.0 + length
+    if kernel.nu == 2.5:
+        factor = factor + 5.0 / 3.0 * squared
+    return factor * torch.exp(-length)
+
+
+def _rational_quadratic(kernel: Any, squared: Tensor) -> Tensor:
+    return (1.0 + squared / (2.0 * kernel.alpha)).pow(-kernel.alpha)
+
+
+_STATIONARY = {RBFKernel: _rbf, MaternKernel: _matern, RQKernel: _rational_quadratic}
+
+
+def _squared_lengths(left: Tensor, right: Tensor) -> Tensor:
+    return (left - right).square().sum(-1)
+
+
+def _squared_distances(left: Tensor, right: Tensor) -> Tensor:
+    return _SquaredDistances.apply(left, right)
+
+
+class _SquaredDistances(torch.autograd.Function):
+    r"""Squared distances by differences; their gradient by matrix products, twice
+    differentiable.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+        ctx.save_for_backward(left, right)
+        mode = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(left, right, compute_mode=mode).square_()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        left, right = ctx.saved_tensors
+        centre = right.mean(-2, keepdim=True)
+        left, right = left - centre, right - centre
+        left_grad = right_grad = None
+        if ctx.needs_input_grad[0]:
+            left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
+        if ctx.needs_input_grad[1]:
+            right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
+        return left_grad, right_grad
