@@ -11,41 +11,57 @@ from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber
 
+# Scalars and data may be this large, scales this small: the square of a ratio of two, and
+# sums of a million of these, are then finite numbers other than zero.
+LARGEST, SMALLEST = 1e75, 1e-75
+SMALLEST_PROBABILITY = 1e-300
+
 
 def finite_scalar(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it is one finite number.
 
     Raises:
-        ValueError: Otherwise.
+        ValueError: Otherwise, or if it is larger than ``LARGEST``.
     """
-    number = _as_float(name, value)
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be a finite number, got {number}.")
-    return number
+    result = number(name, value)
+    if not math.isfinite(result):
+        raise ValueError(f"{name} must be a finite number, got {result}.")
+    if abs(result) > LARGEST:
+        raise ValueError(_out_of_range(name, result, f"at most {LARGEST:g} in size"))
+    return result
 
 
 def positive_scalar(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it is one finite number above zero.
 
     Raises:
-        ValueError: Otherwise.
+        ValueError: Otherwise, or if it is not between ``SMALLEST`` and ``LARGEST``.
     """
-    number = _as_float(name, value)
-    if not (math.isfinite(number) and number > 0.0):
-        raise ValueError(f"{name} must be a finite number above 0, got {number}.")
-    return number
+    result = number(name, value)
+    if not (math.isfinite(result) and result > 0.0):
+        raise ValueError(f"{name} must be a finite number above 0, got {result}.")
+    if not SMALLEST <= result <= LARGEST:
+        raise ValueError(
+            _out_of_range(name, result, f"between {SMALLEST:g} and {LARGEST:g}")
+        )
+    return result
 
 
 def probability(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it lies strictly between zero and one.
 
     Raises:
-        ValueError: Otherwise.
+        ValueError: Otherwise, or if it is below ``SMALLEST_PROBABILITY``.
     """
-    number = _as_float(name, value)
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {number}.")
-    return number
+    result = number(name, value)
+    if not 0.0 < result < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {result}.")
+    if result < SMALLEST_PROBABILITY:
+        raise ValueError(
+            f"{name} must be at least {SMALLEST_PROBABILITY:g}, got {result}: smaller ones "
+            "cannot be told from 0."
+        )
+    return result
 
 
 def whole_number(name: str, value: object) -> int:
@@ -81,11 +97,13 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
         )
     if not bool((torch.isfinite(flat) & (flat > 0)).all()):
         raise ValueError(f"{name} must hold finite numbers above 0.")
+    for extreme in flat.aminmax():
+        positive_scalar(f"Every value of {name}", extreme)
     return flat.expand(count).clone()
 
 
 def tensor(name: str, value: object) -> Tensor:
-    r"""Return ``value`` if it is a torch tensor.
+    r"""Return ``value`` if it is a torch tensor of a floating type.
 
     Raises:
         InputDataError: Otherwise.
@@ -95,6 +113,11 @@ def tensor(name: str, value: object) -> Tensor:
             f"{name} must be a torch tensor, got {type(value).__name__}; convert it with "
             f"torch.as_tensor({name}, dtype=torch.float64)."
         )
+    if not value.dtype.is_floating_point:
+        raise InputDataError(
+            f"{name} must hold floating-point numbers, got {value.dtype}; pass a float64 "
+            "tensor."
+        )
     return value
 
 
@@ -102,14 +125,22 @@ def finite(name: str, value: Tensor) -> Tensor:
     r"""Return ``value`` if it has no NaN or infinity.
 
     Raises:
-        InputDataError: Otherwise.
+        InputDataError: Otherwise, or if a value is larger than ``LARGEST``.
     """
-    if not bool(torch.isfinite(value).all()):
+    size = value.detach().abs()
+    # Of a smaller type every finite value is.
+    safe = size <= LARGEST if value.dtype == torch.float64 else torch.isfinite(size)
+    if bool(safe.all()):
+        return value
+    if bool(torch.isfinite(size).all()):
         raise InputDataError(
-            f"{name} contains NaN or infinite values; remove those rows before "
-            "building the model or the confidence bound."
+            f"{name} holds values beyond {LARGEST:g}, whose squares are not safe; change "
+            "the units."
         )
-    return value
+    raise InputDataError(
+        f"{name} contains NaN or infinite values; remove those rows before building the "
+        "model or the confidence bound."
+    )
 
 
 def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
@@ -140,14 +171,34 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
     return finite("train_Y", train_Y).detach().double().reshape(-1)
 
 
-def _as_float(name: str, value: object) -> float:
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
+def is_number(value: object) -> bool:
+    r"""Whether it is a real number, or a tensor of one; True and False are none."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1 and not (value.is_complex() or value.dtype == torch.bool)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def number(name: str, value: Any) -> float:
+    r"""Return ``value`` as a float if it is one number; estimates stay estimates.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if not is_number(value):
+        raise ValueError(f"{name} must be a number, got {value!r}.")
     if isinstance(value, EstimatedNumber):
         return value
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError(f"{name} must be a number, got {value!r}.")
+    try:
+        return float(value.detach() if isinstance(value, Tensor) else value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large for a floating-point number.") from error
+
+
+def _out_of_range(name: str, value: float, wanted: str) -> str:
+    return (
+        f"{name} must be {wanted}, got {value:g}: squares are not safe beyond; change the "
+        "units."
+    )
 
 
 def same_keys(state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
@@ -37,7 +38,7 @@ class KernelUCB(AcquisitionFunction, ABC):
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__:
-            cls.__init__ = _without_beta(cls.__init__)
+            cls.__init__ = _without_beta(checked(cls.__init__))
 
     def __init__(
         self,
@@ -87,8 +88,20 @@ class KernelUCB(AcquisitionFunction, ABC):
             BotorchTensorDimensionError: If the shape is another.
             InputDataError: If a value is not finite.
         """
+        if X_pending is not None:
+            tensor("X_pending", X_pending)
+        super().set_X_pending(X_pending)  # a copy without gradient, assigned below
+
+    @property
+    def X_pending(self) -> Tensor | None:  # noqa: N802
+        r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        return self._X_pending
+
+    @X_pending.setter
+    def X_pending(self, X_pending: Tensor | None) -> None:  # noqa: N802
+        # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         if X_pending is None or tensor("X_pending", X_pending).numel() == 0:
-            super().set_X_pending(None)
+            self._X_pending = None
             self._scoring_set = self.confidence_set
             return
         if X_pending.dim() != 2:
@@ -96,9 +109,9 @@ class KernelUCB(AcquisitionFunction, ABC):
                 f"X_pending must be `p x d`, got shape {tuple(X_pending.shape)}."
             )
         self._check_points("X_pending", X_pending)
-        super().set_X_pending(X_pending)
         design = self.regression.with_pending(X_pending)
         self._scoring_set = self.confidence_set.with_design(design)
+        self._X_pending = X_pending.detach()
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at candidate points.

@@ -1,0 +1,243 @@
+r"""Arguments are checked against the type hints of what takes them, before it runs.
+
+Type checkers at run time (beartype, typeguard) have no rule for "a number or a tensor with
+one element, but no bool", nor an error of the house for each kind of argument; with rules
+of one's own for both, little of them is left to use.
+"""
+
+import inspect
+import numbers
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, wraps
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, Union
+
+import numpy as np
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.model import Model
+from torch import Tensor
+from torch.nn import Module
+
+from kernelucb._numerics import checks
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NO = object()
+
+
+class _Kind(NamedTuple):
+    r"""One kind of value: in words, the error for others, and what reads a value.
+
+    ``read`` returns the value as the function is to have it, or ``_NO``.
+    """
+
+    words: str
+    error: type[Exception]
+    read: Callable[[str, Any], Any]
+
+
+def checked(function: Function) -> Function:
+    r"""Check the arguments of a function or method against its type hints.
+
+    Where the hint is ``float``, ``int`` or ``bool`` the function gets just that, whatever
+    kind of number it was; all else is handed on as it is. Hints that are not known here are
+    not checked.
+
+    Raises:
+        ValueError: If a number, flag, word or sequence of these is of another type.
+        InputDataError: If a tensor is none, or not of a floating type.
+        UnsupportedError: If a model, kernel or other object is of another class.
+    """
+    kinds = cache(lambda: _kinds_of(function))
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        named = kinds()
+        given = zip(named.items(), arguments, strict=False)
+        read = [_read(name, kind, value) for (name, kind), value in given]
+        options = {
+            name: _read(name, named.get(name), value) for name, value in options.items()
+        }
+        return function(*read, *arguments[len(read) :], **options)
+
+    return typing.cast(Function, call)
+
+
+def _kinds_of(function: Callable[..., Any]) -> dict[str, _Kind | None]:
+    r"""The kind of each argument, in order; None where any value will do."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError:  # a hint of a user's subclass that is there for type checkers only
+        hints = {}
+    names = inspect.signature(function).parameters
+    return {name: _kind(hints[name]) if name in hints else None for name in names}
+
+
+def _read(name: str, kind: _Kind | None, value: Any) -> Any:
+    if kind is None:
+        return value
+    result = kind.read(name, value)
+    if result is not _NO:
+        return result
+    if kind.error is InputDataError:
+        checks.tensor(name, value)
+    raise kind.error(f"{name} must be {kind.words}, got {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    r"""A value in a message: itself where it is short, else its type."""
+    short = isinstance(value, (str, bytes, numbers.Number, NoneType))
+    text = repr(value) if short else type(value).__name__
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _kind(hint: Any) -> _Kind | None:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if origin in (Union, UnionType):
+        return _union([_kind(option) for option in inner])
+    if origin is Literal:
+        return _literal(inner)
+    if origin is typing.Annotated:
+        return _tensor_of(inner[1]) if isinstance(inner[1], torch.dtype) else None
+    if origin is type:
+        return _instances(f"a subclass of {inner[0].__name__}", _subclass_of(inner[0]))
+    if origin is Callable:
+        return _instances("callable", callable)
+    if origin in (Sequence, list) or (origin is tuple and Ellipsis in inner):
+        return _sequence(_kind(inner[0]))
+    if origin is tuple:
+        return _tuple([_kind(part) for part in inner])
+    if origin in (Mapping, dict):
+        return _mapping(_kind(inner[0]), _kind(inner[1]))
+    if inspect.isclass(hint) and hint not in (object, Any):
+        return _instances(f"an instance of {hint.__name__}", _instance_of(hint))
+    return None
+
+
+def _number(name: str, value: Any) -> Any:
+    return checks.number(name, value) if checks.is_number(value) else _NO
+
+
+def _whole(_: str, value: Any) -> Any:
+    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if fits else _NO
+
+
+def _flag(_: str, value: Any) -> Any:
+    return bool(value) if isinstance(value, (bool, np.bool_)) else _NO
+
+
+def _tensor(name: str, value: Any) -> Any:
+    return checks.tensor(name, value) if isinstance(value, Tensor) else _NO
+
+
+_PLAIN: dict[Any, _Kind] = {
+    float: _Kind("a number", ValueError, _number),
+    int: _Kind("a whole number", ValueError, _whole),
+    bool: _Kind("True or False", ValueError, _flag),
+    str: _Kind("a text", ValueError, lambda _, v: v if isinstance(v, str) else _NO),
+    NoneType: _Kind("None", ValueError, lambda _, v: v if v is None else _NO),
+    Tensor: _Kind("a tensor", InputDataError, _tensor),
+}
+
+
+def _tensor_of(dtype: torch.dtype) -> _Kind:
+    def read(_: str, value: Any) -> Any:
+        return value if isinstance(value, Tensor) and value.dtype == dtype else _NO
+
+    return _Kind(f"a tensor of {dtype}", ValueError, read)
+
+
+def _literal(values: tuple[Any, ...]) -> _Kind:
+    words = [f'"{value}"' if isinstance(value, str) else repr(value) for value in values]
+
+    def read(_: str, value: Any) -> Any:
+        same = (type(value) is type(own) and value == own for own in values)
+        return value if any(same) else _NO
+
+    return _Kind(_either(words), ValueError, read)
+
+
+def _union(options: list[_Kind | None]) -> _Kind | None:
+    if None in options:
+        return None
+    # A tensor of one element is a number as well; where tensors are taken it stays one.
+    kinds = sorted(filter(None, options), key=lambda kind: kind.read is not _tensor)
+    words = [kind.words for kind in options if kind is not None]
+    errors = {kind.error for kind in kinds if kind.words != "None"}
+    # Numbers are the commonest, then tensors.
+    error = next(e for e in (ValueError, InputDataError, UnsupportedError) if e in errors)
+
+    def read(name: str, value: Any) -> Any:
+        for kind in kinds:
+            result = kind.read(name, value)
+            if result is not _NO:
+                return result
+        return _NO
+
+    return _Kind(_either(words), error, read)
+
+
+def _sequence(item: _Kind | None) -> _Kind:
+    def read(name: str, value: Any) -> Any:
+        if not _is_sequence(value):
+            return _NO
+        return [_read(f"{name}[{i}]", item, part) for i, part in enumerate(value)]
+
+    if item is None:
+        return _Kind("a sequence", ValueError, read)
+    return _Kind(f"a sequence, each {item.words}", item.error, read)
+
+
+def _tuple(items: list[_Kind | None]) -> _Kind:
+    def read(name: str, value: Any) -> Any:
+        if not _is_sequence(value) or len(value) != len(items):
+            return _NO
+        parts = enumerate(zip(items, value, strict=True))
+        return tuple(_read(f"{name}[{i}]", item, part) for i, (item, part) in parts)
+
+    return _Kind(f"a sequence of {len(items)}", ValueError, read)
+
+
+def _is_sequence(value: Any) -> bool:
+    r"""Lists and what can be gone through like one, such as arrays of a dimension."""
+    if isinstance(value, (str, bytes, Mapping)) or getattr(value, "ndim", 1) == 0:
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+
+
+def _mapping(key: _Kind | None, item: _Kind | None) -> _Kind:
+    def read(name: str, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return _NO
+        return {
+            _read(f"a key of {name}", key, k): _read(f"{name}[{k!r}]", item, part)
+            for k, part in value.items()
+        }
+
+    return _Kind("a mapping", ValueError, read)
+
+
+def _instances(words: str, fits: Callable[[Any], bool]) -> _Kind:
+    return _Kind(words, UnsupportedError, lambda _, v: v if fits(v) else _NO)
+
+
+def _instance_of(kind: type) -> Callable[[Any], bool]:
+    if getattr(kind, "_is_protocol", False):
+        wanted = [name for name in dir(kind) if not name.startswith("_")]
+        return lambda value: all(hasattr(value, name) for name in wanted)
+    # Regression states stand for models; what reads a model says which others do.
+    accepted = Module if kind is Model else kind
+    return lambda value: isinstance(value, accepted)
+
+
+def _subclass_of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: inspect.isclass(value) and issubclass(value, kind)
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

@@ -1,0 +1,145 @@
+r"""One layer checks the types of all arguments of the public classes and functions."""
+
+import inspect
+import pickle
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from gpytorch.kernels import Kernel, RBFKernel
+
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.estimates import EstimatedNumber
+
+
+def taking(hint):
+    def function(value):
+        return value
+
+    function.__annotations__ = {"value": hint}
+    return checked(function)
+
+
+ONE = torch.ones(1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "read"),
+    [
+        (float, 1, 1.0),
+        (float, np.float32(0.5), 0.5),
+        (float, ONE, 1.0),
+        (float | None, None, None),
+        (int, np.int64(3), 3),
+        (bool, np.True_, True),
+        (str, "a", "a"),
+        (Literal["a", 2], 2, 2),
+        (Sequence[float], np.array([1, 2]), [1.0, 2.0]),
+        (Sequence[float] | float, ONE[0], 1.0),
+        (tuple[float, float], [1, 2], (1.0, 2.0)),
+        (tuple[str, ...], ("a",), ["a"]),
+        (Mapping[str, float], {"a": 1}, {"a": 1.0}),
+        (type[Kernel], RBFKernel, RBFKernel),
+        (Callable[[float], float], abs, abs),
+        (Any, "whatever", "whatever"),
+    ],
+)
+def test_what_is_taken(hint, value, read):
+    result = taking(hint)(value)
+    assert result == read
+    assert type(result) is type(read)
+
+
+@pytest.mark.parametrize(
+    "value", [torch.ones(1), torch.ones(2, 3), torch.nn.Parameter(torch.ones(1))]
+)
+@pytest.mark.parametrize("hint", [torch.Tensor, float | torch.Tensor | None])
+def test_tensors_are_handed_on(hint, value):
+    assert taking(hint)(value) is value
+
+
+def test_an_estimate_stays_one():
+    estimate = EstimatedNumber(2.0)
+    assert taking(float | None)(estimate) is estimate
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "error", "message"),
+    [
+        (float, True, ValueError, "value must be a number, got True"),
+        (float, "loud", ValueError, "value must be a number, got 'loud'"),
+        (float, 10**400, ValueError, "value is too large"),
+        (float, 1j * ONE, ValueError, "value must be a number, got Tensor"),
+        (int, 1.0, ValueError, r"value must be a whole number, got 1\.0"),
+        (bool, 1, ValueError, "value must be True or False, got 1"),
+        (Literal["a", "b", 1], "c", ValueError, 'must be "a", "b" or 1, got \'c\''),
+        (Literal[1], True, ValueError, "value must be 1, got True"),
+        (torch.Tensor, [1.0], InputDataError, "must be a torch tensor, got list; convert"),
+        (
+            torch.Tensor | None,
+            ONE.long(),
+            InputDataError,
+            "got torch.int64; pass a float64",
+        ),
+        (float | torch.Tensor, ONE.bool(), InputDataError, "got torch.bool"),
+        (float | torch.Tensor, None, ValueError, "a number or a tensor, got None"),
+        (Kernel, "rbf", UnsupportedError, "must be an instance of Kernel, got 'rbf'"),
+        (type[Kernel], torch.Tensor, UnsupportedError, "a subclass of Kernel"),
+        (Callable[[float], float], 1, UnsupportedError, "must be callable, got 1"),
+        (Sequence[float], "ab", ValueError, "must be a sequence, each a number, got 'ab'"),
+        (Sequence[float], [1, None], ValueError, r"value\[1\] must be a number, got None"),
+        (Sequence[Kernel], 1, UnsupportedError, "a sequence, each an instance of Kernel"),
+        (tuple[float, float], [1], ValueError, "value must be a sequence of 2, got list"),
+        (Mapping[str, float], [1], ValueError, "value must be a mapping, got list"),
+        (Mapping[str, float], {"a": "b"}, ValueError, r"value\['a'\] must be a number"),
+        (Annotated[torch.Tensor, torch.int64], ONE, ValueError, "a tensor of torch.int64"),
+    ],
+)
+def test_what_is_refused(hint, value, error, message):
+    with pytest.raises(error, match=message):
+        taking(hint)(value)
+
+
+class Described:
+    r"""Has a constructor with a signature of its own."""
+
+    @checked
+    def __init__(self, first: float, *, second: "int" = 2) -> None:
+        r"""The constructor's own words."""
+        self.first, self.second = first, second
+
+    @classmethod
+    @checked
+    def made(cls, first: float) -> "Described":
+        return cls(first)
+
+
+def test_the_function_looks_as_it_did():
+    assert (
+        str(inspect.signature(Described)) == "(first: float, *, second: 'int' = 2) -> None"
+    )
+    assert Described.__init__.__doc__ == "The constructor's own words."
+    assert typing.get_type_hints(Described.__init__)["second"] is int
+    assert pickle.loads(pickle.dumps(Described(1, second=3))).second == 3
+    assert type(Described.made(1).first) is float
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [((), {}), ((1.0, 2), {}), ((1.0,), {"third": 1}), ((1.0,), {"first": 1.0})],
+)
+def test_python_itself_counts_and_names_arguments(arguments, options):
+    with pytest.raises(TypeError, match=r"Described\.__init__\(\)"):
+        Described(*arguments, **options)
+
+
+def test_hints_that_only_a_type_checker_sees_are_not_checked():
+    @checked
+    def function(value: "OnlyForTypeCheckers", other: float) -> None:  # noqa: F821
+        return value
+
+    assert function("anything", "x") == "anything"
