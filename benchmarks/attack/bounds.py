@@ -1,0 +1,234 @@
+r"""Every bound of the library around a random problem, and when it must hold the truth."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.attack.problems import DELTA, Problem
+from kernelucb import (
+    BKBUCB,
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    BKBBandit,
+    KernelBandit,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
+    SrinivasUCB,
+    StreamingKernelUCB,
+    WangDeFreitasUCB,
+)
+from kernelucb.models import BKBModel
+
+Covers = Literal["noise", "exact", "never"]
+Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
+# So many inducing points that every observation is one.
+_ALL = 1e12
+_BANDITS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
+SCALES = (None, 0.01, 100.0, (0.1, 1.0, 10.0), "mixture")
+
+
+class Attacked(NamedTuple):
+    r"""A band around a problem.
+
+    Attributes:
+        bounds: Lower and upper bound at ``b x d`` points.
+        forward: The acquisition function, where there is one.
+        factor: The truth of the band is ``factor`` times that of the problem.
+    """
+
+    bounds: Bounds
+    forward: Any = None
+    factor: float = 1.0
+
+
+class Kind(NamedTuple):
+    r"""A bound and how often it is tried.
+
+    Attributes:
+        build: From a problem, a norm bound and a stream.
+        covers: ``"noise"``: the truth is inside for noise of length ``FREE_RADIUS``;
+            ``"exact"``: without noise; ``"never"``: it is for other functions.
+        weight: Relative frequency.
+        largest: Largest number of observations.
+        plain: Whether it takes no transforms and one noise scale.
+    """
+
+    build: Callable[[Problem, float, np.random.Generator], Attacked]
+    covers: Covers = "noise"
+    weight: float = 1.0
+    largest: int = 200
+    plain: bool = False
+
+
+def base(problem: Problem, random: np.random.Generator) -> tuple[Any, Any]:
+    r"""The model or state of a problem, and what to give as ``noise_std``."""
+    noise = problem.noise_std if problem.several else float(problem.noise_std[0])
+    if problem.form == "state":
+        return state(problem, noise), None
+    return problem.model(), noise if problem.single or random.random() < 0.5 else None
+
+
+def state(problem: Problem, noise: Any) -> KernelRegression:
+    r"""The regression state of a problem without transforms."""
+    return KernelRegression(
+        problem.X.double(), problem.Y, problem.kernel, noise, problem.mean_module
+    )
+
+
+def _acqf(bound: Any, **options: Any) -> Callable[..., Attacked]:
+    def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+        model, noise = base(problem, random)
+        chosen = {
+            name: value(random) if callable(value) else value
+            for name, value in options.items()
+        }
+        acqf = bound(model, norm_bound=norm, noise_std=noise, delta=DELTA, **chosen)
+        return Attacked(acqf.bounds, acqf)
+
+    return build
+
+
+def _unknown(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    model, _ = base(problem, random)
+    level = float(problem.noise_std.max())
+    acqf = MartingaleMixtureUCB(
+        model,
+        norm_bound=norm,
+        noise_std="unknown",
+        noise_bounds=(0.3 * level, 10.0 * level) if random.random() < 0.7 else None,
+        delta=DELTA,
+    )
+    return Attacked(acqf.bounds, acqf)
+
+
+def _streaming(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    model, _ = base(problem, random)
+    level = float(problem.noise_std.max())
+    upper = None if random.random() < 0.3 else 10.0 * level
+    acqf = StreamingKernelUCB(
+        model, norm_bound=norm, noise_lower=level, noise_upper=upper, delta=DELTA
+    )
+    return Attacked(acqf.bounds, acqf)
+
+
+def _sketched(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    X = problem.X.double()
+    size = int(random.integers(1, len(X) + 1))
+    inducing = X[torch.from_numpy(random.choice(len(X), size, replace=False))]
+    if random.random() < 0.2:
+        inducing = problem.queries[-size:]
+    further = problem.queries if random.random() < 0.5 else None
+    noise = problem.noise_std if problem.several else float(problem.noise_std[0])
+    if problem.form == "state":
+        regression = NystromRegression(
+            X, problem.Y, problem.kernel, noise, inducing, problem.mean_module,
+            remainder_points=further,
+        )  # fmt: skip
+    else:
+        regression = NystromRegression.from_model(
+            problem.model(), inducing, noise, remainder_points=further
+        )
+    acqf = SketchedMartingaleMixtureUCB(regression, norm_bound=norm, delta=DELTA)
+    return Attacked(acqf.bounds, acqf)
+
+
+def _bkb(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    level = float(problem.noise_std.max())
+    model = BKBModel(
+        problem.X.double(), problem.Y.unsqueeze(-1), problem.kernel, level**2,
+        qbar=_ALL, mean_module=problem.mean_module,
+    )  # fmt: skip
+    acqf = BKBUCB(model, norm_bound=norm, noise_std=level, delta=DELTA)
+    return Attacked(acqf.bounds, acqf)
+
+
+def _bkb_bandit(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    X = problem.X.double()
+    arms = torch.cat([X, problem.queries])
+    bandit = BKBBandit(
+        arms, problem.kernel, norm_bound=norm, noise_std=float(problem.noise_std.max()),
+        qbar=_ALL, delta=DELTA, mean_module=problem.mean_module,
+    )  # fmt: skip
+    half = max(1, len(X) // 2)
+    for part in (range(half), range(half, len(X))):
+        if len(part):
+            bandit.observe(list(part), problem.Y[list(part)].double())
+
+    def bounds(points: Tensor) -> tuple[Tensor, Tensor]:
+        index = [int((arms == point).all(-1).nonzero()[0]) for point in points]
+        lower, upper = bandit.bounds()
+        return lower[index], upper[index]
+
+    return Attacked(bounds)
+
+
+def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> KernelBandit:
+    r"""A bandit that has played the inputs of a problem one after the other."""
+    bandit = KernelBandit(
+        problem.kernel,
+        norm_bound=norm,
+        noise_std=float(problem.noise_std.max()),
+        delta=DELTA,
+        bound=bound,  # pyright: ignore[reportArgumentType]
+        mean_module=problem.mean_module,
+        **options,
+    )
+    for i, (x, y) in enumerate(zip(problem.X.double(), problem.Y, strict=True)):
+        if i % 3 == 0:
+            bandit.select(torch.cat([x.unsqueeze(0), problem.queries]))
+        bandit.update(x, float(y))
+    return bandit
+
+
+def _bandit(bound: str) -> Callable[..., Attacked]:
+    def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+        options = {}
+        if bound in _BANDITS[:3]:
+            scale = SCALES[random.integers(len(SCALES))]
+            options = {} if scale is None else {"covariance_scale": scale}
+        return Attacked(bandit_of(bound, problem, norm, **options).bounds)
+
+    return build
+
+
+def _scalarized(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
+    model, noise = base(problem, random)
+    parts = [
+        bound(model, norm_bound=norm, noise_std=noise, delta=DELTA)
+        for bound in (MartingaleMixtureUCB, AbbasiYadkoriUCB)
+    ]
+    weights = random.uniform(-2, 2, 2).tolist()
+    acqf = ScalarizedUCB(parts, weights)
+    return Attacked(acqf.bounds, acqf, sum(weights))
+
+
+def _scale_of(random: np.random.Generator) -> Any:
+    return SCALES[random.integers(len(SCALES))]
+
+
+_MIXTURE = MartingaleMixtureUCB
+KINDS: dict[str, Kind] = {
+    "dual": Kind(_acqf(_MIXTURE, covariance_scale=_scale_of), weight=4),
+    "grid": Kind(_acqf(_MIXTURE, alphas="paper", covariance_scale=_scale_of), weight=2),
+    "analytic": Kind(
+        _acqf(_MIXTURE, form="analytic", covariance_scale=_scale_of), weight=2
+    ),
+    "convex": Kind(_acqf(_MIXTURE, form="convex"), weight=0.05, largest=8),
+    "unknown noise": Kind(_unknown, "exact", 1.5),
+    "abbasi_yadkori": Kind(_acqf(AbbasiYadkoriUCB)),
+    "igp": Kind(_acqf(IGPUCB)),
+    "srinivas": Kind(_acqf(SrinivasUCB, theorem=3), "exact"),
+    "wang_de_freitas": Kind(_acqf(WangDeFreitasUCB), "exact"),
+    "streaming": Kind(_streaming, "exact", 1.5),
+    "sketched": Kind(_sketched, weight=3),
+    "bkb": Kind(_bkb, "exact", plain=True),
+    "bkb bandit": Kind(_bkb_bandit, "exact", largest=40, plain=True),
+    "scalarized": Kind(_scalarized),
+    **{f"bandit {name}": Kind(_bandit(name), largest=40, plain=True) for name in _BANDITS},
+}

@@ -1,0 +1,8 @@
+r"""The families by name."""
+
+from benchmarks.attack import numerics
+from benchmarks.attack.tasks import Family
+
+FAMILIES: dict[str, Family] = {
+    "numerics": numerics.FAMILY,
+}

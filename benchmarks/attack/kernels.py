@@ -1,0 +1,98 @@
+r"""Random kernels, frozen as if they had been fixed before the data."""
+
+import numpy as np
+import torch
+from gpytorch.kernels import (
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    PolynomialKernel,
+    RBFKernel,
+    RQKernel,
+    ScaleKernel,
+)
+
+_STATIONARY = ("rbf", "matern12", "matern32", "matern52", "rq")
+_OTHERS = ("linear", "polynomial", "periodic")
+_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+
+
+def random_kernel(
+    random: np.random.Generator, dimension: int, length: float, depth: int = 1
+) -> Kernel:
+    r"""A base kernel, or with some probability a sum, a product or a scaled one.
+
+    Args:
+        random: Where everything is drawn from.
+        dimension: Number of columns of the inputs.
+        length: Typical length scale.
+        depth: How deep sums and products may be nested.
+    """
+    if depth and random.random() < 0.25:
+        parts = [random_kernel(random, dimension, length, depth - 1) for _ in range(2)]
+        kernel = parts[0] + parts[1] if random.random() < 0.6 else parts[0] * parts[1]
+    else:
+        kernel = _base(random, dimension, length)
+    if random.random() < 0.4:
+        kernel = ScaleKernel(kernel).double()
+        kernel.outputscale = torch.tensor(_decades(random, -4, 4)).double()
+    return kernel.double().requires_grad_(False)
+
+
+def _base(random: np.random.Generator, dimension: int, length: float) -> Kernel:
+    family = _STATIONARY if random.random() < 0.8 else _OTHERS
+    name = family[random.integers(len(family))]
+    active = None
+    if dimension > 1 and random.random() < 0.2:
+        size = int(random.integers(1, dimension))
+        active = tuple(sorted(random.choice(dimension, size, replace=False).tolist()))
+    columns = dimension if active is None else len(active)
+    ard = columns if random.random() < 0.3 else None
+    lengths = length * 10.0 ** random.uniform(-0.5, 0.5, (1, ard or 1))
+    return _named(name, random, active, ard, torch.from_numpy(lengths))
+
+
+def _named(
+    name: str,
+    random: np.random.Generator,
+    active: tuple[int, ...] | None,
+    ard: int | None,
+    lengths: torch.Tensor,
+) -> Kernel:
+    if name == "linear":
+        kernel = LinearKernel(active_dims=active).double()
+        kernel.variance = torch.tensor([[_decades(random, -2, 2)]]).double()
+        return kernel
+    if name == "polynomial":
+        kernel = PolynomialKernel(int(random.integers(1, 4)), active_dims=active).double()
+        kernel.offset = torch.tensor([_decades(random, -1, 1)]).double()
+        return kernel
+    options = {"active_dims": active} | ({"ard_num_dims": ard} if ard else {})
+    if name == "periodic":
+        kernel = PeriodicKernel(**options).double()
+        kernel.period_length = lengths
+        kernel.lengthscale = torch.full_like(lengths, _decades(random, -0.5, 0.5))
+        return kernel
+    if name in _SMOOTHNESS:
+        kernel = MaternKernel(nu=_SMOOTHNESS[name], **options).double()
+    else:
+        kernel = (RQKernel if name == "rq" else RBFKernel)(**options).double()
+    if name == "rq":
+        kernel.alpha = torch.tensor([_decades(random, -0.5, 1)]).double()
+    kernel.lengthscale = lengths
+    return kernel
+
+
+def smallest_length(kernel: Kernel) -> float:
+    r"""The smallest length scale or period anywhere in a kernel; infinite without any."""
+    lengths = [
+        float(getattr(part, "period_length", part.lengthscale).min())
+        for part in kernel.modules()
+        if isinstance(part, Kernel) and part.has_lengthscale
+    ]
+    return min(lengths, default=float("inf"))
+
+
+def _decades(random: np.random.Generator, low: float, high: float) -> float:
+    return 10.0 ** float(random.uniform(low, high))

@@ -1,0 +1,168 @@
+r"""Is the truth inside, where no chance is involved? And what else must always be so."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.attack.bounds import KINDS, Attacked, Kind, bandit_of, state
+from benchmarks.attack.problems import DELTA, EPS, EPS_SINGLE, Problem, make_problem
+from benchmarks.attack.tasks import Family
+from benchmarks.attack.verdicts import Verdict, WrongError, judge
+from benchmarks.runner import stream
+from kernelucb import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
+
+CASES = 13_500
+_AGREEMENT, _BANDIT_SHARE = 0.06, 0.06
+# A search stops where its value is flat to half of all digits.
+_SEARCH = math.sqrt(EPS)
+_STATELESS: dict[str, Any] = {
+    "exact": lambda model, **given: MartingaleMixtureUCB(model, **given),
+    "grid": lambda model, **given: MartingaleMixtureUCB(model, alphas="paper", **given),
+    "analytic": lambda model, **given: MartingaleMixtureUCB(
+        model, form="analytic", **given
+    ),
+    "abbasi_yadkori": lambda model, **given: AbbasiYadkoriUCB(model, **given),
+    "igp": lambda model, **given: IGPUCB(model, **given),
+}
+
+
+def play(seed: int) -> Verdict:
+    r"""One random problem under one bound, or under several that must agree."""
+    random = stream(seed, "attack", "numerics")
+    share = random.random()
+    if share < _AGREEMENT:
+        return judge(lambda: check_order(make_problem(seed), random))
+    if share < _AGREEMENT + _BANDIT_SHARE:
+        return judge(lambda: check_bandit(make_problem(seed, 40, True), random))
+    names = list(KINDS)
+    weights = np.array([KINDS[name].weight for name in names])
+    name = str(random.choice(names, p=weights / weights.sum()))
+    verdict = judge(lambda: _check_kind(KINDS[name], seed, random))
+    if verdict.kind == "ok":
+        return verdict
+    return verdict._replace(message=f"{name}: {verdict.message}")
+
+
+def _check_kind(kind: Kind, seed: int, random: np.random.Generator) -> None:
+    problem = make_problem(seed, kind.largest, kind.plain)
+    norm = problem.norm * float(random.choice([1.0, 1.0, 1.001, 3.0]))
+    # The constants of Standardize are rounded as the outcomes are.
+    norm *= 1.0 + 64.0 * (EPS_SINGLE if problem.single else EPS)
+    attacked = kind.build(problem, norm, random)
+    truth = kind.covers == "noise" or (
+        kind.covers == "exact" and not bool(problem.noise.any())
+    )
+    check_band(attacked, problem, truth, random)
+
+
+def check_band(
+    attacked: Attacked, problem: Problem, truth: bool, random: np.random.Generator
+) -> None:
+    r"""The truth inside, no NaN, sides in order, and no point that changes another."""
+    queries = problem.queries
+    lower, upper = attacked.bounds(queries)
+    allowed = problem.tolerance(queries) * max(1.0, abs(attacked.factor))
+    _require(bool(torch.isfinite(lower + upper).all()), "bounds are not finite")
+    _require(bool((lower <= upper + allowed).all()), "lower above upper")
+    if truth:
+        _check_inside(lower, upper, attacked.factor * problem.truth(queries), allowed)
+    allowed = allowed + _SEARCH * (upper - lower) + problem.blur(queries)
+    _check_neighbours(attacked, problem, (lower, upper), allowed, random)
+    if attacked.forward is not None:
+        values = attacked.forward(queries.reshape(2, -1, 1, queries.shape[-1]))
+        apart = (values.detach().reshape(-1) - upper.detach()).abs()
+        _require(bool((apart <= allowed).all()), "forward differs from bounds")
+
+
+def _check_inside(lower: Tensor, upper: Tensor, truth: Tensor, allowed: Tensor) -> None:
+    outside = torch.maximum(lower - truth, truth - upper).detach()
+    worst = int((outside / allowed).argmax())
+    if float(outside[worst]) > float(allowed[worst]):
+        width = float((upper - lower)[worst]) / 2
+        raise WrongError(
+            f"truth outside by {float(outside[worst]):.3g} (round-off "
+            f"{float(allowed[worst]):.3g}, half-width {width:.3g}) at query {worst}"
+        )
+
+
+def _check_neighbours(
+    attacked: Attacked,
+    problem: Problem,
+    together: tuple[Tensor, Tensor],
+    allowed: Tensor,
+    random: np.random.Generator,
+) -> None:
+    r"""The same band alone, and in the company of points very far away."""
+    queries = problem.queries
+    for index in random.choice(len(queries), 2, replace=False):
+        alone = attacked.bounds(queries[index : index + 1])
+        for one, all_ in zip(alone, together, strict=True):
+            apart = float((one[0] - all_[index]).detach().abs())
+            if not apart <= float(allowed[index]):
+                raise WrongError(
+                    f"alone it differs by {apart:.3g}, not {allowed[index]:.3g}"
+                )
+    if attacked.forward is None and "bkb_bandit" in repr(attacked.bounds):
+        return
+    company = attacked.bounds(torch.cat([queries, problem.far]))
+    for here, before in zip(company, together, strict=True):
+        apart = (here[: len(queries)] - before).detach().abs()
+        worst = int((apart / allowed).argmax())
+        if not bool((apart <= allowed).all()):
+            raise WrongError(
+                f"with far neighbours it differs by {float(apart[worst]):.3g}, not "
+                f"{float(allowed[worst]):.3g}"
+            )
+
+
+def check_order(problem: Problem, random: np.random.Generator) -> None:
+    r"""Exact within grid within analytic at shared ridge parameters."""
+    noise = problem.noise_std if problem.several else float(problem.noise_std[0])
+    model = state(problem, noise) if problem.form == "state" else problem.model()
+    alphas = (
+        float(problem.noise_std.max()) ** 2 * 10.0 ** random.uniform(-2, 2, 3)
+    ).tolist()
+    given: dict[str, Any] = {"norm_bound": problem.norm * 1.001, "noise_std": noise}
+    bands = [
+        MartingaleMixtureUCB(model, **given),
+        MartingaleMixtureUCB(model, alphas=alphas, **given),
+        MartingaleMixtureUCB(model, alphas=alphas[0], form="analytic", **given),
+    ]
+    queries = problem.queries
+    allowed = problem.tolerance(queries)
+    sides = [band.bounds(queries) for band in bands]
+    for (lower, upper), (low, high) in pairwise(sides):
+        room = allowed + _SEARCH * (high - low) + problem.blur(queries)
+        _require(bool((upper <= high + room).all()), "wider than at fewer parameters")
+        _require(bool((lower >= low - room).all()), "wider than at fewer parameters")
+
+
+def check_bandit(problem: Problem, random: np.random.Generator) -> None:
+    r"""The same band one observation at a time as from all of them at once."""
+    name = str(random.choice(list(_STATELESS)))
+    norm = problem.norm * 1.001
+    bandit = bandit_of(name, problem, norm)
+    model = state(problem, float(problem.noise_std[0]))
+    band = _STATELESS[name](model, norm_bound=norm, delta=DELTA)
+    queries = problem.queries
+    for mine, other in zip(bandit.bounds(queries), band.bounds(queries), strict=True):
+        room = problem.tolerance(queries) + problem.blur(queries)
+        apart = (mine - other).abs()
+        worst = int((apart / room).argmax())
+        if not bool((apart <= room).all()):
+            raise WrongError(
+                f"bandit {name} and stateless class differ by {float(apart[worst]):.3g}, "
+                f"not {float(room[worst]):.3g}"
+            )
+
+
+def _require(holds: bool, text: str) -> None:
+    if not holds:
+        raise WrongError(text)
+
+
+FAMILY = Family(play, lambda: CASES, "random problems: the truth must be inside")
