@@ -7,6 +7,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 
@@ -25,6 +26,7 @@ class Best(NamedTuple):
     index: int
 
 
+@checked
 @torch.no_grad()
 def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
     r"""The candidate of largest value, the first where several tie.

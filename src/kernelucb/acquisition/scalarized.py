@@ -9,6 +9,7 @@ from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import ModuleList
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
@@ -147,6 +148,7 @@ class ScalarizedUCB(KernelUCB):
         return cls(**inputs)
 
 
+@checked
 def scalarized_inputs(
     model: Model | Sequence[Model],
     *,

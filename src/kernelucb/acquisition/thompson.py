@@ -8,6 +8,7 @@ from botorch.models.model import Model
 from botorch.utils.sampling import optimize_posterior_samples
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
@@ -55,6 +56,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         inflation_factor: ``v``; 1 without inflation.
     """
 
+    @checked
     def __init__(
         self,
         model: Model,
@@ -159,6 +161,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
         return self.maximize_samples(X, values if self.maximize else -values, num_samples)
 
+    @checked
     @torch.no_grad()
     def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
         r"""Joint samples at ``n x d`` points, ``num_samples x n`` outcomes.
@@ -179,6 +182,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         normal = torch.randn(num_samples, len(X), dtype=root.dtype, device=root.device)
         return mean + self._scale * normal @ root.mT
 
+    @checked
     def paths(
         self, num_samples: int = 1, num_features: int = 1024
     ) -> GenericDeterministicModel:
@@ -205,6 +209,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         )
         return GenericDeterministicModel(functions)
 
+    @checked
     def optimize(
         self,
         bounds: Tensor,

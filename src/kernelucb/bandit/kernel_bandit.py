@@ -8,6 +8,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.bandit.bands import Bands
@@ -44,6 +45,7 @@ class KernelBandit:
         ...     bandit.update(arms[index], play(arms[index]))
     """
 
+    @checked
     def __init__(
         self,
         covar_module: Kernel,
@@ -119,6 +121,7 @@ class KernelBandit:
         contradiction = self._bands.contradiction()
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
+    @checked
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms.
@@ -136,6 +139,7 @@ class KernelBandit:
         mean, lower, upper = self._supports(self._checked_arms(arms), (-1, 1))
         return mean - lower, mean + upper
 
+    @checked
     @torch.no_grad()
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm with the largest upper bound, the first where several tie.
@@ -149,6 +153,7 @@ class KernelBandit:
         mean, upper = self._supports(arms, (1,))
         return int((mean + upper).argmax())
 
+    @checked
     @torch.no_grad()
     def update(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation.

@@ -9,6 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_number
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
@@ -87,6 +88,7 @@ class RegretCertificate:
         return f"{self.summary}: {gap}\n{self.assumptions}"
 
 
+@checked
 @torch.no_grad()
 def regret_certificate(
     acqf: Bound,

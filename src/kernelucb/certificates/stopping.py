@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
 
@@ -41,6 +42,7 @@ class CertifiedGapStopping:
         ...     ...
     """
 
+    @checked
     def __init__(
         self,
         gap: float,
@@ -71,6 +73,7 @@ class CertifiedGapStopping:
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
 
+    @checked
     def __call__(self, acqf: Bound, recommended: Tensor | None = None) -> StoppingDecision:
         r"""Decide from the bound of the data so far.
 

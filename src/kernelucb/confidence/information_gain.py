@@ -9,6 +9,7 @@ from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression import KernelRegression
@@ -20,6 +21,7 @@ Method = Literal["exact", "greedy", "spectral"]
 _GREEDY_SHARE = 1.0 - 1.0 / math.e
 
 
+@checked
 @torch.no_grad()
 def information_gain(
     model: Model | Kernel | KernelRegression,

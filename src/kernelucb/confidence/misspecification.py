@@ -9,6 +9,7 @@ from botorch.models.model import Model
 from scipy.optimize import brentq
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.martingale_mixture.radius import (
     DEFAULT_SCALES,
@@ -54,6 +55,7 @@ class ConsistencyCheck:
     remedy: str
 
 
+@checked
 def check_consistency(
     model: Model | KernelRegression,
     norm_bound: float,

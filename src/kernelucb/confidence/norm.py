@@ -7,6 +7,7 @@ from botorch.models.model import Model
 from scipy.optimize import brentq
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb.confidence.martingale_mixture.radius import (
     CovarianceScale,
@@ -16,6 +17,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
 from kernelucb.regression import KernelRegression, RidgeState
 
 
+@checked
 def least_consistent_norm(
     model: Model,
     noise_std: float | Tensor | None = None,

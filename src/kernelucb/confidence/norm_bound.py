@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from botorch.models.model import Model
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite_scalar,
     positive_scalar,
@@ -75,6 +76,7 @@ class NormTracker:
             least this, if kernel, mean and noise scale were given, not estimated.
     """
 
+    @checked
     def __init__(
         self, *, inflation: float = DEFAULT_INFLATION, floor: float = DEFAULT_FLOOR
     ) -> None:
@@ -106,6 +108,7 @@ class NormTracker:
         """
         return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
 
+    @checked
     def update(
         self,
         model: Model | KernelRegression,

@@ -9,6 +9,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.misspecification import ConsistencyCheck, check_consistency
 from kernelucb.confidence.norm_ball import Domain, InputChange, NormBall
@@ -132,6 +133,7 @@ class NormDescription:
         )
 
 
+@checked
 @torch.no_grad()
 def describe_norm_bound(
     model: Model | KernelRegression,

@@ -9,6 +9,7 @@ from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
@@ -58,6 +59,7 @@ class PrequentialRadius:
         delta: Failure probability.
     """
 
+    @checked
     def __init__(self, delta: float = 0.05) -> None:
         r"""Radius before any observation.
 
@@ -87,6 +89,7 @@ class PrequentialRadius:
         r"""Noise scales of the observations, in order, outcome units."""
         return torch.tensor(self._noise_std, dtype=torch.float64)
 
+    @checked
     def observe(
         self,
         mean: float | Tensor,
@@ -131,6 +134,7 @@ class PrequentialRadius:
         self._noise_std += noise.tolist()
         self._outcomes += outcomes.tolist()
 
+    @checked
     @torch.no_grad()
     def update(self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor) -> None:
         r"""Add outcomes predicted by a BoTorch model that has not seen them.

@@ -11,6 +11,7 @@ from typing import Any, cast
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability, same_tracker
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -60,6 +61,7 @@ class StreamingNoiseTracker:
         estimated: Parts (``"kernel"``, ``"mean"``, ``"norm"``) that were ever estimated.
     """
 
+    @checked
     def __init__(
         self,
         norm_bound: float,
@@ -98,6 +100,7 @@ class StreamingNoiseTracker:
         self.num_observations = 0
         self.consistent = True
 
+    @checked
     def update(self, model: Model | KernelRegression) -> tuple[float, float]:
         r"""Take account of new observations.
 

@@ -13,6 +13,8 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
+
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
 
@@ -24,6 +26,7 @@ class FixedPriorGP(SingleTaskGP):
     and outcomes are not standardised, so kernel and mean are given.
     """
 
+    @checked
     def __init__(
         self,
         train_X: Tensor,

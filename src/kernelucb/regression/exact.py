@@ -9,6 +9,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
@@ -52,6 +53,7 @@ class KernelRegression(RidgeState):
     section_lost: Tensor
     feature_basis: Tensor
 
+    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -84,6 +86,7 @@ class KernelRegression(RidgeState):
         self._decompose(prior, train_X.detach().double(), targets, noise_std)
 
     @classmethod
+    @checked
     def from_model(
         cls, model: Model, noise_std: float | Tensor | None = None
     ) -> "KernelRegression":

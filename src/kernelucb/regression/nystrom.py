@@ -10,6 +10,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite,
     positive_values,
@@ -72,6 +73,7 @@ class NystromRegression(RidgeState):
     outer: Embedding
     sums: Sums
 
+    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -119,6 +121,7 @@ class NystromRegression(RidgeState):
         self._build(data, inducing_points, remainder_points, chunk_size)
 
     @classmethod
+    @checked
     def from_model(
         cls,
         model: Model,
@@ -229,6 +232,7 @@ class NystromRegression(RidgeState):
             log_dets.append(2.0 * factor.diagonal().log().sum() + rest)
         return torch.stack(forms).clamp_min(0.0), torch.stack(log_dets)
 
+    @checked
     @torch.no_grad()
     def with_observations(
         self, X: Tensor, Y: Tensor, noise_std: float | Tensor | None = None

@@ -9,6 +9,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.optim import optimize_acqf
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import SafeSet
@@ -19,6 +20,7 @@ from kernelucb.safety.starts import (
 )
 
 
+@checked
 def optimize_acqf_safely(
     acq_function: AcquisitionFunction,
     safe_set: SafeSet,

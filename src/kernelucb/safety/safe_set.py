@@ -7,6 +7,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite_scalar,
     probability,
@@ -65,6 +66,7 @@ class SafeSet:
         safe_points: ``m x d`` points that are safe whatever the bands say.
     """
 
+    @checked
     def __init__(
         self,
         bands: Band | Sequence[Band],
@@ -112,6 +114,7 @@ class SafeSet:
         self.safe_points = checked_points(safe_points)
 
     @classmethod
+    @checked
     def from_models(
         cls,
         models: Model | Sequence[Model],
@@ -249,6 +252,7 @@ class SafeSet:
         same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
         return inside | same.reshape(inside.shape)
 
+    @checked
     def filter(self, choices: Tensor) -> Tensor:
         r"""The safe ones of a finite set of candidates.
 
@@ -281,6 +285,7 @@ class SafeSet:
 
         return [(scalar(constraint), True) for constraint in self.constraints]
 
+    @checked
     @torch.no_grad()
     def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
         r"""Step back from unsafe points towards safe ones, until they are safe.

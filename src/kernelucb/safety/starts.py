@@ -1,7 +1,7 @@
 r"""Starting points inside a safe set, however thin it is."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -12,10 +12,12 @@ from botorch.optim.utils import fix_features
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb.safety.points import no_safe_point
 from kernelucb.safety.safe_set import SafeSet
 
-LinearConstraints = list[tuple[Tensor, Tensor, float]] | None
+# Columns, their coefficients, and what the sum must at least be.
+LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]] | None
 
 # Each line from a safe point is tried at this many lengths, halved from one to the next:
 # the shortest is 1/4096 of the way to a random point of the box.
@@ -23,6 +25,7 @@ _LENGTHS = 13
 _BATCH = 1024
 
 
+@checked
 @torch.no_grad()
 def gen_safe_initial_conditions(
     acq_function: AcquisitionFunction,

@@ -15,8 +15,9 @@ from kernelucb.exceptions import (
 )
 from kernelucb.regression import RidgeState
 
-# An empty set is widened to the single consistent function and a little beyond, so that
-# it keeps an interior, which strong duality and the conic solver need.
+# An empty set is widened to the single consistent function and a little beyond, as one is
+# that holds little more than it (outcomes 1e8 prior deviations off, say): so it keeps an
+# interior, which strong duality and the conic solver need and round-off cannot close.
 _INTERIOR = 1e-6
 
 
@@ -67,7 +68,7 @@ def consistent_constraints(
         InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
     """
     if least <= norm:
-        return Constraints(radius, norm, None)
+        return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
     if math.isfinite(least):
         relaxed = _with_larger_norm(regression, radius, norm, least)
         action = "The bound uses the least consistent norm instead."

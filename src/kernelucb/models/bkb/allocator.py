@@ -13,6 +13,7 @@ from gpytorch.kernels import Kernel
 from scipy.optimize import brentq
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar
 from kernelucb._numerics.nystrom import (
     Sketch,
@@ -46,6 +47,7 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         ...     learn_inducing_points=False)
     """
 
+    @checked
     def __init__(self, noise_variance: float, seed: int = 0) -> None:
         r"""Allocator.
 

@@ -18,6 +18,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.models.bkb.gp import SketchedGP
@@ -55,6 +56,7 @@ class BKBModel(ApproximateGPyTorchModel):
     model: Any
     outcome_transform: Any
 
+    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -220,6 +222,7 @@ class BKBModel(ApproximateGPyTorchModel):
             )
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
+    @checked
     def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
         r"""The model after more observations, whose inputs become inducing points.
 
@@ -239,6 +242,7 @@ class BKBModel(ApproximateGPyTorchModel):
         model.strategy.condition(*data)
         return model
 
+    @checked
     def update(self, X: Tensor, Y: Tensor) -> "BKBModel":
         r"""Add observations in place and draw the inducing points again.
 

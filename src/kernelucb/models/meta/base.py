@@ -19,6 +19,7 @@ from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models.meta.evidence import Evidence, Query
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
@@ -145,6 +146,7 @@ class MetaModel(Model, ABC):
         posterior = MetaPosterior(distribution)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
+    @checked
     def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "MetaModel":
         r"""The model after more evaluations; this one stays as it is.
 
@@ -172,6 +174,7 @@ class MetaModel(Model, ABC):
                 model._evidence = model._with_evaluation(x, y)
         return model
 
+    @checked
     def to_gp(
         self, train_X: Tensor, train_Y: Tensor, noise_std: float | Tensor
     ) -> SingleTaskGP:
@@ -193,6 +196,7 @@ class MetaModel(Model, ABC):
         )
         return gp.requires_grad_(False).eval()
 
+    @checked
     def norm_bound(self, probability: float = 0.9, norms: Tensor | None = None) -> float:
         r"""A bound on ``||f - mean||`` under ``covar_module``, learnt from tasks.
 

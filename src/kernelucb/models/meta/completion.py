@@ -11,6 +11,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
+
 _SWEEPS, _TOLERANCE = 100, 1e-5  # of one rank, started from the rank below
 _WORTH = 1e-3  # share of the rank-0 error that a higher rank must take away
 _PATIENCE = 3  # ranks without improvement before the search ends
@@ -36,6 +38,7 @@ class Completion(NamedTuple):
     error_ratio: float
 
 
+@checked
 def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
     r"""Fill in NaN entries by column means and a matrix of low rank.
 

@@ -8,6 +8,8 @@ from rich.progress import Progress
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from kernelucb._numerics.arguments import checked
+
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies, per input range
 _HELD_OUT = 0.2
 RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
@@ -33,6 +35,7 @@ class CosineFeatures(Module):
         phases: ``K``.
     """
 
+    @checked
     def __init__(self, frequencies: Tensor, phases: Tensor) -> None:
         super().__init__()
         self.frequencies = Parameter(frequencies)

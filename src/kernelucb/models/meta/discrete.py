@@ -7,6 +7,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb.models.meta.base import (
     MetaModel,
     check_tasks,
@@ -40,6 +41,7 @@ class DiscreteMetaModel(MetaModel):
         completion: How missing values were filled in: rank found, share, held-out error.
     """
 
+    @checked
     def __init__(
         self,
         task_values: Tensor,
@@ -91,6 +93,7 @@ class DiscreteMetaModel(MetaModel):
             self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
 
     @classmethod
+    @checked
     def from_observations(
         cls,
         task_inputs: Sequence[Tensor],
@@ -129,6 +132,7 @@ class DiscreteMetaModel(MetaModel):
         values = self.completion.values.tolist()
         return {"task_values": values, "candidates": self.candidates.tolist()}
 
+    @checked
     def task_norms(self, task_values: Tensor) -> Tensor:
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""
         return self._moments.norms(check_tasks(task_values, len(self.candidates)))

@@ -13,6 +13,7 @@ from botorch.exceptions import (
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb.models.meta.base import (
     MetaModel,
     finite,
@@ -53,6 +54,7 @@ class FeatureMetaModel(MetaModel):
         num_features: Number of independent ones.
     """
 
+    @checked
     def __init__(
         self,
         task_inputs: Tensor | Sequence[Tensor],
@@ -142,6 +144,7 @@ class FeatureMetaModel(MetaModel):
             "phases": features.phases.tolist(),
         }
 
+    @checked
     def task_norms(
         self, task_inputs: Tensor | Sequence[Tensor], task_values: Tensor | Sequence[Tensor]
     ) -> Tensor:
