@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit
-from kernelucb.bandit import bkb_bandit, sketched_arms
+from kernelucb.bandit import bkb_bandit, bkb_state, sketched_arms
 from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
 from oracles.sketch import dtc
@@ -61,6 +61,12 @@ def posterior(bandit):
     return bandit.arms.mean, bandit.arms.variance
 
 
+def rebuilt(bandit):
+    r"""The posterior computed anew."""
+    arms = bandit.arms.rebuilt(bandit.inducing, bandit.arms.counts, bandit.arms.sums)
+    return arms.mean, arms.variance
+
+
 class TestPosterior:
     @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
     @pytest.mark.parametrize("batches", [False, True])
@@ -78,15 +84,14 @@ class TestPosterior:
     def test_low_rank_updates_are_the_same_as_computing_everything(self):
         bandit = play(make_bandit(qbar=2.0), 60)
         before = posterior(bandit)
-        bandit.arms.rebuild(bandit.inducing)
-        assert_close(posterior(bandit), before, rtol=0, atol=SKETCH)
+        assert_close(rebuilt(bandit), before, rtol=0, atol=SKETCH)
 
     def test_cost(self, monkeypatch):
         r"""Everything is computed again only where inducing arms are dropped."""
-        dropped, plain = [], SketchedArms.forget
+        dropped, plain = [], SketchedArms.without_inducing
         monkeypatch.setattr(
             SketchedArms,
-            "forget",
+            "without_inducing",
             lambda arms: dropped.append(arms) or plain(arms),
         )
         bandit = make_bandit(qbar=1e6)  # all observed arms are inducing: none is dropped
@@ -104,8 +109,7 @@ class TestPosterior:
         bandit = play(make_bandit(qbar=0.3), 60)
         after = posterior(bandit)
         monkeypatch.undo()
-        bandit.arms.rebuild(bandit.inducing)
-        assert_close(posterior(bandit), after, rtol=0, atol=SKETCH)
+        assert_close(rebuilt(bandit), after, rtol=0, atol=SKETCH)
 
     @given(st.integers(0, 10**6), st.floats(0.01, 5.0))
     def test_variances_are_between_zero_and_the_prior(self, seed, qbar):
@@ -124,14 +128,14 @@ class TestPosterior:
 
     def test_number_of_inducing_arms_is_at_most_twice_those_drawn(self, monkeypatch):
         drawn = []
-        plain = bkb_bandit.draw
+        plain = bkb_state.draw
 
         def recorded(probabilities, state):
             result = plain(probabilities, state)
             drawn.append(len(result[0]))
             return result
 
-        monkeypatch.setattr(bkb_bandit, "draw", recorded)
+        monkeypatch.setattr(bkb_state, "draw", recorded)
         bandit = make_bandit(qbar=0.1)
         for step in range(60):
             play(bandit, 1, seed=step)
@@ -233,6 +237,19 @@ class TestBatches:
         noise = NOISE_STD * math.sqrt((1.44 * gain + math.log(20.0)) / LAM)
         assert bandit.batch_width == pytest.approx(2.0 + noise)
 
+    def test_bounded_where_the_rule_would_allow_very_many(self, monkeypatch):
+        monkeypatch.setattr(bkb_bandit, "_LARGEST_BATCH", 20)
+        nothing = make_bandit(regularizer=1e12)  # the rule alone allows 1e11 arms
+        assert len(nothing.batch_select()) == 20
+        assert len(nothing.batch_select(25)) == 25
+        kernel = LinearKernel().double()
+        origin = BKBBandit(torch.zeros(3, 2), kernel, norm_bound=1.0, noise_std=1.0)
+        assert len(origin.batch_select()) == 20  # variances of zero: it allows any number
+
+    def test_default_largest_batch(self):
+        assert bkb_bandit._LARGEST_BATCH == 1000
+        assert "1000 when absent" in (BKBBandit.batch_select.__doc__ or "")
+
     def test_equal_arms(self):
         r"""More equals than the search brings up to date at once."""
         arms = torch.zeros(200, 1).double()
@@ -254,14 +271,6 @@ class TestState:
         play(again, 10, seed=5)
         assert torch.equal(again.inducing, bandit.inducing)
         assert again.batch_width == pytest.approx(bandit.batch_width)
-        state = bandit.state_dict()
-        with pytest.raises(InputDataError, match="80 arms, not 3"):
-            BKBBandit(
-                ARMS[:3], frozen_kernel("rbf"), norm_bound=1.0, noise_std=1.0
-            ).load_state_dict(state)
-        del state["counts"]
-        with pytest.raises(InputDataError, match="lacks counts"):
-            bandit.load_state_dict(state)
 
     def test_seed(self):
         one, same, other = (play(make_bandit(seed=seed), 40) for seed in (1, 1, 2))
@@ -295,6 +304,10 @@ class TestState:
             ({"regularizer": 0.0}, "regularizer"),
             ({"batch_growth": 1.0}, "batch_growth"),
             ({"radius": "light"}, "radius"),
+            ({"seed": 0.5}, "seed"),
+            ({"seed": True}, "seed"),
+            ({"batch_growth": "1.1"}, "batch_growth"),
+            ({"batch_growth": True}, "batch_growth"),
         ],
     )
     def test_bad_arguments(self, options, match):
@@ -319,8 +332,18 @@ class TestState:
         for arm in (-1, 80, 0.5):
             with pytest.raises(InputDataError, match="0 to 79"):
                 bandit.observe(arm, 1.0)
-        with pytest.raises(ValueError, match="max_size"):
-            bandit.batch_select(0)
+        for arm in (True, [True], "one", None, 1j, 10**40, torch.ones(1)):
+            with pytest.raises(InputDataError, match=r"[aA]rms"):
+                bandit.observe(arm, 1.0)
+        counted = make_bandit()
+        counted.observe(torch.tensor([1, 2], dtype=torch.int32), torch.tensor([1, 0]))
+        assert counted.num_observations == 2
+        for outcome in ("one", None, 1j, 1e200, torch.ones(1, dtype=torch.complex64)):
+            with pytest.raises(InputDataError, match="outcomes"):
+                bandit.observe(1, outcome)
+        for size in (0, -1, 1.5, True, "2", 10.0):
+            with pytest.raises(ValueError, match="max_size"):
+                bandit.batch_select(size)
         assert bandit.num_observations == 0
 
 

@@ -2,7 +2,7 @@ r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite,
     finite_scalar,
@@ -18,7 +19,10 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.estimates import estimated_parts
-from kernelucb._numerics.nystrom import draw, inclusion_probabilities
+from kernelucb._numerics.exclusive import Exclusive
+from kernelucb.bandit.batch_search import pick_batch
+from kernelucb.bandit.bkb_state import BKBState
+from kernelucb.bandit.plays import read_plays
 from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.bkb import (
@@ -29,10 +33,8 @@ from kernelucb.confidence.bkb import (
 )
 from kernelucb.regression.prior import Prior
 
-# Inducing arms are dropped when there are more than this many times those just drawn.
-_SLACK = 2
-# Arms whose hallucinated variances are brought up to date together.
-_BLOCK = 64
+# Arms in a batch where no number is given.
+_LARGEST_BATCH = 1000
 
 
 class BKBBandit:
@@ -45,7 +47,10 @@ class BKBBandit:
 
     ``batch_select`` plays several arms before it hears of their outcomes: means stay, and
     variances are conditioned on the arms picked. The batch ends when those arms could have
-    changed a variance by more than the factor ``batch_growth``.
+    changed a variance by more than the factor ``batch_growth``, or after 1000 arms.
+
+    ``observe`` and ``load_state_dict`` leave the old state or the new one, also when they
+    are interrupted. A bandit is for one thread at a time.
 
     Source: Calandriello et al. (2019), Algorithm 1 (BKB); Calandriello et al. (2020) for
     batches (BBKB). Assumptions as for ``BKBUCB``.
@@ -57,6 +62,7 @@ class BKBBandit:
         ...     bandit.observe(arms, [play(arm) for arm in arms])
     """
 
+    @checked
     def __init__(
         self,
         candidates: Tensor,
@@ -96,7 +102,8 @@ class BKBBandit:
         Raises:
             BotorchTensorDimensionError: If the candidates are no matrix.
             InputDataError: If there are none, or a value is not finite.
-            ValueError: If an argument is out of its range.
+            UnsupportedError: If kernel or mean are of another class.
+            ValueError: If an argument is out of its range, or of another type.
         """
         if candidates.dim() != 2:
             raise BotorchTensorDimensionError(
@@ -104,8 +111,6 @@ class BKBBandit:
             )
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
-        if radius not in ("certified", "practical"):
-            raise ValueError(f'radius must be "certified" or "practical", got {radius!r}.')
         self.radius: str = radius
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
         self.noise_std = positive_scalar("noise_std", noise_std)
@@ -120,10 +125,17 @@ class BKBBandit:
         self.candidates = finite("candidates", candidates).detach().double()
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
-        self._generator = torch.Generator().manual_seed(seed).get_state()
+        self._exclusive = Exclusive()
         with torch.no_grad():
-            self.arms = SketchedArms(self.prior, self.candidates, self.regularizer)
-        self._information = 0.0
+            arms = SketchedArms(self.prior, self.candidates, self.regularizer)
+        generator = torch.Generator().manual_seed(seed % 2**64)
+        # Replaced as a whole, so that an interrupted update leaves the old one.
+        self._state = BKBState(arms, generator.get_state(), 0.0)
+
+    @property
+    def arms(self) -> SketchedArms:
+        r"""Posterior of the arms, with their numbers of observations."""
+        return self._state.arms
 
     @property
     def num_observations(self) -> int:
@@ -170,61 +182,45 @@ class BKBBandit:
         """
         if self.radius == "certified":
             return self.width * self.batch_growth**0.5
-        gain = self.batch_growth * self._information + math.log(1.0 / self.delta)
+        gain = self.batch_growth * self._state.information + math.log(1.0 / self.delta)
         return self.norm_bound + self.noise_std * math.sqrt(gain / self.regularizer)
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""
-        mean = self.arms.mean
-        radius = self.width * self.arms.variance.sqrt()
-        return mean - radius, mean + radius
+        with self._exclusive:
+            mean = self.arms.mean
+            radius = self.width * self.arms.variance.sqrt()
+            return mean - radius, mean + radius
 
     @torch.no_grad()
     def select(self) -> int:
         r"""The arm with the largest upper bound, the first where several tie."""
         return int(self.bounds()[1].argmax())
 
+    @checked
     @torch.no_grad()
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
 
-        Variances only fall while the batch is picked, and means stay, so an arm whose
-        bound is up to date and larger than all others', up to date or not, is the best.
+        Where variances are far below ``lam`` the rule would allow very many arms, and the
+        time for a batch grows with the square of their number. A batch may always be
+        shorter than the rule allows.
 
         Args:
-            max_size: Largest batch; without it the rule alone decides.
+            max_size: Largest batch; 1000 when absent.
 
         Returns:
             At least one index.
-        """
-        limit = math.inf if max_size is None else whole_number("max_size", max_size)
-        arms, lam, width = self.arms, self.regularizer, self.batch_width
-        mean, start, quadratic = arms.mean, arms.variance, arms.quadratic.clone()
-        upper = mean + width * start.sqrt()
-        applied = torch.zeros(len(mean), dtype=torch.long, device=mean.device)
-        columns = mean.new_zeros(arms.features.shape[1], 0)
-        picked: list[int] = []
-        growth = 1.0
-        while len(picked) < limit and growth <= self.batch_growth:
-            best = int(upper.argmax())
-            while int(applied[best]) < len(picked):
-                top = upper.topk(min(_BLOCK, len(upper))).indices
-                top[-1] = best  # among equals it may be missing
-                stale = top[applied[top] < len(picked)]
-                products = arms.features[stale] @ columns
-                fallen = arms.quadratic[stale] - products.square().sum(-1)
-                quadratic[stale] = fallen.clamp(min=0.0)
-                variance = arms.unexplained[stale] + lam * quadratic[stale]
-                upper[stale] = mean[stale] + width * variance.sqrt()
-                applied[stale] = len(picked)
-                best = int(upper.argmax())
-            picked.append(best)
-            growth += float(start[best]) / lam
-            column = arms.hallucination(best, columns)
-            columns = torch.cat([columns, column.unsqueeze(-1)], dim=1)
-        return picked
 
-    @torch.no_grad()
+        Raises:
+            ValueError: If the size is no whole number above zero.
+        """
+        largest = _LARGEST_BATCH if max_size is None else max_size
+        whole_number("max_size", largest)
+        with self._exclusive:
+            return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
+
+    @torch.no_grad()  # read_plays checks the arguments: tensors of whole numbers are right
     def observe(
         self, arms: int | Sequence[int] | Tensor, outcomes: float | Sequence[float] | Tensor
     ) -> None:
@@ -236,44 +232,12 @@ class BKBBandit:
 
         Raises:
             BotorchTensorDimensionError: If there are not as many outcomes as arms.
-            InputDataError: If an outcome is not finite, or an arm does not exist.
+            InputDataError: If an outcome is no finite number, or an arm does not exist.
+            RuntimeError: If another thread is using the bandit.
         """
-        state = self.arms
-        index = torch.as_tensor(arms, device=state.counts.device).reshape(-1)
-        values = torch.as_tensor(outcomes, dtype=torch.float64).reshape(-1)
-        values = finite("outcomes", values).to(state.counts)
-        if len(index) != len(values) or len(index) == 0:
-            raise BotorchTensorDimensionError(
-                f"observe takes as many outcomes as arms, got {len(values)} and "
-                f"{len(index)}."
-            )
-        if index.is_floating_point() or not 0 <= int(index.min()) <= int(index.max()) < len(
-            self.candidates
-        ):
-            raise InputDataError(
-                f"Arms are whole numbers from 0 to {len(self.candidates) - 1}."
-            )
-        before = state.variance
-        self._information += float(torch.log1p(before[index] / self.regularizer).sum())
-        distinct, inverse = index.unique(return_inverse=True)
-        zeros = values.new_zeros(len(distinct))
-        counts = zeros.index_add(0, inverse, torch.ones_like(values))
-        sums = zeros.index_add(0, inverse, values - state.prior_mean[index])
-        drawn = self._draw(before, state.counts.index_add(0, distinct, counts))
-        new = drawn[~torch.isin(drawn, state.inducing)]
-        if len(state.inducing) + len(new) > _SLACK * len(drawn):
-            state.forget()
-            new = drawn
-        state.observe(distinct, counts, sums, new)
-
-    def _draw(self, variance: Tensor, counts: Tensor) -> Tensor:
-        r"""Inducing arms drawn with the variances of the step before."""
-        seen = counts.nonzero().squeeze(-1)
-        probabilities = inclusion_probabilities(
-            variance[seen], counts[seen], self.regularizer, self.qbar
-        )
-        position, self._generator = draw(probabilities, self._generator)
-        return seen[position]
+        with self._exclusive:
+            index, values = read_plays(arms, outcomes, self.arms.counts)
+            self._state = self._state.observed(index, values, self.qbar)
 
     def _budget(self) -> Budget:
         counts, lam = self.arms.counts, self.regularizer
@@ -284,36 +248,35 @@ class BKBBandit:
             lam,
         )
 
-    def state_dict(self) -> dict[str, Tensor]:
-        r"""Everything that is needed to go on, as tensors; save it with ``torch.save``."""
-        return {
-            "counts": self.arms.counts.clone(),
-            "sums": self.arms.sums.clone(),
-            "inducing": self.arms.inducing.clone(),
-            "generator": self._generator.clone(),
-            "information": torch.tensor(self._information, dtype=torch.float64),
-        }
+    def state_dict(self) -> dict[str, Any]:
+        r"""Everything that is needed to go on; save it with ``torch.save``."""
+        with self._exclusive:
+            return {**self._state.saved(), **self._arguments()}
 
     @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
 
         Args:
-            state_dict: Tensors as saved.
+            state_dict: As saved; copied.
 
         Raises:
-            InputDataError: If entries are missing, or are for another number of arms.
+            StateError: If entries are missing or not what they should be, or are of a
+                bandit with other arms or arguments. The bandit is as before then.
         """
-        missing = self.state_dict().keys() - state_dict.keys()
-        if missing:
-            raise InputDataError(f"The state lacks {', '.join(sorted(missing))}.")
-        if state_dict["counts"].shape != self.arms.counts.shape:
-            raise InputDataError(
-                f"The state is for {len(state_dict['counts'])} arms, not "
-                f"{len(self.candidates)}."
-            )
-        self.arms.counts = state_dict["counts"].to(self.arms.counts)
-        self.arms.sums = state_dict["sums"].to(self.arms.sums)
-        self._generator = state_dict["generator"].cpu().clone()
-        self._information = float(state_dict["information"])
-        self.arms.rebuild(state_dict["inducing"].to(self.arms.inducing))
+        with self._exclusive:
+            self._state = self._state.loaded(state_dict, self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        r"""Arguments of the construction that the observations do not change."""
+        names = (
+            "norm_bound",
+            "noise_std",
+            "delta",
+            "qbar",
+            "epsilon",
+            "regularizer",
+            "batch_growth",
+        )
+        # Plain numbers: those that say that they were estimated need their class to load.
+        return {"radius": self.radius} | {n: float(getattr(self, n)) for n in names}

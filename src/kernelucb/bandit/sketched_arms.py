@@ -1,5 +1,6 @@
 r"""Sketched posterior of a finite set of arms, kept up to date at low rank."""
 
+from copy import copy
 from typing import NamedTuple
 
 import torch
@@ -26,6 +27,10 @@ class SketchedArms:
     each, so a step costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)``
     memory. For few ``k`` reading the features is what takes the time; they are read once.
 
+    A step returns other arms and leaves these as they are. The features of both lie in the
+    same storage, where those that are new come behind those that these arms read: only the
+    latest arms, or those of an abandoned step, can be continued.
+
     Source: Calandriello et al. (2019), Eq. 4; block matrix inversion.
 
     Attributes:
@@ -50,16 +55,16 @@ class SketchedArms:
         self.prior_variance = prior.variance(candidates)
         self.counts = torch.zeros_like(self.prior_mean)
         self.sums = torch.zeros_like(self.prior_mean)
-        self._storage = candidates.new_empty(len(candidates), 0)
-        self.forget()
+        self._forget()
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         r"""Drop all inducing arms; the observations stay."""
         empty = self.candidates.new_zeros(0, 0)
-        self._rank = 0
+        # Not the old storage, which other arms may read.
+        self._storage, self._rank = self.candidates.new_empty(len(self.candidates), 0), 0
         self.inducing = torch.zeros(0, dtype=torch.long, device=empty.device)
         self.mean = self.prior_mean
-        self.unexplained = self.prior_variance.clone()
+        self.unexplained = self.prior_variance
         self.quadratic = torch.zeros_like(self.prior_variance)
         self._gram, self._factor = empty, empty
 
@@ -99,8 +104,10 @@ class SketchedArms:
         column = self.solve(z.unsqueeze(-1))[:, 0] - earlier @ (earlier.mT @ z)
         return column / (1.0 + z @ column).sqrt()
 
-    def observe(self, arms: Tensor, counts: Tensor, sums: Tensor, inducing: Tensor) -> None:
-        r"""Add observations at distinct arms, and inducing arms.
+    def with_observations(
+        self, arms: Tensor, counts: Tensor, sums: Tensor, inducing: Tensor
+    ) -> "SketchedArms":
+        r"""The arms with observations at distinct ones, and with more inducing arms.
 
         Args:
             arms: ``b`` distinct arms.
@@ -108,18 +115,33 @@ class SketchedArms:
             sums: Summed outcomes minus prior means.
             inducing: ``k`` arms that are not inducing yet.
         """
-        self.counts[arms] += counts
-        self.sums[arms] += sums
+        state = copy(self)
+        state.counts = self.counts.index_add(0, arms, counts)
+        state.sums = self.sums.index_add(0, arms, sums)
         first, *others = inducing.split(_PART)
-        self._update(arms, counts, first)
+        state._update(arms, counts, first)
         for part in others:
-            self._update(arms[:0], counts[:0], part)
+            state._update(arms[:0], counts[:0], part)
+        return state
 
-    def rebuild(self, inducing: Tensor) -> None:
-        r"""Compute everything again, for other inducing arms."""
-        self.forget()
-        none = self.inducing
-        self.observe(none, self.counts[none], self.sums[none], inducing)
+    def without_inducing(self) -> "SketchedArms":
+        r"""The arms with their observations, but no inducing arms."""
+        state = copy(self)
+        state._forget()
+        return state
+
+    def rebuilt(self, inducing: Tensor, counts: Tensor, sums: Tensor) -> "SketchedArms":
+        r"""Everything computed again, for other inducing arms and observations.
+
+        Args:
+            inducing: ``k`` observed arms.
+            counts: ``A`` numbers of observations.
+            sums: ``A`` sums of outcomes minus prior means.
+        """
+        state = self.without_inducing()
+        state.counts, state.sums = counts, sums
+        none = state.inducing
+        return state.with_observations(none, counts[none], sums[none], inducing)
 
     def _update(self, arms: Tensor, counts: Tensor, inducing: Tensor) -> None:
         r"""Take observations and then inducing arms into the posterior.
@@ -154,10 +176,10 @@ class SketchedArms:
         rest = added - predicted
         rest = torch.linalg.solve_triangular(lower.mT, rest, upper=True, left=False)
         self.mean = self.prior_mean + (mean + added @ solution[old:])[:, 0]
-        self.quadratic += rest.square().sum(-1) - drops.square().sum(-1)
-        self.quadratic.clamp_(min=0.0)
-        self.unexplained -= added.square().sum(-1)
-        self.unexplained.clamp_(min=0.0)
+        change = rest.square().sum(-1) - drops.square().sum(-1)
+        self.quadratic = (self.quadratic + change).clamp_(min=0.0)
+        explained = added.square().sum(-1)
+        self.unexplained = (self.unexplained - explained).clamp_(min=0.0)
         self.inducing = torch.cat([self.inducing, inducing])
         self._append(added)
 
