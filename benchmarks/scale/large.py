@@ -100,5 +100,5 @@ def measure(
 def _width(acqf: SketchedMartingaleMixtureUCB, arms: torch.Tensor) -> str:
     with torch.no_grad():
         lower, upper = acqf.bounds(arms[:1000])
-    squared = acqf.constraints.radius.squared(acqf.regression)
+    squared = acqf.function_constraints.radius.squared(acqf.regression)
     return f"mean width {float((upper - lower).mean()):.4f}, squared radius {squared:.1f}"

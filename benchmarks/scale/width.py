@@ -53,7 +53,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
     queries = torch.rand(QUERIES, dimension, dtype=torch.float64, generator=random)
     regression = KernelRegression(stream.X, stream.Y, stream.kernel, NOISE_STD)
     exact = MartingaleMixtureUCB(regression, norm_bound=NORM_BOUND, delta=DELTA)
-    squared = exact.constraints.radius.squared(regression)
+    squared = exact.function_constraints.radius.squared(regression)
     options = {"norm_bound": NORM_BOUND, "delta": DELTA}
 
     def width(acqf) -> float:

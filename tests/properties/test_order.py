@@ -105,7 +105,7 @@ def test_true_function_inside_when_the_set_contains_it(problem, delta, c, factor
         problem.state, norm_bound=norm, delta=delta, covariance_scale=c
     )
     residual = (problem.function(problem.X) - problem.Y) / problem.noise_std
-    radius = acqf.constraints.radius.squared(acqf.regression)
+    radius = acqf.function_constraints.radius.squared(acqf.regression)
     if residual.square().sum() <= radius:
         truth = problem.function(problem.test_X)
         assert_inside((truth, truth), acqf.bounds(problem.test_X), norm)

@@ -97,7 +97,7 @@ def library_radius(history, arms, **options):
     acqf = MartingaleMixtureUCB(
         history.state(arms.kernel), norm_bound=100.0 * NORM, delta=DELTA, **options
     )
-    return acqf.constraints.radius.squared(acqf.regression)
+    return acqf.function_constraints.radius.squared(acqf.regression)
 
 
 adversaries = pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_is_the_largest_difference_over_the_set(name):
     candidates = uniform(6, 2, 9)
     acqf = bound(problem)
     certificate = regret_certificate(acqf, candidates)
-    squared = acqf.constraints.radius.squared(acqf.regression)
+    squared = acqf.function_constraints.radius.squared(acqf.regression)
     noise = torch.full((8,), problem.noise_std).double()
     expected = []
     for x in candidates:

@@ -99,7 +99,7 @@ def test_each_value_is_the_bound_of_explicit_weights():
     problem = make_problem(n=30, d=2, kernel="matern52")
     state, inducing = sketched(problem, 8), problem.X[:8]
     acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM)
-    radius = acqf.constraints.radius.squared(state) ** 0.5
+    radius = acqf.function_constraints.radius.squared(state) ** 0.5
     noise = torch.full((30,), problem.noise_std).double()
     points = acqf.confidence_set.project(problem.test_X)
     support = acqf.confidence_set.support(points, 1)
@@ -162,11 +162,11 @@ def test_evidence_terms_are_upper_bounds(tau, m):
 def test_radius_is_an_upper_bound_on_the_closed_form(scale):
     problem = make_problem(n=20, d=2, kernel="matern32")
     closed = MartingaleMixtureUCB(problem.state, norm_bound=NORM, covariance_scale=scale)
-    squared = closed.constraints.radius.squared(problem.state)
+    squared = closed.function_constraints.radius.squared(problem.state)
     for m in (4, 20):
         state = sketched(problem, m)
         acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM, covariance_scale=scale)
-        ours = acqf.constraints.radius.squared(state)
+        ours = acqf.function_constraints.radius.squared(state)
         assert ours >= squared * (1.0 - ORDER)
         assert acqf.least_consistent_norm <= closed.least_consistent_norm * (1.0 + 1e-6)
     assert ours == pytest.approx(squared, rel=1e-8)
@@ -254,7 +254,7 @@ def test_prequential_radius_is_used():
     problem = make_problem(n=20, d=2)
     state, radius = sketched(problem, 10), zeros_radius(problem)
     acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM, radius=radius)
-    assert acqf.constraints.radius.squared(state) == pytest.approx(radius.squared)
+    assert acqf.function_constraints.radius.squared(state) == pytest.approx(radius.squared)
     for options, message in (
         ({"covariance_scale": 1.0}, "leave out covariance_scale"),
         ({"delta": 0.01}, r"delta is 0\.01, that of radius 0\.05"),

@@ -115,7 +115,7 @@ def test_noise_of_each_observation_is_its_own():
     radius.observe(torch.zeros(5), torch.ones(5), problem.Y, noise)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, radius=radius)
     assert_close(acqf.regression.noise_std, noise)
-    squared = acqf.constraints.radius.squared(acqf.regression)
+    squared = acqf.function_constraints.radius.squared(acqf.regression)
     assert squared == pytest.approx(radius.squared)
 
 

@@ -59,7 +59,7 @@ def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
     acqf = unknown(problem.state, covariance_scale=scales)
     unit = float(acqf.regression.noise_std[0])
-    squared = acqf.constraints.radius.squared(acqf.regression) * unit**2
+    squared = acqf.function_constraints.radius.squared(acqf.regression) * unit**2
     # No function of bounded norm is farther from the data than this.
     lam = float(torch.linalg.eigvalsh(problem.kernel(problem.X).to_dense())[-1])
     farthest = (float(problem.Y.norm()) + math.sqrt(lam) * NORM) ** 2

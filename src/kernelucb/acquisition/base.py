@@ -93,12 +93,12 @@ class KernelUCB(AcquisitionFunction, ABC):
         super().set_X_pending(X_pending)  # a copy without gradient, assigned below
 
     @property
-    def X_pending(self) -> Tensor | None:  # noqa: N802
+    def X_pending(self) -> Tensor | None:
         r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
         return self._X_pending
 
     @X_pending.setter
-    def X_pending(self, X_pending: Tensor | None) -> None:  # noqa: N802
+    def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         if X_pending is None or tensor("X_pending", X_pending).numel() == 0:
             self._X_pending = None
@@ -141,7 +141,8 @@ class KernelUCB(AcquisitionFunction, ABC):
         if tensor("X", X).dim() < 2 or X.shape[-2] != 1:
             raise BotorchTensorDimensionError(
                 f"X must be `b x 1 x d`, got shape {tuple(X.shape)}. The bound scores one "
-                "point at a time; use optimize_acqf with sequential=True for q > 1."
+                "point at a time; for q > 1 use optimize_acqf with sequential=True, or "
+                "return_acq_values=False where an optimiser asks for a joint value."
             )
         self._check_points("X", X)
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]

@@ -36,8 +36,7 @@ from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 Form = Literal["dual", "analytic", "convex"]
-Alphas = Sequence[float] | Tensor | float | str | None
-_UNKNOWN = "unknown"
+Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 
 
 class MartingaleMixtureUCB(KernelUCB):
@@ -166,7 +165,7 @@ class MartingaleMixtureUCB(KernelUCB):
         build = _Builder(regression, constraints, assumptions)
         confidence_set = build(form, alphas)
         super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
-        self.constraints = constraints
+        self.function_constraints = constraints
         self.delta = delta
         self.covariance_scale = scale
         self.form = form
@@ -190,7 +189,7 @@ class MartingaleMixtureUCB(KernelUCB):
                 f"X must be `1 x {self.regression.dimension}`, got {tuple(X.shape)}."
             )
         self._check_points("X", X)
-        exact = ExactSet(self.regression, self.constraints, self.assumptions)
+        exact = ExactSet(self.regression, self.function_constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
@@ -205,8 +204,6 @@ def _known_noise(
         if noise_bounds is not None:
             raise ValueError('noise_bounds are for noise_std="unknown"; leave them out.')
         return noise_std, 1.0 if covariance_scale is None else covariance_scale
-    if noise_std != _UNKNOWN:
-        raise ValueError(f'noise_std must be a number or "unknown", got {noise_std!r}.')
     return None, "mixture" if covariance_scale is None else covariance_scale
 
 
@@ -255,14 +252,12 @@ class _Builder(NamedTuple):
     constraints: Constraints
     assumptions: Assumptions
 
-    def __call__(self, form: str, alphas: Alphas) -> ConfidenceSet[Any]:
+    def __call__(self, form: Form, alphas: Alphas) -> ConfidenceSet[Any]:
         if form == "analytic":
             return self.analytic(alphas)
         if form == "convex":
             return self.convex(alphas)
-        if form == "dual":
-            return self.dual(alphas)
-        raise ValueError(f'form must be "dual", "analytic" or "convex", got {form!r}.')
+        return self.dual(alphas)
 
     def analytic(self, alphas: Alphas) -> ConfidenceSet[Any]:
         regularizer = self.constraints.radius.reference
@@ -292,6 +287,6 @@ class _Builder(NamedTuple):
             self.assumptions,
         )
 
-    def _regularizers(self, alphas: Sequence[float] | Tensor | float | str) -> Tensor:
+    def _regularizers(self, alphas: Alphas) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2
         return grid_regularizers(alphas, self.constraints.radius.reference, noise_variance)

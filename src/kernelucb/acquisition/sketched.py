@@ -104,7 +104,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
             assumptions = assumptions.with_item(constraints.contradiction)
         exact = ExactSet(state, constraints, assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
-        self.constraints = constraints
+        self.function_constraints = constraints
         self.delta = delta
         self.norm_bound = constraints.norm * state.outcome_scale
         self.least_consistent_norm = least * state.outcome_scale

@@ -7,6 +7,9 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import tensor
+from kernelucb.safety.points import rows_of
 from kernelucb.safety.safe_set import SafeSet
 
 
@@ -26,6 +29,7 @@ class ConstraintWidth(AcquisitionFunction):
         >>> x, _ = optimize_acqf_safely(acqf, safe_set, bounds)
     """
 
+    @checked
     def __init__(self, safe_set: SafeSet) -> None:
         r"""Width of a safe set's constraints.
 
@@ -34,14 +38,18 @@ class ConstraintWidth(AcquisitionFunction):
         """
         model: Any = getattr(safe_set.constraints[0].band, "model", None)
         super().__init__(model=model)
-        self.constraints = safe_set.constraints
+        self.safe_set = safe_set
 
-    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Not supported: bands do not change before an outcome is there.
+    @property
+    def X_pending(self) -> None:
+        r"""None: bands do not change before an outcome is there.
 
         Raises:
-            UnsupportedError: If there are pending points.
+            UnsupportedError: If points are assigned, or given to ``set_X_pending``.
         """
+
+    @X_pending.setter
+    def X_pending(self, X_pending: Tensor | None) -> None:
         if X_pending is not None:
             raise UnsupportedError(
                 "ConstraintWidth does not take pending points; choose one point at a time."
@@ -51,18 +59,20 @@ class ConstraintWidth(AcquisitionFunction):
         r"""Width at candidate points.
 
         Args:
-            X: A ``b x 1 x d``-dim tensor of candidate points.
+            X: A ``(b1 x ... bk) x 1 x d``-dim tensor of candidate points.
 
         Returns:
-            A ``b``-dim tensor.
+            A ``(b1 x ... bk)``-dim tensor.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
+            InputDataError: If a value is not finite.
         """
-        if X.dim() != 3 or X.shape[-2] != 1:
+        if tensor("X", X).dim() < 2 or X.shape[-2] != 1:
             raise BotorchTensorDimensionError(
                 f"X must be `b x 1 x d`, got shape {tuple(X.shape)}."
             )
-        points = X.squeeze(-2).double()
-        widths = [constraint.width(points) for constraint in self.constraints]
-        return torch.stack(widths).amax(0).to(X.dtype)
+        batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
+        points = rows_of(X)
+        widths = [constraint.width(points) for constraint in self.safe_set.constraints]
+        return torch.stack(widths).amax(0).reshape(batch_shape).to(X.dtype)

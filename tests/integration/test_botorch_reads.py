@@ -1,0 +1,278 @@
+r"""Whatever BoTorch reads from an acquisition function, ours have it or refuse in words.
+
+One row for each place in ``botorch.optim``, ``botorch.generation`` and the wrappers of
+``botorch.acquisition`` (0.18) that reads an attribute of an acquisition function, tests its
+type or calls it; one column for each of our classes and each kind of model.
+"""
+
+from copy import deepcopy
+
+import pytest
+import torch
+from acquisitions import (
+    ACQUISITIONS,
+    CUBE,
+    PATHS,
+    PENDING,
+    POINTS,
+    PROBLEM,
+    made,
+)
+from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
+from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunction
+from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
+from botorch.acquisition.proximal import ProximalAcquisitionFunction
+from botorch.exceptions import (
+    BotorchError,
+    BotorchTensorDimensionError,
+    UnsupportedError,
+)
+from botorch.generation.gen import gen_candidates_torch
+from botorch.generation.sampling import BoltzmannSampling
+from botorch.optim import (
+    optimize_acqf,
+    optimize_acqf_cyclic,
+    optimize_acqf_discrete,
+    optimize_acqf_discrete_local_search,
+    optimize_acqf_mixed,
+    optimize_acqf_mixed_alternating,
+)
+from botorch.optim.homotopy import Homotopy, HomotopyParameter, LinearHomotopySchedule
+from botorch.optim.initializers import (
+    sample_points_around_best,
+)
+from botorch.optim.optimize import optimize_acqf_list
+from botorch.optim.optimize_homotopy import optimize_acqf_homotopy
+from botorch.optim.utils.acquisition_utils import get_X_baseline
+from torch.testing import assert_close
+
+from kernelucb import ConstraintWidth
+
+FAST = {"num_restarts": 2, "raw_samples": 8}
+FEW = {"maxiter": 3}
+
+
+class Sum(torch.nn.Module):
+    def forward(self, X):
+        return X.sum(-1)
+
+
+def search(acqf, q=1, **options):
+    options = {"options": FEW} | FAST | options
+    return optimize_acqf(acqf, CUBE, q, **options)
+
+
+def mixed(acqf, q=1, **options):
+    values = [{0: 0.2}, {0: 0.6}]
+    return optimize_acqf_mixed(
+        acqf, CUBE, q, fixed_features_list=values, options=FEW, **FAST, **options
+    )
+
+
+def alternating(acqf, q=1, **options):
+    options = {"discrete_dims": {0: [0.0, 0.5, 1.0]}} | options
+    steps = {"maxiter_alternating": 2, "maxiter_continuous": 3}
+    return optimize_acqf_mixed_alternating(
+        acqf, CUBE, q=q, options=steps, **FAST, **options
+    )
+
+
+def lattice(acqf, q=1, **options):
+    choices = [torch.linspace(0.0, 1.0, 5, dtype=torch.float64)] * 2
+    found = optimize_acqf_discrete_local_search(acqf, choices, q, **FAST, **options)
+    acqf.set_X_pending(None)  # BoTorch leaves them where it returns no values
+    return found
+
+
+def homotopy(acqf, q=1):
+    schedule = LinearHomotopySchedule(1.0, 0.0, 2)
+    parameter = HomotopyParameter(torch.nn.Parameter(torch.tensor(1.0)), schedule)
+    return optimize_acqf_homotopy(
+        acqf, CUBE, q, homotopy=Homotopy([parameter]), options=FEW, **FAST
+    )
+
+
+def each_in_turn(acqf):
+    pair = [acqf, deepcopy(acqf)]
+    return search(acqf, 2, acq_function_sequence=pair, sequential=True)
+
+
+def around(**options):
+    return lambda acqf: search(acqf, options=FEW | {"sample_around_best": True} | options)
+
+
+def penalized(acqf):
+    penalty = L2Penalty(torch.zeros(2, dtype=torch.float64))
+    wrapper = PenalizedAcquisitionFunction(acqf, penalty, 0.1)
+    expected = acqf(POINTS.unsqueeze(1)) - 0.1 * penalty(POINTS.unsqueeze(1))
+    assert_close(wrapper(POINTS.unsqueeze(1)), expected)
+    return search(wrapper)
+
+
+def guided(acqf):
+    wrapper = PriorGuidedAcquisitionFunction(acqf, Sum())
+    X = POINTS.unsqueeze(1)
+    assert_close(wrapper(X), acqf(X) * X.sum((-1, -2)))
+
+
+def proximal(acqf):
+    wrapper = ProximalAcquisitionFunction(acqf, torch.ones(2).double(), beta=1.0)
+    return search(wrapper)
+
+
+def boltzmann(acqf):
+    sampler = BoltzmannSampling(acqf)
+    assert sampler(POINTS.expand(3, 6, 2), 2).shape == (3, 2, 2)
+    return sampler(POINTS, 2), None
+
+
+SINGLE_POINTS = {
+    "search": search,
+    "topn": lambda acqf: search(acqf, options=FEW | {"topn": True}),
+    "nonnegative": lambda acqf: search(acqf, options=FEW | {"nonnegative": True}),
+    "fixed feature": lambda acqf: search(acqf, fixed_features={0: 0.5}),
+    "all fixed": lambda acqf: search(acqf, fixed_features={0: 0.5, 1: 0.2}),
+    "torch": lambda acqf: search(
+        acqf,
+        gen_candidates=gen_candidates_torch,
+        options={"stopping_criterion_options": FEW},
+    ),
+    "mixed": mixed,
+    "alternating": alternating,
+    "lattice": lattice,
+    "homotopy": homotopy,
+    "penalized": penalized,
+    "guided": guided,
+    "Boltzmann": boltzmann,
+}
+
+# These read the inputs that the model was trained on.
+AROUND = {
+    "around": around(),
+    "around, perturbed": around(sample_around_best_prob_perturb=0.5),
+    "spray": lambda acqf: alternating(acqf, discrete_dims=None, cat_dims={0: [0.0, 1.0]}),
+    "baseline": get_X_baseline,
+}
+
+SEQUENCES = {
+    "search": lambda acqf: search(acqf, 2, sequential=True),
+    "in turn": each_in_turn,
+    "discrete": lambda acqf: optimize_acqf_discrete(acqf, 2, POINTS),
+    "cyclic": lambda acqf: optimize_acqf_cyclic(
+        acqf, CUBE, 2, options=FEW, cyclic_options={"maxiter": 1}, **FAST
+    ),
+    "list": lambda acqf: optimize_acqf_list(
+        [acqf, deepcopy(acqf)], CUBE, options=FEW, **FAST
+    ),
+    "homotopy": lambda acqf: homotopy(acqf, 2),
+    "mixed": lambda acqf: mixed(acqf, 2, return_acq_values=False),
+    "alternating": lambda acqf: alternating(acqf, 2, return_acq_values=False),
+    "lattice": lambda acqf: lattice(acqf, 2, return_acq_values=False),
+}
+
+JOINT = {
+    "search": lambda acqf: search(acqf, 2),
+    "mixed": lambda acqf: mixed(acqf, 2),
+    "alternating": lambda acqf: alternating(acqf, 2),
+    "lattice": lambda acqf: lattice(acqf, 2),
+}
+
+
+@pytest.fixture(params=ACQUISITIONS)
+def acqf(request):
+    return made(request.param)
+
+
+@pytest.fixture(params=PATHS)
+def path(request):
+    return made(request.param)
+
+
+def feasible(result, count=1):
+    candidates = result[0]
+    assert candidates.shape[-1] == 2
+    assert candidates.reshape(-1, 2).shape[0] >= count
+    assert bool(((candidates >= 0.0) & (candidates <= 1.0)).all())
+
+
+# BoTorch passes topn on to SciPy; three steps are too few to converge.
+@pytest.mark.filterwarnings("ignore:Unknown solver options")
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.OptimizationWarning")
+@pytest.mark.parametrize("use", SINGLE_POINTS)
+def test_single_points(use, path):
+    result = SINGLE_POINTS[use](path)
+    if isinstance(result, tuple):
+        feasible(result)
+
+
+# Where a model has no observed inputs in BoTorch's sense, BoTorch says so and goes on.
+@pytest.mark.filterwarnings("ignore:Failed to extract X_baseline")
+@pytest.mark.parametrize("use", AROUND)
+def test_observed_inputs(use, acqf):
+    result = AROUND[use](acqf)
+    if isinstance(result, tuple):
+        feasible(result)
+    elif isinstance(getattr(acqf.model, "train_inputs", None), tuple):
+        assert_close(result, PROBLEM.X)
+    else:
+        assert result is None
+
+
+def test_points_around_the_best_are_around_the_best():
+    for name, sign in (("exact", 1.0), ("minimized", -1.0)):
+        acqf = made(name)
+        best = PROBLEM.X[(sign * acqf.model.posterior(PROBLEM.X).mean).argmax()]
+        sampled = sample_points_around_best(acqf, 6, 1e-3, CUBE)
+        assert float((sampled - best).abs().max()) < 0.05
+
+
+@pytest.mark.parametrize("use", SEQUENCES)
+def test_points_in_sequence(use, path):
+    if isinstance(path, ConstraintWidth):
+        with pytest.raises(UnsupportedError, match="choose one point at a time"):
+            SEQUENCES[use](path)
+        return
+    feasible(SEQUENCES[use](path), 2)
+    assert path.X_pending is None
+
+
+@pytest.mark.parametrize("use", JOINT)
+def test_joint_values(use):
+    acqf, width = made("exact"), made("width")
+    with pytest.raises(BotorchTensorDimensionError, match="return_acq_values=False"):
+        JOINT[use](acqf)
+    assert acqf.X_pending is None
+    with pytest.raises(BotorchError, match=r"must be `b x 1 x d`|one point at a time"):
+        JOINT[use](width)
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_proximal(name):
+    acqf = made(name)
+    if name == "state":  # not a BoTorch model, and it has `train_inputs`
+        with pytest.raises(AttributeError, match="has no attribute 'batch_shape'"):
+            proximal(acqf)
+    elif name in ("sketched", "budgeted", "meta", "improvement", "sum"):
+        with pytest.raises(UnsupportedError, match="must have `train_inputs`"):
+            proximal(acqf)
+    else:
+        feasible(proximal(acqf))
+
+
+def test_pending_points_through_a_fixed_feature(acqf):
+    wrapper = FixedFeatureAcquisitionFunction(acqf, 2, [0], [0.5])
+    free, X = PENDING[:, 1:], POINTS[:, 1:].unsqueeze(1)
+    before = wrapper(X)
+    if isinstance(acqf, ConstraintWidth):
+        with pytest.raises(UnsupportedError, match="choose one point at a time"):
+            wrapper.set_X_pending(free)
+        return
+    wrapper.set_X_pending(free)
+    full = wrapper._construct_X_full(free)
+    assert torch.equal(wrapper.X_pending, full)
+    other = deepcopy(acqf)
+    other.set_X_pending(None)
+    other.set_X_pending(full)
+    assert_close(wrapper(X), other(wrapper._construct_X_full(X)))
+    wrapper.set_X_pending(None)
+    assert_close(wrapper(X), before)
