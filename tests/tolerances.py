@@ -127,3 +127,7 @@ SKETCH_UPDATE = 1e-5
 # features whose basis divides round-off by the smallest resolved eigenvalue's root. The
 # project promises 1e-8.
 SKETCH = 1e-8
+
+# Kernel values of order one from differences against GPyTorch's expanded squares, whose
+# round-off is a few eps |x|^2; five of them are combined at most.
+KERNEL = 256 * EPS

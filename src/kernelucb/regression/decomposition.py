@@ -3,6 +3,7 @@ r"""The one eigendecomposition of a regression state."""
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -68,10 +69,19 @@ def decompose(
         inputs: ``n x d'`` kernel inputs.
         targets: ``n`` outcomes.
         noise_std: ``n`` noise scales.
+
+    Raises:
+        InputDataError: If the kernel matrix is not finite or not positive semi-definite.
     """
     pooled = pool(inputs, targets - prior.mean(inputs), noise_std)
     kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
     kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
+    if not bool(torch.isfinite(kernel_matrix).all()):
+        raise InputDataError(
+            "The kernel matrix over the noise variance is not finite: the inputs are too "
+            "large for the kernel, or noise_std is too small beside the prior. Rescale the "
+            "inputs (input_transform=Normalize(d)), or use a larger noise_std."
+        )
     lam, vectors, resolution = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
     z = (pooled.residuals / pooled.noise_std) @ vectors
     lengths = torch.where(lam > 0, lam, torch.inf).sqrt()

@@ -20,6 +20,10 @@ from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts, learns, trainable
 from kernelucb.regression.prior import Prior
 
+# Rows at which a model's prior is compared with its kernel and mean, and the factor that
+# takes some of them to points nearby (an index of a category stays a valid one).
+_COMPARED, _COMPARED_NEARBY, _NEARBY = 512, 64, 0.9
+
 
 class ModelData(NamedTuple):
     r"""What the confidence bounds need of a model, in outcome units and float64.
@@ -73,15 +77,19 @@ def read_model(model: Any) -> ModelData:
         offset=offset,
         scale=scale,
     )
+    _check_prior(model, inputs)
+    raw = _raw_inputs(model)
     if inputs.dtype != torch.float64:
-        inputs = prior.transform(_raw_inputs(model).double())
+        # Where the inputs were exchanged in eval mode, only the transformed ones are known.
+        known = torch.equal(model.transform_inputs(raw), model.train_inputs[0])
+        inputs = prior.transform(raw.double()) if known else inputs.double()
     noise = model.likelihood.noise.detach().double().clamp_min(0.0).sqrt() * scale
     return ModelData(
         prior=prior,
         train_inputs=inputs,
         train_targets=offset + scale * targets.double(),
         noise_std=noise.reshape(-1).expand(inputs.shape[-2]),
-        dimension=_raw_inputs(model).shape[-1],
+        dimension=raw.shape[-1],
         estimated=_estimated_parts(model),
     )
 
@@ -136,6 +144,65 @@ def _check_input_transform(model: Any) -> None:
             f"The input transform {type(transform).__name__} turns one point into "
             "several; the bound is for a function of one point. Remove it."
         )
+
+
+@torch.no_grad()
+def _check_prior(model: Any, inputs: Tensor) -> None:
+    r"""Refuse a model whose own methods make another prior of its kernel and mean.
+
+    Compared at the data, and at points near them, where a warped kernel shows even for a
+    single observation.
+
+    Args:
+        model: In eval mode.
+        inputs: ``n x d'`` training inputs as the kernel sees them.
+    """
+    for name in ("posterior", "__call__"):
+        method = getattr(type(model), name)
+        if method.__module__.split(".")[0] not in ("botorch", "gpytorch"):
+            raise _other_prior(model, f"has its own `{name}`")
+    raw, transform = _raw_inputs(model), getattr(model, "input_transform", None)
+    known = raw if transform is None else transform(raw)
+    if not torch.equal(model.transform_inputs(raw), known):
+        raise _other_prior(model, "transforms inputs by more than its `input_transform`")
+    rows = inputs[:: -(-len(inputs) // _COMPARED)]
+    points = torch.cat([rows, _NEARBY * rows[:_COMPARED_NEARBY]])
+    kernel, mean = model.covar_module(points), model.mean_module(points)
+    if kernel.shape != (len(points), len(points)):
+        raise UnsupportedError(
+            f"The kernel {type(model.covar_module).__name__} gives {tuple(kernel.shape)} "
+            f"covariances for {len(points)} points; the bound is for kernels of one value "
+            "for each pair (no derivatives, no tasks)."
+        )
+    prior = model.forward(points)
+    variance, between = _variance_and_block(kernel)
+    own_variance, own_between = _variance_and_block(prior.lazy_covariance_matrix)
+    accuracy = torch.finfo(mean.dtype).eps ** 0.4  # more than jitter changes
+    largest = variance.max()
+    length = largest.sqrt() + mean.abs().max()
+    same = [
+        (own_variance - variance).abs().max() <= accuracy * largest,
+        (own_between - between).abs().max() <= accuracy * largest,
+        (prior.mean - mean).abs().max() <= accuracy * length,
+    ]
+    if not all(map(bool, same)):
+        raise _other_prior(model, "has its own `forward`")
+
+
+def _variance_and_block(covariance: Any) -> tuple[Tensor, Tensor]:
+    r"""Diagonal and an off-diagonal block: GPyTorch adds jitter to some whole matrices."""
+    half = len(covariance) // 2
+    block = covariance[:half, half:].to_dense()
+    return covariance.diagonal(dim1=-1, dim2=-2), block
+
+
+def _other_prior(model: Any, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{type(model).__name__} {what}, so its prior is not that of `mean_module` and "
+        "`covar_module`, which the bound is computed from. Pass a SingleTaskGP with "
+        "covar_module=... and mean_module=..., and put what warps the inputs into the "
+        "kernel or into input_transform=... ."
+    )
 
 
 def _affine_outcome_transform(

@@ -3,6 +3,7 @@ r"""Prior mean and covariance in the units of the outcomes."""
 from copy import deepcopy
 
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform, Normalize
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
@@ -105,5 +106,11 @@ class Prior(Module):
 
 
 def _frozen(module: Module) -> Module:
-    copy = deepcopy(module).to(torch.float64).eval()
-    return copy.requires_grad_(False)
+    try:
+        copy = deepcopy(module)
+    except RuntimeError as error:  # tensors computed from others, as in LCEAKernel
+        raise UnsupportedError(
+            f"{type(module).__name__} cannot be copied, and a bound keeps a frozen copy of "
+            f"its prior: {error}. Use a kernel whose tensors are parameters or buffers."
+        ) from error
+    return copy.to(torch.float64).eval().requires_grad_(False)

@@ -3,6 +3,7 @@ r"""Query points in the eigenbasis of the training sections."""
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.features import Sections, split_variance
@@ -49,12 +50,35 @@ def project(
         inputs: ``b x d'`` kernel inputs.
         sections: The ``m`` training sections.
         feature_basis: ``m x r`` matrix that maps covariances to features.
+
+    Raises:
+        InputDataError: If the kernel or the prior mean is not finite there.
     """
     covariance = prior.covariance(inputs, sections.inputs)
     whole = prior.variance(inputs)
     reach = sections.reach(inputs, whole, covariance)
     features, unexplained = split_variance(covariance @ feature_basis, whole, reach)
-    return Projection(inputs, prior.mean(inputs), whole, features, unexplained)
+    mean = prior.mean(inputs)
+    resolved(mean, unexplained)
+    return Projection(inputs, mean, whole, features, unexplained)
+
+
+def resolved(prior_mean: Tensor, unexplained: Tensor) -> None:
+    r"""Check that the prior could be evaluated at query points.
+
+    Args:
+        prior_mean: ``b`` values.
+        unexplained: ``b`` values; NaN where the kernel or a feature is not finite.
+
+    Raises:
+        InputDataError: If a value is not finite.
+    """
+    if not bool(torch.isfinite(prior_mean + unexplained).all()):
+        raise InputDataError(
+            "The kernel or the prior mean is not finite at some points: they are too "
+            "large for 64-bit numbers. Rescale the inputs, those of the data as well "
+            "(input_transform=Normalize(d))."
+        )
 
 
 def difference(prior: Prior, points: Projection, other: Projection) -> Projection:

@@ -3,9 +3,11 @@ r"""Ridge regression at every regulariser, from a spectrum: what all states shar
 from abc import ABC, abstractmethod
 
 import torch
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.checks import finite, tensor
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 
@@ -85,8 +87,12 @@ class RidgeState(Module, ABC):
         Args:
             X: ``b x d`` query points.
             regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If the points are not real, finite numbers.
         """
-        points = self.project(X)
+        points = self.project(self._checked(X))
         return points.prior_mean + self.deviation_at(points, _column(regularizer))
 
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
@@ -95,8 +101,12 @@ class RidgeState(Module, ABC):
         Args:
             X: ``b x d`` query points.
             regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
+
+        Raises:
+            BotorchTensorDimensionError: If the shape is another.
+            InputDataError: If the points are not real, finite numbers.
         """
-        return self.variance_at(self.project(X), _column(regularizer))
+        return self.variance_at(self.project(self._checked(X)), _column(regularizer))
 
     def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
@@ -130,6 +140,14 @@ class RidgeState(Module, ABC):
         units; the prior's kernel is ``outcome_scale^2`` times that.
         """
         return norm_bound / self.outcome_scale
+
+    def _checked(self, X: Tensor) -> Tensor:
+        shape = tuple(tensor("X", X).shape)
+        if len(shape) != 2 or shape[1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"X must be `b x {self.dimension}`, got shape {shape}."
+            )
+        return finite("X", X)
 
     def _like_state(self, value: float | Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
