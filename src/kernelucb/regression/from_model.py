@@ -191,7 +191,7 @@ def _check_prior(model: Any, inputs: Tensor) -> None:
 
 def _variance_and_block(covariance: Any) -> tuple[Tensor, Tensor]:
     r"""Diagonal and an off-diagonal block: GPyTorch adds jitter to some whole matrices."""
-    half = len(covariance) // 2
+    half = covariance.shape[-1] // 2
     block = covariance[:half, half:].to_dense()
     return covariance.diagonal(dim1=-1, dim2=-2), block
 
