@@ -137,8 +137,13 @@ def check_order(problem: Problem, random: np.random.Generator) -> None:
     sides = [band.bounds(queries) for band in bands]
     for (lower, upper), (low, high) in pairwise(sides):
         room = allowed + _SEARCH * (high - low) + problem.blur(queries)
-        _require(bool((upper <= high + room).all()), "wider than at fewer parameters")
-        _require(bool((lower >= low - room).all()), "wider than at fewer parameters")
+        over = torch.maximum(upper - high, low - lower)
+        worst = int((over / room).argmax())
+        if not bool((over <= room).all()):
+            raise WrongError(
+                f"wider than at fewer ridge parameters by {float(over[worst]):.3g}, not "
+                f"{float(room[worst]):.3g}"
+            )
 
 
 def check_bandit(problem: Problem, random: np.random.Generator) -> None:

@@ -248,10 +248,11 @@ def _standardize(problem: Problem, random: np.random.Generator) -> bool:
     sums = sections.sum(0)
     if len(inputs) < 2 or not (sums @ sums) > 0:
         return False
+    typical = np.abs(sections).max() * np.abs(problem.weights).max()
     problem.weights -= sums * (sums @ problem.weights) / (sums @ sums)
     values = sections @ problem.weights
     deviation = values.std(ddof=1)
-    if not deviation > 1e-3 * np.abs(sections).max() * np.abs(problem.weights).max():
+    if not deviation > 1e-3 * typical:
         return False
     problem.weights /= deviation
     problem.scale = _decades(random, -6, 6)

@@ -1,0 +1,1 @@
+r"""One wrong argument at a time, in every public constructor, function and method."""
