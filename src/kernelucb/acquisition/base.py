@@ -24,6 +24,10 @@ from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression import KernelRegression
 
+# Points that are evaluated together: memory does not grow with their number, and for most
+# data what is computed of them stays in the processor's cache.
+_TOGETHER = 512
+
 _Support = Callable[[QueryPoints, int], Support]
 
 
@@ -148,9 +152,11 @@ class KernelUCB(AcquisitionFunction, ABC):
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
         orientation = 1.0 if self.maximize else -1.0
         weight, offset = orientation * self._weight, orientation * self._offset
-        points = self._scoring_set.project(X.reshape(-1, X.shape[-1]))
-        value = self._value(points, weight, offset, support)
-        return value.reshape(batch_shape).to(X.dtype)
+        values = [
+            self._value(self._scoring_set.project(part), weight, offset, support)
+            for part in X.reshape(-1, X.shape[-1]).split(_TOGETHER)
+        ]
+        return torch.cat(values).reshape(batch_shape).to(X.dtype)
 
     def _value(
         self, points: QueryPoints, weight: float, offset: float, support: _Support
@@ -177,8 +183,9 @@ class KernelUCB(AcquisitionFunction, ABC):
                 f"X must be `n x d`, got shape {tuple(X.shape)}."
             )
         self._check_points("X", X)
-        lower, upper = self.confidence_set.bounds(X)
-        return lower.to(X.dtype), upper.to(X.dtype)
+        parts = [self.confidence_set.bounds(part) for part in X.split(_TOGETHER)]
+        lower, upper = (torch.cat(side).to(X.dtype) for side in zip(*parts, strict=True))
+        return lower, upper
 
     def _check_points(self, name: str, X: Tensor) -> None:
         if X.shape[-1] != self.regression.dimension:

@@ -15,9 +15,13 @@ from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
+from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection, difference, project
 from kernelucb.regression.ridge import RidgeState
+
+# Pending points up to here are an update of rank p: its table holds n p^2 numbers.
+_LARGEST_UPDATE = 64
 
 
 class KernelRegression(RidgeState):
@@ -216,26 +220,32 @@ class KernelRegression(RidgeState):
             self.estimated,
         )
 
-    def with_pending(self, X_pending: Tensor) -> "KernelRegression":
+    @torch.no_grad()
+    def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
-        For variances only: the outcomes are filled with the prior mean, the noise with
-        the root mean square of the known scales.
+        For variances only; the noise there is the root mean square of the known scales.
+        A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
+        eigendecomposition of all inputs.
         """
         pending = self.prior.transform(X_pending.detach().to(self.train_inputs))
-        noise = self.noise_std.square().mean().sqrt().expand(len(pending))
+        noise = self.noise_std.square().mean().sqrt()
+        if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
+            return PendingRegression(self, self._projected(pending), float(noise))
         return self._from_parts(
             self.prior,
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
-            torch.cat([self.noise_std, noise]),
+            torch.cat([self.noise_std, noise.expand(len(pending))]),
             self.dimension,
             self.estimated,
         )
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        inputs = self.prior.transform(X.to(self.eigenvalues))
+        return self._projected(self.prior.transform(X.to(self.eigenvalues)))
+
+    def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.kept_sections, self.feature_basis)
 
     def difference(self, points: Projection, other: Projection) -> Projection:

@@ -1,6 +1,7 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -26,6 +27,8 @@ class Prior(Module):
         offset: Outcome units at the model's zero.
         scale: Outcome units per unit of the model.
     """
+
+    covar_module: Any
 
     def __init__(
         self,

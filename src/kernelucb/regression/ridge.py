@@ -1,15 +1,25 @@
 r"""Ridge regression at every regulariser, from a spectrum: what all states share."""
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
+from torch.linalg import vecdot
 from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
+
+
+class VarianceSlopes(NamedTuple):
+    r"""A latent variance and its derivatives in ``ln(tau)``, ``b`` values each."""
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
 
 
 class RidgeState(Module, ABC):
@@ -132,6 +142,34 @@ class RidgeState(Module, ABC):
         """
         shrinkage = 1.0 / (1.0 + self.eigenvalues / regularizer)
         return points.unexplained + (points.features.square() * shrinkage).sum(-1)
+
+    def variances_at(
+        self, points: Projection, regularizers: Tensor, shrinkage: Tensor
+    ) -> Tensor:
+        r"""Latent variances at ``g`` regularisers, ``b x g``, never negative.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizers: ``g`` values ``tau``.
+            shrinkage: ``r x g`` values ``tau / (lam + tau)``, which a grid keeps.
+        """
+        return points.unexplained.unsqueeze(-1) + points.features.square() @ shrinkage
+
+    def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
+        r"""Latent variance and its first two derivatives in ``ln(tau)``.
+
+        Args:
+            points: Projection of ``b`` points.
+            regularizer: ``b`` values ``tau``.
+        """
+        tau = regularizer.unsqueeze(-1)
+        inverse = 1.0 / (self.eigenvalues + tau)
+        shrinkage, resolved = tau * inverse, self.eigenvalues * inverse
+        left = points.features.square() * shrinkage
+        falling = left * resolved
+        first = falling.sum(-1)
+        second = vecdot(falling, resolved - shrinkage)
+        return VarianceSlopes(points.unexplained + left.sum(-1), first, second)
 
     def norm_in_prior_units(self, norm_bound: float) -> float:
         r"""RKHS norm under the prior in outcome units, from one under the model's kernel.

@@ -71,8 +71,9 @@ class GridSet(FunctionSet):
     def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
         r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
-        resolved = points.spread.features.square() @ self.shrinkage
-        variance = points.spread.unexplained.unsqueeze(-1) + resolved
+        variance = self.design.variances_at(
+            points.spread, self.regularizers, self.shrinkage
+        )
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
@@ -161,9 +162,7 @@ class EllipsoidObjective:
         self.fit_ratios = self.fit_terms / (
             regression.eigenvalues + self.constraints.radius.reference
         )
-        self.explained = points.spread.features.square()
-        self.unexplained = points.spread.unexplained
-        self.spread_terms = self.explained * design.eigenvalues
+        self.spread = points.spread
 
     def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
@@ -172,9 +171,7 @@ class EllipsoidObjective:
         mean_slope = -tau * vecdot(self.mean_terms, square)
         mean_curvature = mean_slope + 2.0 * tau.square() * vecdot(self.mean_terms, cube)
         excess, a, a_slope = self._log_excess(tau, inverse, square, cube)
-        if self.design is not self.regression:
-            inverse, square, cube = _inverse_powers(self.design, tau)
-        variance, b, b_slope = self._log_variance(tau, inverse, square, cube)
+        variance, b, b_slope = self._log_variance(tau)
         width = (excess * variance / tau).sqrt()
         slope = 0.5 * (a + b - 1.0)  # of ln(width)
         first = mean_slope + width * slope
@@ -192,15 +189,12 @@ class EllipsoidObjective:
         bend = 2.0 * tau.square() * (cube @ self.fit_terms) / excess
         return excess, slope, slope - slope.square() + bend
 
-    def _log_variance(
-        self, tau: Tensor, inverse: Tensor, square: Tensor, cube: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Variance, and the first two derivatives of its logarithm in ``log tau``."""
-        variance = self.unexplained + tau * vecdot(self.explained, inverse)
-        variance = variance.clamp_min(_TINY)
-        slope = tau * vecdot(self.spread_terms, square) / variance
-        bend = 2.0 * tau.square() * vecdot(self.spread_terms, cube) / variance
-        return variance, slope, slope - slope.square() - bend
+        value, first, second = self.design.variance_slopes(self.spread, tau)
+        variance = value.clamp_min(_TINY)
+        slope = first / variance
+        return variance, slope, second / variance - slope.square()
 
 
 def _inverse_powers(state: RidgeState, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:

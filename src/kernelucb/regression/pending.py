@@ -1,0 +1,175 @@
+r"""Variances conditioned on points whose outcomes are not known yet."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.linalg import vecdot
+
+from kernelucb.regression.projection import Projection
+from kernelucb.regression.ridge import RidgeState, VarianceSlopes
+
+# From here on a regulariser is infinite for all that is done with it.
+_INFINITE = 1e75
+
+
+class PointsBesidePending(NamedTuple):
+    r"""Query points as the data see them, with what they share with pending points.
+
+    Attributes:
+        inputs: ``b x d'`` kernel inputs.
+        prior_mean: ``b`` values of the prior mean, outcome units.
+        prior_variance: ``b`` values of ``k(x, x)``.
+        features: ``b x r`` features, as in ``Projection``.
+        unexplained: ``b`` values, as in ``Projection``.
+        shared: ``b x p`` covariances with the pending points outside the features' span.
+    """
+
+    inputs: Tensor
+    prior_mean: Tensor
+    prior_variance: Tensor
+    features: Tensor
+    unexplained: Tensor
+    shared: Tensor
+
+    def detach(self) -> "PointsBesidePending":
+        r"""The same points without gradients."""
+        return PointsBesidePending(*(part.detach() for part in self))
+
+
+class PendingRegression(RidgeState):
+    r"""A state whose variances are conditioned on ``p`` more inputs; means are its own.
+
+    With ``c(x)`` the covariances that the data leave at ``tau`` between a point and the
+    pending ones, and ``C`` those among the pending ones, the variance falls to
+    ``var_tau(x) - c(x)^T (C + tau s^2 I)^-1 c(x)``, ``s`` their noise scale: the
+    variance of the larger regression without its eigendecomposition, ``O(r p^2)`` a point
+    and regulariser.
+
+    Source: block elimination in the regression of all ``n + p`` inputs.
+
+    Args:
+        state: The regression of the data.
+        pending: Projection of the ``p`` pending points onto it.
+        noise_std: Their noise scale, outcome units.
+    """
+
+    features: Tensor
+    products: Tensor
+    left: Tensor
+
+    def __init__(self, state: RidgeState, pending: Projection, noise_std: float) -> None:
+        super().__init__()
+        self.state, self.prior = state, state.prior
+        self.dimension, self.estimated = state.dimension, state.estimated
+        self.resolution = state.resolution
+        self.pending, self.noise_variance = pending, noise_std**2
+        for name in ("eigenvalues", "singular_values", "targets", "noise_std"):
+            self.register_buffer(name, getattr(state, name))
+        features = pending.features
+        self.register_buffer("features", features)
+        products = features.mT.unsqueeze(-1) * features.mT.unsqueeze(-2)
+        self.register_buffer("products", products.flatten(start_dim=1))
+        prior = self.prior.covariance(pending.inputs, pending.inputs)
+        left = prior - features @ features.mT
+        values, vectors = torch.linalg.eigh(0.5 * (left + left.mT))
+        # Never below zero, and no lower than round-off knows it.
+        rounding = 8.0 * torch.finfo(left.dtype).eps * float(prior.diagonal().max())
+        left = (vectors * values.clamp_min(len(left) * rounding)) @ vectors.mT
+        self.register_buffer("left", left)
+
+    def project(self, X: Tensor) -> PointsBesidePending:  # pyright: ignore
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        points = self.state.project(X)
+        between = self.prior.covariance(points.inputs, self.pending.inputs)
+        return PointsBesidePending(*points, between - points.features @ self.features.mT)
+
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` in the form of a projected point."""
+        return self.state.difference(points, other)
+
+    def with_pending(self, X_pending: Tensor) -> RidgeState:
+        r"""The state of the data with other pending points in place of these."""
+        return self.state.with_pending(X_pending)
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        return self.state.prior_std
+
+    def variance_at(self, points: PointsBesidePending, regularizer: Tensor) -> Tensor:
+        r"""Latent variance at projected points, ``b`` values, never negative.
+
+        Args:
+            points: ``b`` points from ``project``.
+            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
+        """
+        tau = regularizer.clamp_max(_INFINITE)
+        shrinkage = tau / (self.eigenvalues + tau)
+        factor = torch.linalg.cholesky(self._remaining(shrinkage, tau))
+        shared = points.shared + (points.features * shrinkage) @ self.features.mT
+        told = torch.linalg.solve_triangular(factor, shared.unsqueeze(-1), upper=False)
+        variance = self.state.variance_at(points, regularizer)  # pyright: ignore
+        return (variance - told.square().sum((-2, -1))).clamp_min(0.0)
+
+    def variances_at(
+        self, points: PointsBesidePending, regularizers: Tensor, shrinkage: Tensor
+    ) -> Tensor:
+        r"""Latent variances at ``g`` regularisers, ``b x g``; see ``RidgeState``."""
+        columns = [
+            (points.features * own) @ shrinkage + shared.unsqueeze(-1)
+            for own, shared in zip(self.features, points.shared.mT, strict=True)
+        ]
+        remaining = self._remaining(shrinkage.mT, regularizers.unsqueeze(-1))
+        factors = torch.linalg.cholesky(remaining)  # g x p x p
+        shared = torch.stack(columns).permute(2, 0, 1)  # g x p x b
+        told = torch.linalg.solve_triangular(factors, shared, upper=False)
+        variances = self.state.variances_at(points, regularizers, shrinkage)  # pyright: ignore
+        return (variances - told.square().sum(1).mT).clamp_min(0.0)
+
+    def variance_slopes(
+        self, points: PointsBesidePending, regularizer: Tensor
+    ) -> VarianceSlopes:
+        r"""Latent variance and derivatives in ``ln(tau)``; see ``RidgeState``."""
+        tau = regularizer.unsqueeze(-1)
+        inverse = 1.0 / (self.eigenvalues + tau)
+        shrinkage, resolved = tau * inverse, self.eigenvalues * inverse
+        first = shrinkage * resolved
+        second = first * (resolved - shrinkage)
+        matrix, *matrix_slopes = (
+            self._remaining(part, tau, floor=part is shrinkage)
+            for part in (shrinkage, first, second)
+        )
+        shared, *shared_slopes = (
+            (points.features * part) @ self.features.mT
+            for part in (shrinkage, first, second)
+        )
+        shared = shared + points.shared
+        factor = torch.linalg.cholesky(matrix)
+
+        def solve(right: Tensor) -> Tensor:
+            return torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
+
+        def applied(slope: Tensor, vector: Tensor) -> Tensor:
+            return (slope @ vector.unsqueeze(-1)).squeeze(-1)
+
+        # With w = M^-1 c: told = c w, its slope 2 c' w - w M' w, and the slope of that.
+        weights = solve(shared)
+        moved = applied(matrix_slopes[0], weights)
+        weights_slope = solve(shared_slopes[0] - moved)
+        slope = vecdot(2.0 * shared_slopes[0] - moved, weights)
+        bend = vecdot(
+            2.0 * shared_slopes[1] - applied(matrix_slopes[1], weights), weights
+        ) + 2.0 * vecdot(shared_slopes[0] - moved, weights_slope)
+        own = self.state.variance_slopes(points, regularizer)  # pyright: ignore
+        told = (vecdot(shared, weights), slope, bend)
+        return VarianceSlopes(
+            *(whole - part for whole, part in zip(own, told, strict=True))
+        )
+
+    def _remaining(self, shrinkage: Tensor, tau: Tensor, floor: bool = True) -> Tensor:
+        r"""``C + tau s^2 I``, or its slope in ``ln(tau)`` for slopes of the shrinkage."""
+        count = len(self.features)
+        resolved = (shrinkage @ self.products).unflatten(-1, (count, count))
+        noise = tau.unsqueeze(-1) * self.noise_variance * torch.eye(count).to(resolved)
+        return resolved + noise + (self.left if floor else 0.0)
