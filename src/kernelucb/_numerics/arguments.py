@@ -200,7 +200,8 @@ def _tuple(items: list[_Kind | None]) -> _Kind:
         parts = enumerate(zip(items, value, strict=True))
         return tuple(_read(f"{name}[{i}]", item, part) for i, (item, part) in parts)
 
-    return _Kind(f"a sequence of {len(items)}", ValueError, read)
+    words = ["any" if item is None else item.words for item in items]
+    return _Kind(f"({', '.join(words)})", ValueError, read)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -287,6 +287,6 @@ class _Builder(NamedTuple):
             self.assumptions,
         )
 
-    def _regularizers(self, alphas: Alphas) -> Tensor:
+    def _regularizers(self, alphas: Any) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2
         return grid_regularizers(alphas, self.constraints.radius.reference, noise_variance)

@@ -173,19 +173,10 @@ NormBoundLike = float | NormTracker | Literal["cautious"] | None
 
 
 def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
-    r"""The tracker that estimates the norm bound; None where a number was given.
-
-    Raises:
-        ValueError: If it is a word other than ``"cautious"``.
-    """
+    r"""The tracker that estimates the norm bound; None where a number was given."""
     if norm_bound is None:
         return NormTracker()
-    if isinstance(norm_bound, str):
-        if norm_bound != "cautious":
-            raise ValueError(
-                f'norm_bound must be a number, "cautious", a NormTracker or None, got '
-                f"{norm_bound!r}."
-            )
+    if norm_bound == "cautious":
         return NormTracker.cautious()
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 

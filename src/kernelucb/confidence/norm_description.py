@@ -212,7 +212,7 @@ def _changes(
     sides = domain.sides.tolist()
     if names is None:
         names = [f"input {column}" for column in range(len(sides))]
-    if isinstance(names, str) or len(names) != len(sides):
+    if len(names) != len(sides):
         raise BotorchTensorDimensionError(
             f"input_names must be {len(sides)} names, one for each input, got {names!r}."
         )

@@ -20,6 +20,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite, tensor
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models.meta.evidence import Evidence, Query
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
@@ -262,17 +263,11 @@ class MetaModel(Model, ABC):
         )
 
     def _check_inputs(self, X: Tensor) -> None:
-        if X.dim() < 2 or X.shape[-1] != self.dimension:
+        if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
         finite("X", X)
-
-
-def finite(name: str, value: Tensor) -> None:
-    r"""Raise ``InputDataError`` where a value is NaN or infinite."""
-    if not bool(torch.isfinite(value).all()):
-        raise InputDataError(f"{name} contains NaN or infinite values; remove those rows.")
 
 
 def numbers(values: Any) -> Tensor:
