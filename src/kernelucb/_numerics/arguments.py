@@ -62,6 +62,8 @@ def checked(function: Function) -> Function:
         }
         return function(*read, *arguments[len(read) :], **options)
 
+    # Ax asks inspect.getfullargspec, which does not look through wraps.
+    vars(call)["__signature__"] = inspect.signature(function)
     return typing.cast(Function, call)
 
 
