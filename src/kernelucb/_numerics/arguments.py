@@ -7,6 +7,7 @@ of one's own for both, little of them is left to use.
 
 import inspect
 import numbers
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
@@ -124,9 +125,12 @@ def _number(name: str, value: Any) -> Any:
     return checks.number(name, value) if checks.is_number(value) else _NO
 
 
-def _whole(_: str, value: Any) -> Any:
-    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return int(value) if fits else _NO
+def _whole(name: str, value: Any) -> Any:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        return _NO
+    if abs(value) > sys.maxsize:
+        raise ValueError(f"{name} is beyond {sys.maxsize}, the largest whole number.")
+    return int(value)
 
 
 def _flag(_: str, value: Any) -> Any:

@@ -10,6 +10,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Assumptions
@@ -173,6 +174,7 @@ class MartingaleMixtureUCB(KernelUCB):
         self.least_consistent_norm = least * regression.outcome_scale
         self.noise_interval = joint.noise_interval(constraints.norm) if joint else None
 
+    @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function of the confidence set that attains the exact bound at a point.
 

@@ -236,7 +236,8 @@ def _checked_steps(
 ) -> list[float]:
     if steps is None:
         return [0.1 * side for side in sides]
-    values = [positive_scalar("Every one of steps", step) for step in steps]
+    listed = steps.reshape(-1) if isinstance(steps, Tensor) else steps
+    values = [positive_scalar("Every one of steps", step) for step in listed]
     if len(values) != len(sides):
         raise BotorchTensorDimensionError(
             f"steps must be {len(sides)} numbers, one for each input, got {len(values)}."

@@ -4,13 +4,19 @@ import math
 from typing import Any, cast
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
+from kernelucb._numerics.checks import (
+    finite,
+    positive_values,
+    probability,
+    same_keys,
+    tensor,
+)
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
 from kernelucb.regression import KernelRegression, RidgeState
@@ -145,8 +151,14 @@ class PrequentialRadius:
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe``.
         """
+        if not isinstance(model, Model):
+            raise UnsupportedError(
+                f"{type(model).__name__} predicts nothing; give a model with a posterior, "
+                "or its predictions to observe."
+            )
+        rows = tensor("X", X).reshape(-1, X.shape[-1] if X.dim() else 1)
         means, variances = [], []
-        for part in X.reshape(-1, X.shape[-1]).split(_TOGETHER):
+        for part in rows.split(_TOGETHER):
             posterior = cast(GPyTorchPosterior, model.posterior(part))
             means.append(posterior.mean.reshape(-1))
             variances.append(posterior.variance.reshape(-1).clamp_min(0.0))

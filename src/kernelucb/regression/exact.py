@@ -216,6 +216,7 @@ class KernelRegression(RidgeState):
             self.estimated,
         )
 
+    @checked
     def with_pending(self, X_pending: Tensor) -> "KernelRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 

@@ -7,6 +7,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
@@ -81,6 +82,7 @@ class RidgeState(Module, ABC):
         r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
         return self.prior.scale
 
+    @checked
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
 
@@ -95,6 +97,7 @@ class RidgeState(Module, ABC):
         points = self.project(self._checked(X))
         return points.prior_mean + self.deviation_at(points, _column(regularizer))
 
+    @checked
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
 

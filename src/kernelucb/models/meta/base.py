@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -119,12 +120,13 @@ class MetaModel(Model, ABC):
         smallest, largest = self._task_range
         return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
 
+    @checked
     def posterior(
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
-        observation_noise: bool = False,
-        posterior_transform: Any = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
         **_: Any,
     ) -> Any:
         r"""Joint posterior of ``... x q x d`` inputs.
@@ -232,7 +234,7 @@ class MetaModel(Model, ABC):
         if norms is None:
             norms = self._moments.leave_one_out_norms()
             return EstimatedNumber(conformal_quantile(norms.double(), probability))
-        return conformal_quantile(norms.double(), probability)
+        return conformal_quantile(norms.double().reshape(-1), probability)
 
     def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
         evidence = self._evidence
