@@ -128,9 +128,10 @@ def _number(name: str, value: Any) -> Any:
 def _whole(name: str, value: Any) -> Any:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         return _NO
-    if abs(value) > sys.maxsize:
+    whole = int(value)
+    if abs(whole) > sys.maxsize:
         raise ValueError(f"{name} is beyond {sys.maxsize}, the largest whole number.")
-    return int(value)
+    return whole
 
 
 def _flag(_: str, value: Any) -> Any:

@@ -140,8 +140,7 @@ def _candidates(
     single.scatter_(1, column, steps.gather(1, column))
     steps[::2] = single[::2]
     lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
-    lengths = lengths * steps.new_tensor(0.5).pow(
-        torch.arange(_LENGTHS).to(steps)
-    ).unsqueeze(-1)
+    halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))
+    lengths = lengths * halvings.unsqueeze(-1)
     lines = origins.unsqueeze(-2) + lengths * steps.unsqueeze(-2)
     return torch.cat([sobol, anchors, lines.reshape(-1, sobol.shape[-1])])
