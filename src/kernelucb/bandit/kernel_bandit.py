@@ -13,12 +13,12 @@ from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.observations import Observations, Query
+from kernelucb.bandit.observations import Observations, Query, constant_variance
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture import CovarianceScale
-from kernelucb.confidence.norm_bound import NormBoundLike
+from kernelucb.confidence.norm_bound import NormBoundLike, NormTracker
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -73,7 +73,8 @@ class KernelBandit:
                 kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 it is estimated from the data by ``NormTracker.cautious()``, again after
-                every sixteenth part of new observations, and never falls.
+                every sixteenth part of new observations, and never falls. A tracker given
+                is kept at least as high.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             covariance_scale: Scale ``c`` of the martingale mixture, several, or
@@ -88,20 +89,24 @@ class KernelBandit:
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range.
+            ValueError: If an argument is out of its range, or ``noise_std`` too small for
+                the kernel: below 1.5e-8 prior deviations (over the square root of the
+                smallest ridge parameter in units of ``noise_std^2``) round-off decides.
+                Where the prior variance varies, ``update`` says so.
         """
         rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
         )
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
-        self._tracker = rule.tracker
+        if self.prior.has_constant_variance:
+            rule.check_noise(constant_variance(self.prior))
+        self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
         self._exclusive = Exclusive()
         self._state = _State(self._empty(rule), None)
 
     def _empty(self, rule: Rule) -> Bands:
-        rule = rule.fork()
-        return Bands(rule, Observations(self.prior, rule.noise_std))
+        return Bands(rule.fork(), Observations(self.prior, rule.noise_std))
 
     @property
     def rule(self) -> Rule:
@@ -132,13 +137,13 @@ class KernelBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        # Only what describes the model is read, and there may be no data yet.
+        # Nothing else of the model is read, and there may be no data.
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
-        given = _Given(self._estimated, noise_std)
-        assumptions = self.rule.assumptions(cast(KernelRegression, given))
+        given = cast(KernelRegression, _Given(self._estimated, noise_std))
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
+            assumptions = bands.rule.assumptions(given)
             self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
@@ -188,7 +193,8 @@ class KernelBandit:
         Raises:
             BotorchTensorDimensionError: If a shape is another.
             InputDataError: If a value is not finite.
-            ValueError: If ``bound="igp"`` and its horizon is over.
+            ValueError: If ``bound="igp"`` and its horizon is over, or ``noise_std`` is too
+                small for the prior deviation there.
         """
         with self._exclusive:
             query, outcome = self._checked_observation(x, y)
@@ -235,7 +241,6 @@ class KernelBandit:
         bands = self._state.bands.fork()
         for chunk in arms.split(_CHUNK) if len(arms) else [arms]:
             last = bands.observations.query(chunk)
-            bands.rule.check_noise(last.prior_variance)
             parts.append([last.prior_mean, *bands.supports(last, signs)])
         self._publish(bands, last)
         return [torch.cat(values) for values in zip(*parts, strict=True)]
@@ -260,11 +265,10 @@ class KernelBandit:
     def _recalled(self, x: Tensor) -> Query:
         r"""An arm as the observations see it, from the last query where it was there."""
         last = self._state.last
-        if last is not None:
-            match = (last.inputs == x).all(-1).nonzero()
-            if len(match):
-                return last.at(int(match[0]))
-        return self.observations.query(x)
+        match = [] if last is None else (last.inputs == x).all(-1).nonzero()
+        if last is None or not len(match):
+            return self.observations.query(x)
+        return last.at(int(match[0]))
 
     def _checked_arms(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:

@@ -3,6 +3,7 @@ r"""The observations of a bandit, and arms as they see them."""
 from typing import NamedTuple
 
 import torch
+from gpytorch.kernels import ScaleKernel
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
@@ -117,10 +118,9 @@ class Observations:
     def _prior_variance(self, arms: Tensor) -> Tensor:
         if not self.prior.has_constant_variance:
             return self.prior.variance(arms)
-        if self._variance is None and len(arms):
-            self._variance = self.prior.variance(arms[:1])
-        constant = arms.new_empty(0) if self._variance is None else self._variance
-        return constant.expand(len(arms))
+        if self._variance is None:
+            self._variance = constant_variance(self.prior).to(arms)
+        return self._variance.expand(len(arms))
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
@@ -132,3 +132,12 @@ class Observations:
             self._inputs.shape[1],
             frozenset(),
         )
+
+
+def constant_variance(prior: Prior) -> Tensor:
+    r"""The prior variance where ``prior.has_constant_variance``, one value."""
+    kernel, variance = prior.covar_module, torch.ones(1, dtype=torch.float64)
+    while isinstance(kernel, ScaleKernel):
+        variance = variance * kernel.outputscale.cpu()
+        kernel = kernel.base_kernel
+    return prior.scale**2 * variance

@@ -37,9 +37,6 @@ from kernelucb.regression import KernelRegression
 Bound = Literal["exact", "grid", "analytic", "abbasi_yadkori", "igp"]
 Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 
-# Noise, in prior deviations, below which the rounding of f(x) and of k(x, x) passes for it.
-_ROUND_OFF = 16.0 * torch.finfo(torch.float64).eps
-
 _SOURCES = {
     "exact": "Flynn & Reeb (2024)",
     "grid": "Flynn & Reeb (2024)",
@@ -124,22 +121,29 @@ class Rule:
             self.tracker.estimate(data, radius)
 
     def check_noise(self, variance: Tensor) -> None:
-        r"""Check that outcomes can be as exact as ``noise_std`` says.
+        r"""Check that kernel values resolve the noise at observed arms.
+
+        They are rounded to ``eps k(x, x)``, which must be below the ridge parameters
+        ``noise_std^2 tau``; otherwise round-off decides what the data say, in the stateless
+        classes as well.
 
         Args:
-            variance: Prior variances of some arms, outcome units squared.
+            variance: Prior variances, outcome units squared.
 
         Raises:
-            ValueError: If round-off of the function's values is as large as the noise.
+            ValueError: If it is not.
         """
-        if not variance.numel():
-            return
-        smallest = _ROUND_OFF * math.sqrt(float(variance.max()))
-        if not self.noise_std >= smallest:
+        largest = float(variance.max()) if variance.numel() else 0.0
+        rounding = torch.finfo(torch.float64).eps * largest
+        ridge = self.noise_std**2 * self.smallest_regularizer
+        if not ridge >= rounding:
+            smallest = self.noise_std * math.sqrt(rounding / ridge)
+            remedy = f"noise_std must be at least {smallest:.4g}, got {self.noise_std:.4g}"
+            if self.bound == "igp":
+                remedy = "divide the outcomes by their scale"
             raise ValueError(
-                f"noise_std is {self.noise_std:g}; with the prior deviations of these arms "
-                f"double precision resolves noise of {smallest:.3g} and more. Use a larger "
-                "noise_std."
+                f"{remedy}: the smallest ridge parameter, {ridge:.4g}, is lost in the "
+                f"rounding of a prior variance of {largest:.4g}."
             )
 
     @property

@@ -145,7 +145,8 @@ class ExactSearch:
         else:
             return known
         self._basis_count = count
-        return max(lower, limits[0]), min(upper, limits[1])
+        lower = max(lower, limits[0])
+        return lower, max(min(upper, limits[1]), lower + 1.0)
 
     def _nodes(self, lower: float, upper: float) -> ChebyshevInterval:
         known = self._chebyshev
