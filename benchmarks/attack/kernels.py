@@ -1,5 +1,7 @@
 r"""Random kernels, frozen as if they had been fixed before the data."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from gpytorch.kernels import (
@@ -68,7 +70,9 @@ def _named(
         kernel = PolynomialKernel(int(random.integers(1, 4)), active_dims=active).double()
         kernel.offset = torch.tensor([_decades(random, -1, 1)]).double()
         return kernel
-    options = {"active_dims": active} | ({"ard_num_dims": ard} if ard else {})
+    options: dict[str, Any] = {"active_dims": active} | (
+        {"ard_num_dims": ard} if ard else {}
+    )
     if name == "periodic":
         kernel = PeriodicKernel(**options).double()
         kernel.period_length = lengths

@@ -35,16 +35,17 @@ def play(seed: int) -> Verdict:
     random = stream(seed, "attack", "numerics")
     share = random.random()
     if share < _AGREEMENT:
-        return judge(lambda: check_order(make_problem(seed), random))
+        return judge(
+            lambda: check_order(make_problem(seed), random), "exact, grid, analytic"
+        )
     if share < _AGREEMENT + _BANDIT_SHARE:
-        return judge(lambda: check_bandit(make_problem(seed, 40, True), random))
+        return judge(
+            lambda: check_bandit(make_problem(seed, 40, True), random), "bandit, stateless"
+        )
     names = list(KINDS)
     weights = np.array([KINDS[name].weight for name in names])
     name = str(random.choice(names, p=weights / weights.sum()))
-    verdict = judge(lambda: _check_kind(KINDS[name], seed, random))
-    if verdict.kind == "ok":
-        return verdict
-    return verdict._replace(message=f"{name}: {verdict.message}")
+    return judge(lambda: _check_kind(KINDS[name], seed, random), name)
 
 
 def _check_kind(kind: Kind, seed: int, random: np.random.Generator) -> None:
@@ -122,7 +123,7 @@ def _check_neighbours(
 def check_order(problem: Problem, random: np.random.Generator) -> None:
     r"""Exact within grid within analytic at shared ridge parameters."""
     noise = problem.noise_std if problem.several else float(problem.noise_std[0])
-    model = state(problem, noise) if problem.form == "state" else problem.model()
+    model: Any = state(problem, noise) if problem.form == "state" else problem.model()
     alphas = (
         float(problem.noise_std.max()) ** 2 * 10.0 ** random.uniform(-2, 2, 3)
     ).tolist()

@@ -2,6 +2,7 @@ r"""Kernels and means in extended precision, from differences: what GPyTorch rou
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from gpytorch.kernels import (
@@ -17,17 +18,16 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from gpytorch.means import ConstantMean, LinearMean, Mean
-from torch import Tensor
 
 Array = np.ndarray
 
 
-def extended(values: Tensor) -> Array:
+def extended(values: Any) -> Array:
     r"""A tensor in extended precision, as it is."""
     return values.detach().double().numpy().astype(np.longdouble)
 
 
-def covariance(kernel: Kernel, left: Array, right: Array) -> Array:
+def covariance(kernel: Any, left: Array, right: Array) -> Array:
     r"""``n x m`` covariances of a float64 GPyTorch kernel."""
     # A scaled kernel repeats the active columns of its base.
     if kernel.active_dims is not None and not isinstance(kernel, ScaleKernel):

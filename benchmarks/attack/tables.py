@@ -10,6 +10,7 @@ from benchmarks.attack.verdicts import KINDS
 from benchmarks.runner import markdown_table, read_rows, write_atomically, write_rows
 
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?|nan|inf")
+_LINE = re.compile(r":\d+")
 _HEADER = ["family", "what", "cases", "refused", "raw errors", "silently wrong", "minutes"]
 
 
@@ -62,20 +63,18 @@ def _distinct(name: str, runs: Sequence[Run]) -> list[dict[str, str]]:
     r"""Failures that differ by more than numbers, the most frequent first."""
     groups: dict[tuple[str, ...], list] = {}
     for run in runs:
-        for seed, kind, where, message in run.failures:
-            key = (kind, where, _NUMBER.sub("#", message)[:80])
-            groups.setdefault(key, []).append((seed, message))
+        for seed, kind, where, message, case in run.failures:
+            key = (kind, _LINE.sub("", where), _NUMBER.sub("#", message)[:60])
+            groups.setdefault(key, []).append((seed, where, message, case))
     order = sorted(groups.items(), key=lambda item: -len(item[1]))
     return [
         {
             "family": name,
             "kind": kind,
-            "where": where,
-            "message": cases[0][1],
             "cases": str(len(cases)),
-            "seed": str(cases[0][0]),
+            **dict(zip(("seed", "where", "message", "case"), cases[0], strict=True)),
         }
-        for (kind, where, _), cases in order
+        for (kind, _, _), cases in order
     ]
 
 

@@ -46,7 +46,7 @@ class Run:
 
     Attributes:
         counts: Number of cases by kind.
-        failures: Seed, kind, place and message of each case that is neither ``ok`` nor
+        failures: Seed, kind, place, message and case of each that is neither ``ok`` nor
             ``typed``.
         seconds: Processor time.
     """

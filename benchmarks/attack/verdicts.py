@@ -33,15 +33,26 @@ class Verdict(NamedTuple):
         kind: One of ``KINDS``.
         where: Innermost line of kernelucb, or the check that failed.
         message: First line of the error, or what is wrong.
+        case: What was attacked, in words.
     """
 
     kind: str
     where: str = ""
     message: str = ""
+    case: str = ""
 
 
-def judge(attempt: Callable[[], Any]) -> Verdict:
-    r"""Play a case; it raises ``WrongError`` where a result is wrong."""
+def judge(attempt: Callable[[], Any], case: str = "") -> Verdict:
+    r"""Play a case; it raises ``WrongError`` where a result is wrong.
+
+    Args:
+        attempt: The case.
+        case: What it attacks, in words.
+    """
+    return _ending(attempt)._replace(case=case)
+
+
+def _ending(attempt: Callable[[], Any]) -> Verdict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

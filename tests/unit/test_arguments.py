@@ -93,7 +93,12 @@ def test_an_estimate_stays_one():
         (Sequence[float], "ab", ValueError, "must be a sequence, each a number, got 'ab'"),
         (Sequence[float], [1, None], ValueError, r"value\[1\] must be a number, got None"),
         (Sequence[Kernel], 1, UnsupportedError, "a sequence, each an instance of Kernel"),
-        (tuple[float, float], [1], ValueError, "value must be a sequence of 2, got list"),
+        (
+            tuple[float, float],
+            [1],
+            ValueError,
+            r"value must be \(a number, a number\), got list",
+        ),
         (Mapping[str, float], [1], ValueError, "value must be a mapping, got list"),
         (Mapping[str, float], {"a": "b"}, ValueError, r"value\['a'\] must be a number"),
         (Annotated[torch.Tensor, torch.int64], ONE, ValueError, "a tensor of torch.int64"),

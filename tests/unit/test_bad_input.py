@@ -94,13 +94,13 @@ def test_covariance_scale(value):
             {"form": "primal"},
             'form must be "dual", "analytic" or "convex", got \'primal\'',
         ),
-        ({"alphas": "theirs"}, 'alphas must be numbers, "paper" or None'),
-        ({"alphas": []}, "alphas must be finite numbers above 0, at least one"),
-        ({"alphas": [0.1, 0.0]}, "alphas must be finite numbers above 0"),
-        ({"alphas": [0.1, math.nan]}, "alphas must be finite numbers above 0"),
+        ({"alphas": "theirs"}, 'a tensor, a number, "paper" or None'),
+        ({"alphas": []}, "alphas must hold at least one number"),
+        ({"alphas": [0.1, 0.0]}, "alphas must hold finite numbers above 0"),
+        ({"alphas": [0.1, math.nan]}, "alphas must hold finite numbers above 0"),
         ({"form": "analytic", "alphas": [0.1, 1.0]}, "takes one ridge parameter"),
         ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": -1.0}, "alphas must be finite numbers above 0"),
+        ({"form": "analytic", "alphas": -1.0}, "alphas must hold finite numbers above 0"),
         ({"form": "convex", "alphas": [0.1]}, "has no ridge parameter; leave out alphas"),
     ],
 )
@@ -133,7 +133,7 @@ def test_options_of_the_baselines(acqf_class, options, message):
 def test_query_points(acqf_class):
     acqf = build(acqf_class)
     point = torch.zeros(1, 2, dtype=torch.float64)
-    with pytest.raises(BotorchTensorDimensionError, match="sequential=True for q > 1"):
+    with pytest.raises(BotorchTensorDimensionError, match="for q > 1 use optimize_acqf"):
         acqf(point.expand(5, 3, 2))
     with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 1 x d`"):
         acqf(point[0])
@@ -205,5 +205,7 @@ def test_information_gain_arguments():
         information_gain(kernel, X[0], noise_std=0.1)
     with pytest.raises(InputDataError, match="X contains NaN"):
         information_gain(kernel, X * torch.nan, noise_std=0.1)
-    with pytest.raises(UnsupportedError, match="Expected a GPyTorch kernel or a BoTorch"):
+    with pytest.raises(
+        UnsupportedError, match="model must be an instance of Model, an instance of K"
+    ):
         information_gain("rbf", X, noise_std=0.1)

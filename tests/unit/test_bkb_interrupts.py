@@ -96,6 +96,7 @@ def test_update():
         make=lambda: deepcopy(model),
         call=lambda model: model.update(more, normal(70, 3).unsqueeze(-1)) and None,
         view=prediction,
+        stride=61,
     )
 
 
@@ -105,7 +106,7 @@ def test_load_model():
         make=lambda: deepcopy(other),
         call=lambda model: model.load_state_dict(saved) and None,
         view=prediction,
-        stride=7,
+        stride=61,
     )
 
 

@@ -4,15 +4,21 @@ import math
 
 import pytest
 import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models.transforms import Normalize, Standardize
+from gpytorch.means import ConstantMean
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit
 from kernelucb.exceptions import StateError
-from problems import frozen_kernel, uniform
+from kernelucb.models import BKBModel
+from problems import float64, frozen_kernel, normal, uniform
 from tolerances import SKETCH
 
 ARMS = uniform(9, 2, 0)
 MISSING = object()
+SHIFT = ConstantMean().double()
+SHIFT.constant = float64(1.0)
 
 
 def bandit_of(played=3, arms=ARMS, kernel="matern32", **options):
@@ -24,9 +30,9 @@ def bandit_of(played=3, arms=ARMS, kernel="matern32", **options):
 
 
 def entry(tensor, value, at=0):
-    r"""A copy with one entry changed; float64 where the value is not whole."""
+    r"""A copy with one entry changed, counted over all dimensions."""
     copy = tensor.clone()
-    copy[at] = value
+    copy.reshape(-1)[at] = value
     return copy
 
 
@@ -36,7 +42,7 @@ def tampered(value):
     yield value.to(torch.float32 if value.is_floating_point() else torch.int32)
     yield value.unsqueeze(0)
     yield torch.full_like(value, 2, dtype=torch.complex64)
-    if value.is_floating_point() and value.numel():
+    if value.isfinite().all() and value.is_floating_point():
         yield from (value / 0.0, entry(value, math.nan), entry(value, math.inf))
 
 
@@ -108,7 +114,8 @@ class TestBandit:
             {"regularizer": 1.0},
             {"batch_growth": 1.2},
             {"radius": "practical"},
-            {"kernel": "rbf"},
+            {"kernel": "matern52"},
+            {"mean_module": SHIFT},
             {"arms": ARMS + 1.0},
             {"arms": ARMS[:-1]},
         ],
@@ -139,3 +146,154 @@ class TestBandit:
         bandit.load_state_dict(bandit_of(0).state_dict())
         assert bandit.num_observations == 0
         assert_close(bandit.bounds(), bandit_of(0).bounds())
+
+
+def model_of(n=12, seed=0, kernel="matern32", **options):
+    X = torch.cat([uniform(n, 2, seed), uniform(2, 2, seed)])
+    defaults = {"noise_variance": 0.04, "qbar": 0.5}
+    transforms = {
+        "input_transform": Normalize(2),
+        "outcome_transform": Standardize(1),
+    }
+    return BKBModel(
+        X,
+        3.0 + 2.0 * normal(len(X), seed).unsqueeze(-1),
+        frozen_kernel(kernel),
+        **{**defaults, **transforms, **options},
+    )
+
+
+MODEL = model_of().state_dict()
+STRATEGY = "model.variational_strategy."
+INDEX = MODEL[STRATEGY + "inducing_index"]
+OBSERVED = "observations."
+
+
+def strategy_values():
+    data = {
+        name: MODEL[STRATEGY + OBSERVED + name] for name in ("inputs", "counts", "sums")
+    }
+    inputs, counts, sums = data.values()
+    inducing, state = (
+        MODEL[STRATEGY + "inducing_points"],
+        MODEL[STRATEGY + "generator_state"],
+    )
+    yield from ((OBSERVED + name, value[:-1]) for name, value in data.items())
+    yield from (
+        (OBSERVED + "counts", entry(counts, bad)) for bad in (-1.0, 0.0, 0.5, 1e300)
+    )
+    yield from ((OBSERVED + "sums", entry(sums, bad)) for bad in (1e300, -1e300))
+    yield OBSERVED + "inputs", torch.cat([inputs[1:2], inputs[1:]])
+    yield OBSERVED + "inputs", entry(inputs, 1e300)
+    yield OBSERVED + "inputs", entry(inputs, 0.123, 2 * int(INDEX[0]))
+    yield "prior_values", MODEL[STRATEGY + "prior_values"][:0, :0]
+    yield from (
+        ("inducing_index", entry(INDEX, bad)) for bad in (-1, len(inputs), INDEX[1])
+    )
+    yield "inducing_index", INDEX[:0]
+    yield "inducing_points", inducing + 1e-3
+    yield from (("generator_state", bad) for bad in (state[:-1], state[:0]))
+
+
+MODEL_VALUES = [
+    *((name, bad) for name, value in MODEL.items() for bad in tampered(value)),
+    *((STRATEGY + name, bad) for name, bad in strategy_values()),
+    *(
+        (name, v + 1)
+        for name, v in MODEL.items()
+        if v.is_floating_point() and v.dim() == 0 and v < 1e9
+    ),
+    ("model.covar_module.raw_lengthscale", float64(1.0).reshape(1, 1)),
+    ("likelihood.noise_covar.raw_noise", float64(1.0).reshape(1)),
+    ("outcome_transform.stdvs", torch.zeros(1, 1).double()),
+    ("outcome_transform.stdvs", -MODEL["outcome_transform.stdvs"]),
+    ("outcome_transform.stdvs", torch.full((1, 1), 1e300, dtype=torch.float64)),
+    ("outcome_transform._stdvs_sq", torch.full((1, 1), -1.0).double()),
+    ("outcome_transform._is_trained", torch.tensor(False)),
+    ("input_transform._coefficient", torch.zeros(1, 2).double()),
+    ("version", torch.tensor(2)),
+    ("unknown", torch.ones(1)),
+    ("unknown.part", torch.ones(1)),
+    (1, torch.ones(1)),
+]
+
+
+@pytest.fixture(scope="module")
+def other():
+    return model_of(5, seed=3)
+
+
+def assert_same_state(model, expected):
+    state = model.state_dict()
+    assert state.keys() == expected.keys()
+    assert all(torch.equal(state[name], value) for name, value in expected.items())
+
+
+class TestModel:
+    @pytest.mark.parametrize(("name", "value"), MODEL_VALUES)
+    def test_tampered(self, other, name, value):
+        before = {key: kept.clone() for key, kept in other.state_dict().items()}
+        state = with_value(MODEL, name, value)
+        with pytest.raises(StateError):
+            other.load_state_dict(state)
+        with pytest.raises(StateError):
+            other.load_state_dict(state, strict=False)
+        assert_same_state(other, before)
+
+    @pytest.mark.parametrize("state", [None, [], "text", {}, torch.ones(3)])
+    def test_no_state(self, other, state):
+        with pytest.raises(StateError):
+            other.load_state_dict(state)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"kernel": "matern52"},
+            {"noise_variance": 0.05},
+            {"qbar": 0.6},
+            {"mean_module": SHIFT},
+            {"input_transform": None},
+            {"outcome_transform": None},
+            {"input_transform": Normalize(2, bounds=torch.tensor([[0.0] * 2, [3.0] * 2]))},
+        ],
+    )
+    def test_another_construction(self, options):
+        with pytest.raises(StateError):
+            model_of(5, **options).load_state_dict(MODEL)
+
+    def test_within_another_module(self):
+        r"""A list of models takes both states, or none of a model that is refused."""
+        models = torch.nn.ModuleList([model_of(), model_of(7, seed=1)])
+        others = torch.nn.ModuleList([model_of(4, seed=2), model_of(9, seed=5)])
+        state = models.state_dict()
+        others.load_state_dict(state)
+        X = uniform(4, 2, 9)
+        for model, loaded in zip(models, others, strict=True):
+            assert_close(loaded.posterior(X).mean, model.posterior(X).mean)
+            assert_close(loaded.posterior(X).variance, model.posterior(X).variance)
+        before = {key: kept.clone() for key, kept in others[1].state_dict().items()}
+        for name in ("counts", "inputs"):
+            wrong = with_value(state, f"1.{STRATEGY}observations.{name}", MISSING)
+            with pytest.raises(StateError):
+                others.load_state_dict(wrong)
+            assert_same_state(others[1], before)
+
+    def test_parts_are_not_loaded_alone(self, other):
+        before = {key: kept.clone() for key, kept in other.state_dict().items()}
+        model = model_of()
+        for part in ("model", "model.variational_strategy", STRATEGY + "observations"):
+            state = model.get_submodule(part).state_dict()
+            with pytest.raises(UnsupportedError, match="BKBModel"):
+                other.get_submodule(part).load_state_dict(state)
+        assert_same_state(other, before)
+
+    def test_copies(self):
+        model, state = model_of(5, seed=3), model_of().state_dict()
+        model.load_state_dict(state)
+        X = uniform(4, 2, 9)
+        before = model.posterior(X).mean.clone()
+        for value in state.values():
+            value.zero_()
+        assert torch.equal(model.posterior(X).mean, before)
+        model.update(uniform(3, 2, 6), normal(3, 1).unsqueeze(-1))
+        assert model.num_observations == 17

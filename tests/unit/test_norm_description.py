@@ -178,14 +178,14 @@ def test_names_and_units_are_the_users():
         ({"candidates": SQUARE}, ValueError, "either bounds or candidates"),
         ({"bounds": SQUARE.flip(0)}, ValueError, "lower limit in bounds must be below"),
         ({"bounds": SQUARE[:1]}, BotorchTensorDimensionError, "bounds must be `2 x 2`"),
-        ({"bounds": SQUARE[:, :1]}, BotorchTensorDimensionError, "with 2 columns"),
-        ({"bounds": [[0, 0], [1, 1]]}, BotorchTensorDimensionError, "must be a tensor"),
+        ({"bounds": SQUARE[:, :1]}, BotorchTensorDimensionError, "must have 2 columns"),
+        ({"bounds": [[0, 0], [1, 1]]}, InputDataError, "must be a torch tensor"),
         ({"bounds": SQUARE * math.inf}, InputDataError, "bounds contains NaN or inf"),
         ({"steps": [0.1]}, BotorchTensorDimensionError, "steps must be 2 numbers"),
         ({"steps": [0.1, 0.0]}, ValueError, "finite number above 0"),
         ({"steps": [0.1, 1.5]}, ValueError, "longer than its side"),
         ({"input_names": ["x"]}, BotorchTensorDimensionError, "must be 2 names"),
-        ({"input_names": "xy"}, BotorchTensorDimensionError, "must be 2 names"),
+        ({"input_names": "xy"}, ValueError, "a sequence, each a text or None"),
     ],
 )
 def test_wrong_arguments(arguments, error, message):

@@ -279,8 +279,8 @@ def test_assumptions_are_those_of_the_joint_set():
         ((1.0, 0.1), "must be \\(lower, upper\\), got 1 above 0.1"),
         ((0.0, 1.0), "lower one of noise_bounds must be a finite number above 0"),
         ((0.1, math.inf), "upper one of noise_bounds must be a finite number above 0"),
-        (0.1, "must be \\(lower, upper\\) in outcome units, got 0.1"),
-        ((0.1, 0.2, 0.3), "must be \\(lower, upper\\) in outcome units"),
+        (0.1, "must be \\(a number, a number\\) or None, got 0.1"),
+        ((0.1, 0.2, 0.3), "must be \\(a number, a number\\) or None, got tuple"),
     ],
 )
 def test_wrong_bounds(noise_bounds, message):
@@ -290,7 +290,7 @@ def test_wrong_bounds(noise_bounds, message):
 
 def test_wrong_words_and_models():
     problem = make_problem()
-    with pytest.raises(ValueError, match="must be a number or \"unknown\", got 'guess'"):
+    with pytest.raises(ValueError, match="\"unknown\" or None, got 'guess'"):
         MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_std="guess")
     with pytest.raises(ValueError, match='noise_bounds are for noise_std="unknown"'):
         MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_bounds=BOUNDS)

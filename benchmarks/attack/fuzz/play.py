@@ -35,11 +35,7 @@ def play(seed: int) -> Verdict:
             raise WrongError("a model of another function was accepted")
         target.use(result)
 
-    verdict = judge(attempt)
-    if verdict.kind == "ok":
-        return verdict
-    text = f"{target.name}({name}={value.name}): {verdict.message}"
-    return verdict._replace(message=text)
+    return judge(attempt, f"{target.name}({name}={value.name})")
 
 
 FAMILY = Family(

@@ -7,6 +7,7 @@ of one's own for both, little of them is left to use.
 
 import inspect
 import numbers
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
@@ -62,6 +63,8 @@ def checked(function: Function) -> Function:
         }
         return function(*read, *arguments[len(read) :], **options)
 
+    # Ax asks inspect.getfullargspec, which does not look through wraps.
+    vars(call)["__signature__"] = inspect.signature(function)
     return typing.cast(Function, call)
 
 
@@ -122,9 +125,13 @@ def _number(name: str, value: Any) -> Any:
     return checks.number(name, value) if checks.is_number(value) else _NO
 
 
-def _whole(_: str, value: Any) -> Any:
-    fits = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return int(value) if fits else _NO
+def _whole(name: str, value: Any) -> Any:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        return _NO
+    whole = int(value)
+    if abs(whole) > sys.maxsize:
+        raise ValueError(f"{name} is beyond {sys.maxsize}, the largest whole number.")
+    return whole
 
 
 def _flag(_: str, value: Any) -> Any:
@@ -200,7 +207,8 @@ def _tuple(items: list[_Kind | None]) -> _Kind:
         parts = enumerate(zip(items, value, strict=True))
         return tuple(_read(f"{name}[{i}]", item, part) for i, (item, part) in parts)
 
-    return _Kind(f"a sequence of {len(items)}", ValueError, read)
+    words = ["any" if item is None else item.words for item in items]
+    return _Kind(f"({', '.join(words)})", ValueError, read)
 
 
 def _is_sequence(value: Any) -> bool:

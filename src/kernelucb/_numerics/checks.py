@@ -2,7 +2,6 @@ r"""Checks of user input: a typed error that says what to change."""
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -199,33 +198,3 @@ def _out_of_range(name: str, value: float, wanted: str) -> str:
         f"{name} must be {wanted}, got {value:g}: squares are not safe beyond; change the "
         "units."
     )
-
-
-def same_keys(state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    r"""Check that a saved state has the keys of the object's own.
-
-    Raises:
-        ValueError: Otherwise.
-    """
-    if state_dict.keys() != own.keys():
-        raise ValueError(
-            f"The state must have the keys {', '.join(own)}; got "
-            f"{', '.join(map(str, state_dict))}."
-        )
-
-
-def same_tracker(
-    state_dict: Mapping[str, Any], own: Mapping[str, Any], arguments: Sequence[str]
-) -> None:
-    r"""Check that a saved tracker's state fits a tracker with the state ``own``.
-
-    Raises:
-        ValueError: If keys are missing or unknown, or one of the arguments differs.
-    """
-    same_keys(state_dict, own)
-    for name in arguments:
-        if state_dict[name] != own[name]:
-            raise ValueError(
-                f"The saved tracker has {name} = {state_dict[name]}, this one "
-                f"{own[name]}; build it with the saved arguments."
-            )

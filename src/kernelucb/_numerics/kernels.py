@@ -52,7 +52,7 @@ def constant_variance(kernel: Kernel) -> bool:
     return type(kernel) in _STATIONARY
 
 
-def _values(kernel: Kernel, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
+def _values(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
     if kernel.active_dims is not None and _is_own(kernel):
         left = left.index_select(-1, kernel.active_dims)
         right = right.index_select(-1, kernel.active_dims)

@@ -180,3 +180,14 @@ def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
     generator.set_state(state.cpu())
     numbers = torch.rand(count, dtype=torch.float64, generator=generator)
     return numbers, generator.get_state()
+
+
+def same_values(saved: Tensor, own: Tensor) -> bool:
+    r"""Whether prior values are the same up to what devices make of them.
+
+    Args:
+        saved: Values of the kernel of a saved state.
+        own: Values of one's own, of the same shape.
+    """
+    rounding = 1e-9 * float(own.abs().max())
+    return torch.allclose(saved.to(own), own, rtol=1e-9, atol=1e-3 * rounding)

@@ -52,7 +52,10 @@ def real(
     def read(name: str, value: Any) -> float:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise StateError(f"{name} must be a number, got {type(value).__name__}.")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError as error:
+            raise StateError(f"{name} is too large for a number.") from error
         if not lower <= number <= upper or (math.isinf(number) and not infinite):
             raise StateError(f"{name} must lie in [{lower}, {upper}], got {number}.")
         return number

@@ -10,6 +10,7 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Assumptions
@@ -173,6 +174,7 @@ class MartingaleMixtureUCB(KernelUCB):
         self.least_consistent_norm = least * regression.outcome_scale
         self.noise_interval = joint.noise_interval(constraints.norm) if joint else None
 
+    @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function of the confidence set that attains the exact bound at a point.
 
@@ -287,6 +289,6 @@ class _Builder(NamedTuple):
             self.assumptions,
         )
 
-    def _regularizers(self, alphas: Alphas) -> Tensor:
+    def _regularizers(self, alphas: Any) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2
         return grid_regularizers(alphas, self.constraints.radius.reference, noise_variance)

@@ -1,6 +1,7 @@
 r"""GP-UCB with the betas of Srinivas, Krause, Kakade & Seeger (2010)."""
 
 import math
+from typing import Literal
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -42,7 +43,7 @@ class SrinivasUCB(KernelUCB):
         *,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
-        theorem: int = 1,
+        theorem: Literal[1, 2, 3] = 1,
         domain_size: int | None = None,
         domain_length: float | None = None,
         lipschitz_a: float | None = None,
@@ -103,7 +104,7 @@ class SrinivasUCB(KernelUCB):
             assumptions = assumptions.with_extra(
                 compact_domain(length, a, b, None in given)
             )
-        elif theorem == 3:
+        else:
             regression = regression.with_largest_noise()
             norm = norm_bound_under_prior(norm_bound, regression, delta)
             observed = 0.5 * float(regression.log_det(1.0))
@@ -113,8 +114,6 @@ class SrinivasUCB(KernelUCB):
             assumptions = bounded_noise_assumptions(
                 source, regression, delta, norm.assumption, information_gain, observed
             )
-        else:
-            raise ValueError(f"theorem must be 1, 2 or 3, got {theorem!r}.")
         if scale < 1.0:
             assumptions = assumptions.without_guarantee(
                 f"beta is multiplied by {scale:g}; no theorem covers that"

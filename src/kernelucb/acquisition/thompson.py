@@ -233,12 +233,15 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Raises:
             BotorchTensorDimensionError: If the bounds have another shape.
+            ValueError: If a number is not a whole one above 0.
         """
         if bounds.shape != (2, self.regression.dimension):
             raise BotorchTensorDimensionError(
                 f"bounds must be `2 x {self.regression.dimension}`, got shape "
                 f"{tuple(bounds.shape)}."
             )
+        whole_number("raw_samples", raw_samples)
+        whole_number("num_restarts", num_restarts)
         points, _ = optimize_posterior_samples(
             self.paths(num_samples, num_features),
             bounds,

@@ -10,7 +10,7 @@ try:
     from kernelucb.ax.generation import generation_strategy
     from kernelucb.ax.models import fixed_model_config, meta_model_config
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
-    from kernelucb.ax.storage import register_for_storage
+    from kernelucb.ax.storage import register_for_storage, save
 except ImportError as error:
     raise ImportError(
         f"kernelucb.ax needs Ax 1.3 or later ({error}). Install it with: "
@@ -27,4 +27,5 @@ __all__ = [
     "generation_strategy",
     "last_bound",
     "meta_model_config",
+    "save",
 ]

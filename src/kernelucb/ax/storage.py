@@ -1,5 +1,10 @@
-r"""What Ax must know to store an experiment with these bounds and to reopen it."""
+r"""What Ax must know to store an experiment with these bounds; saving it without a gap."""
 
+import json
+import os
+from pathlib import Path
+
+from ax.api.client import Client
 from ax.storage.botorch_modular_registry import (
     register_acquisition_function,
     register_model,
@@ -7,6 +12,7 @@ from ax.storage.botorch_modular_registry import (
 from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
+from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.ax.nodes import KernelUCBNode
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
@@ -21,3 +27,41 @@ def register_for_storage() -> None:
         register_model(model)
     CORE_ENCODER_REGISTRY[KernelUCBNode] = generation_node_to_dict
     CORE_DECODER_REGISTRY[KernelUCBNode.__name__] = KernelUCBNode
+
+
+@checked
+def save(client: Client, path: str | Path) -> None:
+    r"""Save a client so that a kill at any moment leaves a whole file: the old or the new.
+
+    ``Client.save_to_json_file`` empties the file before it writes, and even before it knows
+    whether the client can be written: what stops it then loses the experiment. This writes
+    the same text to ``<path>.partial`` in the same folder first, waits until it is on the
+    disk, and then renames it. A ``.partial`` file that a kill left behind is overwritten by
+    the next save. One process at a time may save to a path. ``Client.load_from_json_file``
+    reads the file. (An Ax ``StorageConfig`` with a database saves every trial by itself.)
+
+    Example:
+        >>> kernelucb.ax.save(client, "experiment.json")  # after every trial
+        >>> client = Client.load_from_json_file("experiment.json")
+
+    Args:
+        client: The Ax client, configured.
+        path: The file, new or to be replaced. Where it is a link, what it points to is.
+
+    Raises:
+        OSError: If the file cannot be written; what was there stays.
+        UnsupportedError: If it is no ``Client``.
+        ValueError: If the path is none.
+    """
+    text = json.dumps(client._to_json_snapshot())
+    target = Path(path).resolve()
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

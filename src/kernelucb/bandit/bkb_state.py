@@ -8,12 +8,13 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
-from kernelucb._numerics.nystrom import draw, inclusion_probabilities
+from kernelucb._numerics.nystrom import draw, inclusion_probabilities, same_values
 from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.exceptions import StateError
 
 # Inducing arms are dropped when there are more than this many times those just drawn.
 _SLACK = 2
+_COMPARED = 8
 _LARGEST_COUNT = 2.0**53  # beyond, one more observation would be lost to rounding
 
 
@@ -66,7 +67,8 @@ class BKBState(NamedTuple):
         r"""Copies of what is needed to go on."""
         return {
             "version": states.VERSION,
-            "problem": _problem(self.arms),
+            "candidates": _digest(self.arms.candidates),
+            "prior": _prior_values(self.arms),
             "counts": self.arms.counts.clone(),
             "sums": self.arms.sums.clone(),
             "inducing": self.arms.inducing.clone(),
@@ -88,7 +90,8 @@ class BKBState(NamedTuple):
         size = len(own.counts)
         readers = {
             **{name: states.same(value) for name, value in arguments.items()},
-            "problem": _same_problem(own),
+            "candidates": states.same(_digest(own.candidates)),
+            "prior": _same_prior(own),
             "counts": states.reals((size,), 0.0, _LARGEST_COUNT),
             "sums": states.reals((size,)),
             "inducing": states.wholes((None,), 0, size - 1),
@@ -120,23 +123,28 @@ def _check_observations(counts: Tensor, sums: Tensor, inducing: Tensor) -> None:
         raise StateError("inducing must hold an arm where there are observations.")
 
 
-def _same_problem(arms: SketchedArms) -> states.Reader:
-    def read(name: str, value: Any) -> str:
-        own = _problem(arms)
-        if value != own:
+def _same_prior(arms: SketchedArms) -> states.Reader:
+    r"""The same prior gives the same values."""
+
+    def read(name: str, value: Any) -> Tensor:
+        own = _prior_values(arms)
+        saved = states.reals(own.shape)(name, value).to(own)
+        if not same_values(saved, own):
             raise StateError(
-                f"{name} is another one: the saved bandit has other candidates, another "
-                "kernel or another mean; build this one with the same."
+                f"{name} holds values of another kernel or mean; build the bandit with the "
+                "same."
             )
-        return own
+        return saved
 
     return read
 
 
-def _problem(arms: SketchedArms) -> str:
-    r"""A digest of the candidates and the prior."""
-    digest = sha256(repr(arms.prior).encode())
-    for tensor in (arms.candidates, *arms.prior.state_dict().values()):
-        digest.update(f"{tuple(tensor.shape)}".encode())
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _prior_values(arms: SketchedArms) -> Tensor:
+    r"""Covariances and means of the first arms, by which priors are told from each other."""
+    first = arms.candidates[:_COMPARED]
+    mean = arms.prior_mean[:_COMPARED].unsqueeze(0)
+    return torch.cat([arms.prior.covariance(first, first), mean])
+
+
+def _digest(candidates: Tensor) -> str:
+    return sha256(candidates.cpu().contiguous().numpy().tobytes()).hexdigest()

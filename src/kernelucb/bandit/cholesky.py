@@ -1,6 +1,7 @@
 r"""Growing Cholesky factors, for bounds that need one or two regularisers."""
 
 import math
+from copy import copy
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,8 @@ class GrowingCholesky:
     r"""Cholesky factor ``L`` of ``K_w + tau``, with ``L^-1 y_w``, row by row.
 
     Stored as block rows whose diagonal blocks are inverted, so that a solve is a handful
-    of matrix products.
+    of matrix products. Forks share the rows that both have; what lies beyond ``count`` is
+    never read.
 
     Attributes:
         regularizer: ``tau``.
@@ -34,6 +36,12 @@ class GrowingCholesky:
         self.squared_targets = 0.0
         self._solved_targets = like.new_empty(0)
         self._storage = like.new_empty(0)
+
+    def fork(self) -> "GrowingCholesky":
+        r"""A factor that grows on its own."""
+        new = copy(self)
+        new._rows, new._inverses = list(self._rows), list(self._inverses)
+        return new
 
     @property
     def solved_targets(self) -> Tensor:
@@ -159,6 +167,21 @@ class CholeskyHistory:
         self._slots: dict[str, CholeskySystems] = {}
         self._past: list[tuple[Tensor, float, float]] = []
         self._last: CholeskyPoints | None = None
+
+    def fork(self) -> "CholeskyHistory":
+        r"""A history that goes on on its own; see ``History``."""
+        new = copy(self)
+        factors = {tau: factor.fork() for tau, factor in self._factors().items()}
+        new._slots = {
+            slot: CholeskySystems(
+                [factors[f.regularizer] for f in known.factors],
+                known.regularizers,
+                self.noise_std,
+            )
+            for slot, known in self._slots.items()
+        }
+        new._past = list(self._past)
+        return new
 
     def append(self, query: Query, target: float) -> None:
         r"""Add one observation; see ``History``."""

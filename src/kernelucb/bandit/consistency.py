@@ -2,26 +2,27 @@ r"""Radius and norm bound of the martingale mixture as observations come in."""
 
 import math
 import warnings
-from typing import NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, cast
 
-import torch
 from torch import Tensor
 
-from kernelucb.bandit.history import History, Systems
+from kernelucb.bandit.history import Fit, History
 from kernelucb.bandit.observations import Observations, Query
+from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.rule import Rule
+from kernelucb.bandit.spectral import RidgeEstimate, SpectralHistory
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.martingale_mixture import (
     Constraints,
     Radius,
     combined_radius,
     consistent_constraints,
+    mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import KernelRegression
-
-_WITNESSES = 256
+from kernelucb.regression import RidgeState
 
 
 class CurrentSet(NamedTuple):
@@ -29,53 +30,68 @@ class CurrentSet(NamedTuple):
 
     Attributes:
         constraints: Fit and norm constraint.
-        squared_radius: Squared radius of the fit, noise units.
-        relaxed: The stateless set, where no function satisfied the constraints.
+        form: Quadratic form of the data at the radius's reference.
+        stateless: The set from scratch, where the history cannot give its bounds.
     """
 
     constraints: Constraints
-    squared_radius: float
-    relaxed: ConfidenceSet | None
+    form: float
+    stateless: ConfidenceSet[Any] | None
 
+    @property
+    def squared_radius(self) -> float:
+        r"""Squared radius of the fit, noise units."""
+        return self.form + self.constraints.radius.surplus
 
-class Witness(NamedTuple):
-    r"""A fixed function of norm at most the bound, and how far the data are from it.
-
-    Attributes:
-        regularizer: ``tau`` of the ridge estimate that it was.
-        weights: ``n`` weights of the covariances with the first ``n`` inputs.
-        squared_misfit: Squared distance to all data, noise units.
-    """
-
-    regularizer: float
-    weights: Tensor
-    squared_misfit: float
+    def excess(self, fit: Fit) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, at least zero."""
+        radius, norm, _ = self.constraints
+        # In this order: at small noise the forms are large, and nearly the same.
+        difference = self.form - fit.quadratic_form
+        return (radius.surplus + fit.regularizers * norm**2 + difference).clamp_min(0.0)
 
 
 class Consistency:
     r"""Follows the radius, and whether some function satisfies both constraints.
 
     One function that does, the witness, settles that in ``O(n)`` a round and usually for
-    many rounds. It is renewed in ``O(n^3)``; while the norm bound is next to the least
-    consistent norm, or below it, that may be needed in every round.
+    many rounds. A new one is sought among the ridge estimates, each of which costs
+    ``O(n p^2)`` once there is an eigenbasis of all but the newest ``p`` observations.
 
     Args:
         rule: The bound and its parameters.
         observations: The data.
+        spectrum: The history, where it has an eigenbasis; otherwise one is made when it is
+            first asked for, and again when the newest are too many.
 
     Attributes:
         witness: The function last found to satisfy both.
         warned: Whether the user has been told of a contradiction.
     """
 
-    def __init__(self, rule: Rule, observations: Observations) -> None:
+    def __init__(
+        self, rule: Rule, observations: Observations, spectrum: SpectralHistory | None
+    ) -> None:
         self.rule, self.observations = rule, observations
-        self.witness: Witness | None = None
+        self._shared, self._spectrum = spectrum is not None, spectrum
+        self.witness: RidgeEstimate | None = None
         self.warned = False
+
+    def fork(
+        self, rule: Rule, observations: Observations, spectrum: SpectralHistory | None
+    ) -> "Consistency":
+        r"""One that goes on on its own, with forks of what it was made with."""
+        new = copy(self)
+        new.rule, new.observations = rule, observations
+        if self._shared:
+            new._spectrum = spectrum
+        elif self._spectrum is not None:
+            new._spectrum = self._spectrum.fork()
+        return new
 
     def propose(self, tau: float) -> None:
         r"""Start with the ridge estimate at ``tau`` as witness."""
-        self.witness = self._ridge_estimate(tau)
+        self.witness = self._current_spectrum().ridge_estimate(tau)
 
     def observe(self, query: Query, target: float) -> None:
         r"""Hold one more observation against the witness.
@@ -87,23 +103,40 @@ class Consistency:
         if self.witness is not None:
             weights = self.witness.weights
             fitted = float(weights @ query.covariance[: len(weights), 0])
-            misfit = self.witness.squared_misfit + (target - fitted) ** 2
+            residual = target - fitted / self.rule.noise_std
+            misfit = self.witness.squared_misfit + residual**2
             self.witness = self.witness._replace(squared_misfit=misfit)
+        if self._spectrum is not None and not self._shared:
+            if self._spectrum.is_full:
+                self._spectrum = None
+            else:
+                self._spectrum.append(query, target)
 
     def current(self, history: History) -> CurrentSet:
         r"""The confidence set, relaxed with a warning where it is empty."""
         taus = self.rule.references.to(self.observations.inputs)
-        radius, squared = self._radius(history.systems("radius", taus))
+        radius, form = self._radius(history.systems("radius", taus).fit())
         constraints = Constraints(radius, self.rule.norm_bound, None)
-        current = CurrentSet(constraints, squared, None)
-        if self.observations.count == 0 or self._satisfied(squared):
+        current = CurrentSet(constraints, form, None)
+        witness = self.witness
+        if self.observations.count == 0 or (
+            witness is not None and witness.squared_misfit <= current.squared_radius
+        ):
             return current
-        tau = radius.reference if self.witness is None else self.witness.regularizer
-        self.witness = self._ridge_estimate(tau)
-        return current if self._satisfied(squared) else self._examined(current)
+        return self._examined(current)
 
-    def _radius(self, systems: Systems) -> tuple[Radius, float]:
-        fit = systems.fit()
+    def from_scratch(self) -> CurrentSet:
+        r"""The stateless set, relaxed with a warning where it is empty."""
+        regression = self.observations.regression()
+        radius = mixture_radius(regression, self.rule.delta, self.rule.scales)
+        least = least_norm(regression, radius)
+        if least > self.rule.norm_bound:
+            self.rule.estimate_norm(lambda: regression)
+        constraints = self._relaxed(regression, radius, least)
+        form = float(regression.quadratic_form(constraints.radius.reference))
+        return CurrentSet(constraints, form, self.rule.constrained(regression, constraints))
+
+    def _radius(self, fit: Fit) -> tuple[Radius, float]:
         forms = fit.quadratic_form
 
         def form(reference: float) -> Tensor:
@@ -115,71 +148,48 @@ class Consistency:
             lambda reference: forms - form(reference),
             self.rule.delta,
         )
-        return radius, float(form(radius.reference)) + radius.surplus
-
-    def _satisfied(self, squared_radius: float) -> bool:
-        return self.witness is not None and self.witness.squared_misfit <= squared_radius
-
-    def _ridge_estimate(self, tau: float) -> Witness | None:
-        r"""The ridge estimate at ``tau``, if its norm is within the bound."""
-        data, noise = self.observations, self.rule.noise_std
-        matrix = data.prior.covariance(data.inputs, data.inputs) / noise**2
-        targets = (data.outcomes - data.prior.mean(data.inputs)) / noise
-        matrix.diagonal().add_(tau)
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if int(failed):
-            return None
-        weights = torch.cholesky_solve(targets.unsqueeze(-1), factor)[:, 0]
-        square = float(weights @ weights)
-        squared_norm = float(weights @ targets) - tau * square
-        if squared_norm > self.rule.norm_bound**2:
-            return None
-        return Witness(tau, weights / noise**2, tau**2 * square)
+        return radius, float(form(radius.reference))
 
     def _examined(self, current: CurrentSet) -> CurrentSet:
-        r"""The set as the whole spectrum shows it; finds a new witness."""
-        regression = self.observations.regression()
+        r"""The set as all ridge estimates show it; finds a new witness."""
         radius, norm, _ = current.constraints
-        tau = _most_consistent(regression, current.squared_radius, norm)
-        self.witness = self._ridge_estimate(tau)
-        if self._satisfied(current.squared_radius):
+        start = radius.reference
+        if self.witness is not None:
+            start = self.witness.regularizer
+        search = RidgeSearch(
+            self._current_spectrum(), self._renew, current.squared_radius, norm
+        )
+        nearest = search.consistent(start)
+        self.witness = nearest if search.satisfied(nearest) else None
+        if self.witness is not None:
             return current
-        if self.rule.tracker is not None:
-            return self._estimated(regression, current)
-        least = least_norm(regression, radius)
+        least = search.least_norm(nearest.regularizer)
+        if math.isinf(least):
+            return self.from_scratch()
+        if least > norm:
+            self.rule.estimate_norm(self.observations.regression)
+        # Prior units are outcome units here, and nothing else is asked for.
+        constraints = self._relaxed(cast(RidgeState, _OutcomeUnits()), radius, least)
+        return current._replace(constraints=constraints)
+
+    def _relaxed(self, regression: RidgeState, radius: Radius, least: float) -> Constraints:
+        r"""The constraints that some function satisfies; the user is told once."""
+        norm = self.rule.norm_bound
         with warnings.catch_warnings():
             if self.warned:
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
             self.warned = self.warned or least > norm
-            constraints = consistent_constraints(
-                regression, radius, norm, least, strict=False
-            )
-        if constraints.contradiction is None:
-            return current
-        return CurrentSet(
-            constraints,
-            constraints.radius.squared(regression),
-            self.rule.constrained(regression, constraints),
-        )
+            return consistent_constraints(regression, radius, norm, least, strict=False)
 
-    def _estimated(self, regression: KernelRegression, current: CurrentSet) -> CurrentSet:
-        r"""The set with a larger estimate of the norm bound; finds a new witness."""
-        self.rule.estimate_norm(regression)
-        constraints = current.constraints._replace(norm=self.rule.norm_bound)
-        tau = _most_consistent(regression, current.squared_radius, constraints.norm)
-        self.witness = self._ridge_estimate(tau)
-        return current._replace(constraints=constraints)
+    def _renew(self) -> None:
+        self._current_spectrum().renew(self.observations.regression())
+
+    def _current_spectrum(self) -> SpectralHistory:
+        if self._spectrum is None:
+            self._spectrum = SpectralHistory(self.rule.noise_std, self.observations.inputs)
+            self._renew()
+        return self._spectrum
 
 
-def _most_consistent(
-    regression: KernelRegression, squared_radius: float, norm: float
-) -> float:
-    r"""``tau`` whose ridge estimate satisfies both constraints by most."""
-    lam, z = regression.eigenvalues, regression.targets
-    lower = math.log10(regression.resolution)
-    upper = math.log10(1e3 * (float(lam[-1]) + 1.0))
-    taus = torch.logspace(lower, upper, _WITNESSES, dtype=lam.dtype, device=lam.device)
-    weights = z / (lam + taus.unsqueeze(-1))
-    misfits = (taus.unsqueeze(-1) * weights).square().sum(-1) / squared_radius
-    norms = (lam * weights.square()).sum(-1) / norm**2
-    return float(taus[torch.maximum(misfits, norms).argmin()])
+class _OutcomeUnits(NamedTuple):
+    outcome_scale: float = 1.0

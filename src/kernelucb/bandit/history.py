@@ -50,6 +50,14 @@ class Systems(Protocol):
 class History(Protocol):
     r"""All observations in a form that takes one more in ``O(n^2)``."""
 
+    def fork(self) -> "History":
+        r"""A history that goes on on its own, with storage in common.
+
+        What changes a bandit changes a fork, which then takes the place of the original by
+        a single assignment: an interruption leaves the original as it was.
+        """
+        ...
+
     def append(self, query: Query, target: float) -> None:
         r"""Add one observation.
 

@@ -1,6 +1,6 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -11,12 +11,14 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.observations import Observations, Query
+from kernelucb.bandit.observations import Observations, Query, constant_variance
 from kernelucb.bandit.rule import Alphas, Bound, Rule
+from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.martingale_mixture import CovarianceScale
-from kernelucb.confidence.norm_bound import NormBoundLike
+from kernelucb.confidence.norm_bound import NormBoundLike, NormTracker
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -30,7 +32,12 @@ class KernelBandit:
     ``AbbasiYadkoriUCB``, ``IGPUCB``) after every single observation, at a cost of
     ``O(n^2)`` a round instead of ``O(n^3)``. The exact bound keeps the eigenbasis of the
     older observations, renewed now and then, and a Schur complement for the newest; the
-    others keep Cholesky factors that grow row by row.
+    others keep Cholesky factors that grow row by row. Where such systems are no longer as
+    accurate as a regression from scratch (below noise of about 1e-5 prior deviations times
+    the square root of the number of observations), every round is ``O(n^3)``.
+
+    Updates are atomic: an interruption leaves the state before or the state after. A bandit
+    is for one thread at a time; a call that overlaps with another raises a RuntimeError.
 
     Source: Flynn & Reeb (2024), Algorithm 1, and the sources of the classes named above,
     with their assumptions: a kernel and mean fixed before the data, conditionally
@@ -66,7 +73,8 @@ class KernelBandit:
                 kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 it is estimated from the data by ``NormTracker.cautious()``, again after
-                every sixteenth part of new observations, and never falls.
+                every sixteenth part of new observations, and never falls. A tracker given
+                is kept at least as high.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             covariance_scale: Scale ``c`` of the martingale mixture, several, or
@@ -81,19 +89,34 @@ class KernelBandit:
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range.
+            ValueError: If an argument is out of its range, or ``noise_std`` too small for
+                the kernel: below 1.5e-8 prior deviations (over the square root of the
+                smallest ridge parameter in units of ``noise_std^2``) round-off decides.
+                Where the prior variance varies, ``update`` says so.
         """
-        self.rule = Rule.of(
+        rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
         )
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
-        self._reset()
+        if self.prior.has_constant_variance:
+            rule.check_noise(constant_variance(self.prior))
+        self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
+        self._exclusive = Exclusive()
+        self._state = _State(self._empty(rule), None)
 
-    def _reset(self) -> None:
-        self.observations = Observations(self.prior, self.rule.noise_std)
-        self._bands = Bands(self.rule, self.observations)
-        self._last: Query | None = None
+    def _empty(self, rule: Rule) -> Bands:
+        return Bands(rule.fork(), Observations(self.prior, rule.noise_std))
+
+    @property
+    def rule(self) -> Rule:
+        r"""The bound and its parameters."""
+        return self._state.bands.rule
+
+    @property
+    def observations(self) -> Observations:
+        r"""The data so far."""
+        return self._state.bands.observations
 
     @property
     def num_observations(self) -> int:
@@ -114,11 +137,14 @@ class KernelBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        # Only what describes the model is read, and there may be no data yet.
+        # Nothing else of the model is read, and there may be no data.
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
-        given = _Given(self._estimated, noise_std)
-        assumptions = self.rule.assumptions(cast(KernelRegression, given))
-        contradiction = self._bands.contradiction()
+        given = cast(KernelRegression, _Given(self._estimated, noise_std))
+        with self._exclusive:
+            bands = self._state.bands.fork()
+            contradiction = bands.contradiction()
+            assumptions = bands.rule.assumptions(given)
+            self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
     @checked
@@ -136,7 +162,8 @@ class KernelBandit:
             BotorchTensorDimensionError: If the shape is another.
             InputDataError: If a value is not finite.
         """
-        mean, lower, upper = self._supports(self._checked_arms(arms), (-1, 1))
+        with self._exclusive:
+            mean, lower, upper = self._supports(self._checked_arms(arms), (-1, 1))
         return mean - lower, mean + upper
 
     @checked
@@ -147,10 +174,11 @@ class KernelBandit:
         Args:
             arms: ``a x d`` arms, at least one.
         """
-        arms = self._checked_arms(arms)
-        if len(arms) == 0:
-            raise InputDataError("There are no arms to select from.")
-        mean, upper = self._supports(arms, (1,))
+        with self._exclusive:
+            arms = self._checked_arms(arms)
+            if len(arms) == 0:
+                raise InputDataError("There are no arms to select from.")
+            mean, upper = self._supports(arms, (1,))
         return int((mean + upper).argmax())
 
     @checked
@@ -165,8 +193,59 @@ class KernelBandit:
         Raises:
             BotorchTensorDimensionError: If a shape is another.
             InputDataError: If a value is not finite.
-            ValueError: If ``bound="igp"`` and its horizon is over.
+            ValueError: If ``bound="igp"`` and its horizon is over, or ``noise_std`` is too
+                small for the prior deviation there.
         """
+        with self._exclusive:
+            query, outcome = self._checked_observation(x, y)
+            bands = self._state.bands.fork()
+            bands.hear(self._tracker)
+            bands.update(query, outcome)
+            self._publish(bands, None)
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""The observations, the arguments and what the numerics remember, in copies.
+
+        Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
+        """
+        with self._exclusive:
+            bands = self._state.bands
+            return bands.saved().as_state(bands.rule)
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
+
+        Args:
+            state_dict: As saved.
+
+        Raises:
+            StateError: If it was saved by a bandit with other arguments (the kernel's
+                parameters are not compared) or by another version, or was changed so that
+                it cannot be what was saved. Nothing is loaded then.
+        """
+        with self._exclusive:
+            state = read_saved(state_dict, self.rule, self.prior)
+            bands = self._empty(self.rule)
+            bands.replay(state)
+            self._publish(bands, None)
+
+    def _publish(self, bands: Bands, last: Query | None) -> None:
+        r"""Make it the state: all at once, so that an interruption leaves the old one."""
+        self._state = _State(bands, last)
+        bands.tell(self._tracker)
+
+    def _supports(self, arms: Tensor, signs: tuple[int, ...]) -> list[Tensor]:
+        r"""Prior mean and largest deviations from it, to each side."""
+        parts, last = [], None
+        bands = self._state.bands.fork()
+        for chunk in arms.split(_CHUNK) if len(arms) else [arms]:
+            last = bands.observations.query(chunk)
+            parts.append([last.prior_mean, *bands.supports(last, signs)])
+        self._publish(bands, last)
+        return [torch.cat(values) for values in zip(*parts, strict=True)]
+
+    def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Query, float]:
         x = self._checked_arms(x.unsqueeze(0) if x.dim() == 1 else x)
         y = torch.as_tensor(y, dtype=torch.float64)
         if len(x) != 1 or y.numel() != 1:
@@ -180,67 +259,16 @@ class KernelBandit:
                 "already; the bound holds up to the horizon only."
             )
         query = self._recalled(x)
-        self._last = None
-        self._bands.update(query, outcome)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        r"""The observations and what the numerics remember, as tensors.
-
-        Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
-        """
-        return {
-            "inputs": self.observations.inputs.clone(),
-            "outcomes": self.observations.outcomes.clone(),
-            **self._bands.state_dict(),
-        }
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
-        r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
-
-        Args:
-            state_dict: Tensors as saved.
-
-        Raises:
-            InputDataError: If entries are missing or not finite.
-            BotorchTensorDimensionError: If their shapes do not fit together.
-            ValueError: If ``bound="igp"`` and its horizon is over.
-        """
-        missing = {"inputs", "outcomes"} - state_dict.keys()
-        if missing:
-            raise InputDataError(f"The state lacks {', '.join(sorted(missing))}.")
-        inputs, outcomes = state_dict["inputs"], state_dict["outcomes"]
-        if inputs.dim() != 2 or outcomes.shape != inputs.shape[:1]:
-            raise BotorchTensorDimensionError(
-                "inputs must be `n x d` and outcomes `n`, got shapes "
-                f"{tuple(inputs.shape)} and {tuple(outcomes.shape)}."
-            )
-        finite("inputs", inputs)
-        finite("outcomes", outcomes)
-        if self.rule.bound == "igp" and len(outcomes) > self.rule.horizon:
-            raise ValueError(
-                f"horizon is {self.rule.horizon}, and the state has {len(outcomes)} "
-                "observations; the bound holds up to the horizon only."
-            )
-        self._reset()
-        self._bands.replay(inputs.to(self.observations.inputs), outcomes, state_dict)
-
-    def _supports(self, arms: Tensor, signs: tuple[int, ...]) -> list[Tensor]:
-        r"""Prior mean and largest deviations from it, to each side."""
-        parts = []
-        for chunk in arms.split(_CHUNK) if len(arms) else [arms]:
-            self._last = self.observations.query(chunk)
-            parts.append([self._last.prior_mean, *self._bands.supports(self._last, signs)])
-        return [torch.cat(values) for values in zip(*parts, strict=True)]
+        self.rule.check_noise(query.prior_variance)
+        return query, outcome
 
     def _recalled(self, x: Tensor) -> Query:
         r"""An arm as the observations see it, from the last query where it was there."""
-        if self._last is not None:
-            match = (self._last.inputs == x).all(-1).nonzero()
-            if len(match):
-                index = int(match[0])
-                return self._last.at(index)
-        return self.observations.query(x)
+        last = self._state.last
+        match = [] if last is None else (last.inputs == x).all(-1).nonzero()
+        if last is None or not len(match):
+            return self.observations.query(x)
+        return last.at(int(match[0]))
 
     def _checked_arms(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
@@ -253,6 +281,18 @@ class KernelBandit:
                 f"Arms have {arms.shape[1]} columns; those observed have {dimension}."
             )
         return finite("The arms", arms).detach().to(self.observations.inputs)
+
+
+class _State(NamedTuple):
+    r"""All that changes, replaced as one.
+
+    Attributes:
+        bands: The bound for the observations so far.
+        last: The arms last asked for.
+    """
+
+    bands: Bands
+    last: Query | None
 
 
 class _Given(NamedTuple):

@@ -3,6 +3,7 @@ r"""The observations of a bandit, and arms as they see them."""
 from typing import NamedTuple
 
 import torch
+from gpytorch.kernels import ScaleKernel
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
@@ -47,12 +48,17 @@ class Observations:
     Args:
         prior: Prior of the outcomes.
         noise_std: Noise scale, outcome units.
+
+    Attributes:
+        count: Number of observations ``n``.
+        total_variance: Sum of the prior variances, outcome units squared.
     """
 
     def __init__(self, prior: Prior, noise_std: float) -> None:
         self.prior = prior
         self.noise_std = noise_std
         self.count = 0
+        self.total_variance = 0.0
         reference = next(prior.parameters(), torch.zeros(1))
         self.device = reference.device
         self._inputs = torch.empty(0, 0, dtype=torch.float64, device=self.device)
@@ -74,13 +80,14 @@ class Observations:
         r"""``n`` outcomes."""
         return self._outcomes[: self.count]
 
-    def append(self, x: Tensor, y: float) -> None:
-        r"""Add one observation.
+    def append(self, query: Query, y: float) -> None:
+        r"""Add one observation. Copies have storage in common, up to ``count`` of each.
 
         Args:
-            x: ``1 x d`` input.
+            query: Its input.
             y: Outcome.
         """
+        x = query.inputs
         if self.count == len(self._outcomes):
             capacity = max(_FIRST_CAPACITY, 2 * self.count)
             inputs = self._inputs.new_empty(capacity, x.shape[1])
@@ -90,25 +97,30 @@ class Observations:
             self._inputs, self._outcomes = inputs, outcomes
         self._inputs[self.count] = x[0]
         self._outcomes[self.count] = y
+        self.total_variance += float(query.prior_variance)
         self.count += 1
+
+    def alone(self, arms: Tensor) -> Query:
+        r"""Prior of ``a x d`` arms, without their covariance with the inputs."""
+        covariance = arms.new_empty(0, len(arms))
+        return Query(arms, self.prior.mean(arms), self._prior_variance(arms), covariance)
 
     def query(self, arms: Tensor) -> Query:
         r"""Prior of ``a x d`` arms and their covariance with the inputs."""
-        covariance = arms.new_empty(0, len(arms))
         with lazily_evaluate_kernels(False):  # half the time for small matrices
-            if self.count:
-                # Rounded as in KernelRegression, which asks in this order.
-                covariance = self.prior.covariance(arms, self.inputs).mT
-            variance = self._prior_variance(arms)
-        return Query(arms, self.prior.mean(arms), variance, covariance)
+            alone = self.alone(arms)
+            if self.count == 0:
+                return alone
+            # Rounded as in KernelRegression, which asks in this order.
+            covariance = self.prior.covariance(arms, self.inputs).mT
+        return alone._replace(covariance=covariance)
 
     def _prior_variance(self, arms: Tensor) -> Tensor:
         if not self.prior.has_constant_variance:
             return self.prior.variance(arms)
-        if self._variance is None and len(arms):
-            self._variance = self.prior.variance(arms[:1])
-        constant = arms.new_empty(0) if self._variance is None else self._variance
-        return constant.expand(len(arms))
+        if self._variance is None:
+            self._variance = constant_variance(self.prior).to(arms)
+        return self._variance.expand(len(arms))
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
@@ -120,3 +132,12 @@ class Observations:
             self._inputs.shape[1],
             frozenset(),
         )
+
+
+def constant_variance(prior: Prior) -> Tensor:
+    r"""The prior variance where ``prior.has_constant_variance``, one value."""
+    kernel, variance = prior.covar_module, torch.ones(1, dtype=torch.float64)
+    while isinstance(kernel, ScaleKernel):
+        variance = variance * kernel.outputscale.cpu()
+        kernel = kernel.base_kernel
+    return prior.scale**2 * variance

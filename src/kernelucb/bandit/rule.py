@@ -1,17 +1,19 @@
 r"""Which bound a bandit plays, and with which parameters."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
+from kernelucb.confidence.igp_ucb import igp_ucb_band, igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture import (
     Constraints,
     CovarianceScale,
@@ -107,11 +109,60 @@ class Rule:
             return cast(float, self.given_norm)
         return max(self.tracker.norm_bound, self.tracker.floor)
 
-    def estimate_norm(self, regression: KernelRegression) -> None:
-        r"""Estimate the norm bound again, where it is not given."""
+    def estimate_norm(self, regression: Callable[[], KernelRegression]) -> None:
+        r"""Estimate the norm bound again, where it is not given.
+
+        Args:
+            regression: Gives the data; called only then.
+        """
         if self.tracker is not None:
-            radius = mixture_radius(regression, self.delta, self.scales)
-            self.tracker.estimate(regression, radius)
+            data = regression()
+            radius = mixture_radius(data, self.delta, self.scales)
+            self.tracker.estimate(data, radius)
+
+    def check_noise(self, variance: Tensor) -> None:
+        r"""Check that kernel values resolve the noise at observed arms.
+
+        They are rounded to ``eps k(x, x)``, which must be below the ridge parameters
+        ``noise_std^2 tau``; otherwise round-off decides what the data say, in the stateless
+        classes as well.
+
+        Args:
+            variance: Prior variances, outcome units squared.
+
+        Raises:
+            ValueError: If it is not.
+        """
+        largest = float(variance.max()) if variance.numel() else 0.0
+        rounding = torch.finfo(torch.float64).eps * largest
+        ridge = self.noise_std**2 * self.smallest_regularizer
+        if not ridge >= rounding:
+            smallest = self.noise_std * math.sqrt(rounding / ridge)
+            remedy = f"noise_std must be at least {smallest:.4g}, got {self.noise_std:.4g}"
+            if self.bound == "igp":
+                remedy = "divide the outcomes by their scale"
+            raise ValueError(
+                f"{remedy}: the smallest ridge parameter, {ridge:.4g}, is lost in the "
+                f"rounding of a prior variance of {largest:.4g}."
+            )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        r"""The arguments as plain values, for saved states."""
+        return {
+            "bound": self.bound,
+            "norm_bound": self.given_norm,
+            "tracker": self.tracker and [self.tracker.inflation, self.tracker.floor],
+            "noise_std": self.noise_std,
+            "delta": self.delta,
+            "scales": list(self.scales),
+            "ridge": None if self.ridge is None else self.ridge.tolist(),
+            "horizon": self.horizon,
+        }
+
+    def fork(self) -> "Rule":
+        r"""A rule with an estimate of its own."""
+        return replace(self, tracker=copy(self.tracker))
 
     @property
     def uses_mixture(self) -> bool:
@@ -128,10 +179,21 @@ class Rule:
         r"""How many regularisers must be kept up to date."""
         if not self.uses_mixture:
             return 1
+        return math.inf if self.bound == "exact" else len(self._known_regularizers.unique())
+
+    @property
+    def smallest_regularizer(self) -> float:
+        r"""The smallest one of those that are known beforehand."""
+        return float(self._known_regularizers.min())
+
+    @property
+    def _known_regularizers(self) -> Tensor:
+        if not self.uses_mixture:
+            return self.regularizers(1.0)
         if self.bound == "exact":
-            return math.inf
+            return self.references
         bounds = [self.regularizers(1.0 / scale) for scale in self.scales]
-        return len(torch.cat([self.references, *bounds]).unique())
+        return torch.cat([self.references, *bounds])
 
     def regularizers(self, reference: float) -> Tensor:
         r"""The regularisers of a bound that is not the exact one.
@@ -163,6 +225,14 @@ class Rule:
         if self.bound == "grid":
             return GridSet(regression, constraints, taus, assumptions)
         return analytic_band(regression, constraints, float(taus), assumptions)
+
+    def ridge_band(self, regression: KernelRegression) -> ConfidenceSet[Any]:
+        r"""The set of a bound that is no martingale mixture."""
+        norm, assumptions = self.norm_bound, self.assumptions(regression)
+        if self.bound == "igp":
+            return igp_ucb_band(regression, norm, self.delta, self.horizon, assumptions)
+        tau = float(self.regularizers(1.0))
+        return abbasi_yadkori_band(regression, norm, self.delta, tau, assumptions)
 
     def assumptions(self, regression: KernelRegression) -> Assumptions:
         r"""What the bound rests on."""

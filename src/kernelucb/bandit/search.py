@@ -1,7 +1,8 @@
 r"""The exact bound of many arms: every regulariser between two ends at once."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -10,16 +11,19 @@ from torch.linalg import vecdot
 from kernelucb._numerics.chebyshev import ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.bandit.spectral import SpectralHistory
-from kernelucb.confidence.martingale_mixture import Constraints, regularizer_range
+from kernelucb.confidence.martingale_mixture import regularizer_range
 
 # Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
 _SINGULARITY = math.pi
 _INTERPOLATION_ERROR = 1e-12
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
+# ``ln`` of the range of regularisers worth trying: 1e8 over a few eps, at the most.
+LONGEST_INTERVAL = 60.0
 _SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
@@ -47,36 +51,41 @@ class ExactSearch:
         self._basis_count = history.basis.count
         self._chebyshev: ChebyshevInterval | None = None
 
-    def resume(self, interval: Tensor, seen: Tensor) -> None:
+    def fork(self, history: SpectralHistory, renew: Callable[[], None]) -> "ExactSearch":
+        r"""A search that goes on on its own, with a fork of its history."""
+        new = copy(self)
+        new.history, new.renew = history, renew
+        return new
+
+    def resume(self, interval: Sequence[float], seen: Sequence[float] | None) -> None:
         r"""Continue with the ``interval`` and ``seen`` of an earlier search."""
-        self.interval = (float(interval[0]), float(interval[1]))
-        self.seen = (float(seen[0]), float(seen[1]))
+        self.interval = (interval[0], interval[1])
+        self.seen = (math.inf, -math.inf) if seen is None else (seen[0], seen[1])
         self._basis_count = self.history.basis.count
 
     def support(
         self,
         query: Query,
-        constraints: Constraints,
-        squared: float,
+        current: CurrentSet,
         signs: tuple[int, ...],
     ) -> list[Tensor]:
         r"""Largest value of ``sign * (f(x) - m(x))`` at each arm.
 
         Args:
             query: ``a`` arms.
-            constraints: Fit and norm constraint.
-            squared: Squared radius of the fit.
+            current: The confidence set.
             signs: Sides of the band, 1 or -1.
         """
-        ball = constraints.norm * safe_sqrt(query.prior_variance)
-        limits = self._limits(constraints, squared)
-        fragile = self._fragile(query, constraints, squared)
-        interval = self._place(math.log(squared / constraints.norm**2), limits)
+        norm, squared = current.constraints.norm, current.squared_radius
+        ball = norm * safe_sqrt(query.prior_variance)
+        limits = self._limits(squared / norm**2)
+        fragile = self._fragile(query, norm, squared)
+        interval = self._place(math.log(squared / norm**2), limits)
         while True:
             if self.history.newest and interval[0] < fragile:
                 self.renew()
             self.interval = interval
-            profile = self._profile(interval, query, constraints, squared)
+            profile = self._profile(interval, query, current)
             found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
             interval = self._widened(interval, positions, limits)
@@ -91,18 +100,17 @@ class ExactSearch:
         self,
         interval: tuple[float, float],
         query: Query,
-        constraints: Constraints,
-        squared: float,
+        current: CurrentSet,
     ) -> "_Profile":
         chebyshev = self._nodes(*interval)
         tau = chebyshev.nodes.exp()
         systems = self.history.systems("bound", tau)
-        excess = squared + tau * constraints.norm**2 - systems.fit().quadratic_form
+        excess = current.excess(systems.fit())
         moments = systems.moments(self.history.project(query))
-        shift = squared / constraints.norm**2
-        return _Profile(chebyshev, moments, excess.clamp_min(0.0) / (tau + shift), shift)
+        shift = current.squared_radius / current.constraints.norm**2
+        return _Profile(chebyshev, moments, excess / (tau + shift), shift)
 
-    def _fragile(self, query: Query, constraints: Constraints, squared: float) -> float:
+    def _fragile(self, query: Query, norm: float, squared: float) -> float:
         r"""``ln(tau)`` below which the Schur complements lose the promised accuracy.
 
         Their round-off is that of the prior variances, ``eps k``, next to variances of
@@ -110,13 +118,17 @@ class ExactSearch:
         compared with ``norm``.
         """
         variance = max(float(query.prior_variance.max()), _TINY)
-        scale = constraints.norm * self.history.noise_std
+        scale = norm * self.history.noise_std
         relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
         return math.log(relative * variance * math.sqrt(squared) / scale)
 
-    def _limits(self, constraints: Constraints, squared: float) -> tuple[float, float]:
-        r"""``ln(tau)`` beyond which one of the constraints alone matters."""
-        basis, scale = self.history.basis, squared / constraints.norm**2
+    def _limits(self, scale: float) -> tuple[float, float]:
+        r"""``ln(tau)`` beyond which one of the constraints alone matters.
+
+        Args:
+            scale: Squared radius over squared norm.
+        """
+        basis = self.history.basis
         largest = float(basis.eigenvalues[-1]) if len(basis.eigenvalues) else 0.0
         lower, upper = regularizer_range(scale, largest, basis.resolution)
         return math.log(lower), math.log(upper)
@@ -124,15 +136,17 @@ class ExactSearch:
     def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:
         r"""The interval, moved after the minimisers seen since the last eigenbasis."""
         count = self.history.basis.count
-        if self.interval is None:
+        known = self.interval
+        if known is None or known[0] > limits[1] or known[1] < limits[0]:
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH
         elif count != self._basis_count and self.seen[0] <= self.seen[1]:
             lower, upper = self.seen[0] - _MARGIN, self.seen[1] + _MARGIN
             self.seen = (math.inf, -math.inf)
         else:
-            return self.interval
+            return known
         self._basis_count = count
-        return max(lower, limits[0]), min(upper, limits[1])
+        lower = max(lower, limits[0])
+        return lower, max(min(upper, limits[1]), lower + 1.0)
 
     def _nodes(self, lower: float, upper: float) -> ChebyshevInterval:
         known = self._chebyshev

@@ -1,70 +1,17 @@
 r"""An eigenbasis of the older observations and Schur complements of the newest."""
 
+from copy import copy
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.features import Sections, split_variance
+from kernelucb._numerics.features import split_variance
+from kernelucb.bandit.eigenbasis import Eigenbasis
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.regression import KernelRegression
-
-
-class Eigenbasis(NamedTuple):
-    r"""The resolved part of the spectrum of the older observations.
-
-    Attributes:
-        count: Number of observations behind it.
-        eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
-        basis: ``count x r`` matrix that maps covariances to features.
-        sections: The distinct ones of the observed sections.
-        rows: Position of an observation at each of them.
-        targets: ``r`` values ``z``.
-        unresolved: Squared norm of the outcomes outside these directions.
-        resolution: What round-off can make of a zero eigenvalue.
-    """
-
-    count: int
-    eigenvalues: Tensor
-    basis: Tensor
-    sections: Sections
-    rows: Tensor
-    targets: Tensor
-    unresolved: float
-    resolution: float
-
-    @classmethod
-    def empty(cls, like: Tensor) -> "Eigenbasis":
-        r"""The basis before any observation."""
-        none = like.new_empty(0)
-        tiny = torch.finfo(like.dtype).tiny
-        empty = like.new_empty(0, 0)
-        sections = Sections(empty, none, none)
-        return cls(0, none, empty, sections, none.long(), none, 0.0, tiny)
-
-    @classmethod
-    def of(cls, regression: KernelRegression) -> "Eigenbasis":
-        r"""The basis of a regression, without directions below its resolution."""
-        zeros = int((regression.eigenvalues == 0).sum())
-        rows, rank = regression.section_index, len(regression.eigenvalues) - zeros
-        basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
-        return cls(
-            count=regression.num_observations,
-            eigenvalues=regression.eigenvalues[zeros:].clone(),
-            basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
-            sections=regression.kept_sections,
-            rows=rows,
-            targets=regression.targets[zeros:].clone(),
-            unresolved=float(regression.targets[:zeros].square().sum()),
-            resolution=regression.resolution,
-        )
-
-    @property
-    def mean_terms(self) -> Tensor:
-        r"""``r`` values ``sqrt(lam) z``."""
-        return self.eigenvalues.sqrt() * self.targets
 
 
 class SpectralPoints(NamedTuple):
@@ -89,6 +36,22 @@ class SpectralPoints(NamedTuple):
         )
 
 
+class RidgeEstimate(NamedTuple):
+    r"""The ridge estimate at one regulariser ``tau``, ``sum_i w_i k(x_i, .)``.
+
+    Attributes:
+        regularizer: ``tau``.
+        weights: ``n`` values ``w``; outcome units, once multiplied by covariances.
+        squared_misfit: Squared distance to the data, noise units.
+        squared_norm: Squared RKHS norm.
+    """
+
+    regularizer: float
+    weights: Tensor
+    squared_misfit: float
+    squared_norm: float
+
+
 class Newest(NamedTuple):
     r"""One of the newest observations, as those before it see it.
 
@@ -106,7 +69,8 @@ class SchurSystems:
 
     Conditioned on the older observations, the newest ``p`` have the covariance
     ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
-    grows by a row with each of them.
+    grows by a row with each of them. Forks share the rows that both have; what lies beyond
+    ``count`` is never read.
 
     Args:
         basis: Of the older observations.
@@ -130,6 +94,10 @@ class SchurSystems:
         self._innovations = lam.new_empty(shape, capacity)
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
         self._form = self.inverse @ basis.targets.square()
+
+    def fork(self) -> "SchurSystems":
+        r"""Systems that grow on their own."""
+        return copy(self)
 
     @property
     def factors(self) -> Tensor:
@@ -156,7 +124,7 @@ class SchurSystems:
         self._factors[:, index, index] = 1.0 / pivot
         self._innovations[:, index] = (newest.target - predicted) / pivot
         self._shrunk[index] = points.features * self.shrinkage
-        self._log_det += 2.0 * pivot.log() - self.regularizers.log()
+        self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
     def fit(self) -> Fit:
@@ -199,6 +167,7 @@ class SpectralHistory:
 
     Attributes:
         basis: Eigenbasis of the older observations.
+        largest_variance: Largest prior variance of an observation.
         newest: The observations since.
         capacity: How many of them there may be before the basis is due.
     """
@@ -206,11 +175,27 @@ class SpectralHistory:
     def __init__(self, noise_std: float, like: Tensor) -> None:
         self.noise_std = noise_std
         self.basis = Eigenbasis.empty(like)
+        self.largest_variance = 0.0
         self.newest: list[Newest] = []
         self.capacity = _capacity(0)
         self._features = like.new_empty(self.capacity, 0)
+        self._rest = like.new_empty(self.capacity, self.capacity)
+        self._targets = like.new_empty(self.capacity)
         self._slots: dict[str, SchurSystems] = {}
         self._last: tuple[Query, SpectralPoints] | None = None
+
+    def fork(self) -> "SpectralHistory":
+        r"""A history that goes on on its own; see ``History``."""
+        new = copy(self)
+        new.newest = list(self.newest)
+        new._slots = {slot: systems.fork() for slot, systems in self._slots.items()}
+        return new
+
+    @property
+    def squared_targets(self) -> float:
+        r"""Squared length of the outcomes less the prior mean, noise units."""
+        targets = torch.cat([self.basis.targets, self._targets[: len(self.newest)]])
+        return float(targets @ targets) + self.basis.unresolved
 
     @property
     def is_full(self) -> bool:
@@ -220,17 +205,26 @@ class SpectralHistory:
     def renew(self, regression: KernelRegression) -> None:
         r"""Take the eigenbasis of all observations."""
         self.basis = Eigenbasis.of(regression)
+        self.largest_variance = float(regression.section_variance.max())
         self.newest = []
         self.capacity = _capacity(self.basis.count)
         rank = len(self.basis.eigenvalues)
         self._features = self.basis.basis.new_empty(self.capacity, rank)
+        self._rest = self._features.new_empty(self.capacity, self.capacity)
+        self._targets = self._features.new_empty(self.capacity)
         self._slots, self._last = {}, None
 
     def append(self, query: Query, target: float) -> None:
         r"""Add one observation; see ``History``."""
         newest = Newest(self._recalled(query) or self.project(query), target)
         self._last = None
-        self._features[len(self.newest)] = newest.points.features[0]
+        variance = float(query.prior_variance)
+        self.largest_variance = max(self.largest_variance, variance)
+        index = len(self.newest)
+        self._features[index] = newest.points.features[0]
+        self._rest[index, :index] = newest.points.residual[:, 0]
+        self._rest[index, index] = newest.points.unexplained[0]
+        self._targets[index] = target
         self.newest.append(newest)
         for systems in self._slots.values():
             systems.append(newest)
@@ -269,6 +263,34 @@ class SpectralHistory:
                 known.append(newest)
             self._slots[slot] = known
         return known
+
+    def ridge_estimate(self, tau: float) -> RidgeEstimate:
+        r"""The ridge estimate at one regulariser, in ``O(n p^2)`` for the newest ``p``."""
+        basis, count = self.basis, len(self.newest)
+        lam, shifted = basis.eigenvalues, basis.eigenvalues + tau
+        features = self._features[:count] / self.noise_std
+        matrix = torch.addmm(
+            self._rest[:count, :count] / self.noise_std**2,
+            features * (tau / shifted),
+            features.mT,
+        )
+        matrix.diagonal().add_(tau)
+        factor = torch.linalg.cholesky(matrix)  # of the lower triangle
+        targets = self._targets[:count]
+        surprise = targets - features @ (basis.mean_terms / shifted)
+        newest = torch.cholesky_solve(surprise.unsqueeze(-1), factor)[:, 0]
+        terms = lam.sqrt() * (newest @ features)
+        older = (basis.targets - terms) / shifted
+        fit_older, fit_newest = basis.targets - tau * older, targets - tau * newest
+        squares = float(older @ older) + float(newest @ newest)
+        return RidgeEstimate(
+            regularizer=tau,
+            weights=torch.cat(
+                [basis.basis @ (lam.sqrt() * older), newest / self.noise_std]
+            ),
+            squared_misfit=tau**2 * squares + basis.unresolved,
+            squared_norm=float(older @ fit_older) + float(newest @ fit_newest),
+        )
 
 
 def _capacity(count: int) -> int:

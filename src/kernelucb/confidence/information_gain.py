@@ -4,13 +4,13 @@ import math
 from typing import Literal
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_scalar
+from kernelucb._numerics.checks import finite, positive_scalar, whole_number
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
@@ -69,16 +69,13 @@ def information_gain(
         inputs = prior.transform(finite("X", X).double())
     if num_points is None:
         num_points = len(inputs)
-    elif num_points < 1 or int(num_points) != num_points:
-        raise ValueError(f"num_points must be a whole number above 0, got {num_points}.")
+    whole_number("num_points", num_points)
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
         return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
     if method == "greedy":
         return _greedy_gain(ratios, num_points) / _GREEDY_SHARE
-    if method == "spectral":
-        return _spectral_gain(kernel_spectrum(ratios).values, num_points) / _GREEDY_SHARE
-    raise ValueError(f'method must be "exact", "greedy" or "spectral", got {method!r}.')
+    return _spectral_gain(kernel_spectrum(ratios).values, num_points) / _GREEDY_SHARE
 
 
 def _prior_and_noise(
@@ -88,10 +85,6 @@ def _prior_and_noise(
         if noise_std is None:
             raise ValueError("noise_std is needed when only a kernel is given.")
         return Prior(model), None, positive_scalar("noise_std", noise_std)
-    if not isinstance(model, Model | KernelRegression):
-        raise UnsupportedError(
-            f"Expected a GPyTorch kernel or a BoTorch model, got {type(model).__name__}."
-        )
     regression = KernelRegression.of(model)
     scale = float(regression.noise_std.max())
     if noise_std is not None:

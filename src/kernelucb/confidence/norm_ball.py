@@ -2,7 +2,7 @@ r"""What functions of bounded norm can do: how far they reach, how fast they cha
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -69,7 +69,7 @@ class Domain(NamedTuple):
                     "Every lower limit in bounds must be below its upper limit."
                 )
             return cls(box, torch.cat([_sobol(box), _corners(box)]))
-        points = _checked("candidates", candidates, dimension)
+        points = _checked("candidates", cast(Tensor, candidates), dimension)
         box = torch.stack([points.amin(0), points.amax(0)])
         flat = (box[0] == box[1]).nonzero().flatten().tolist()
         if flat:
@@ -201,11 +201,10 @@ class NormBall:
         return float(self.prior.metric(*inputs).max())
 
 
-def _checked(name: str, X: object, dimension: int) -> Tensor:
-    if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[1] != dimension:
-        shape = tuple(X.shape) if isinstance(X, Tensor) else type(X).__name__
+def _checked(name: str, X: Tensor, dimension: int) -> Tensor:
+    if X.dim() != 2 or X.shape[1] != dimension:
         raise BotorchTensorDimensionError(
-            f"{name} must be a tensor with {dimension} columns, got {shape}."
+            f"{name} must have {dimension} columns, got shape {tuple(X.shape)}."
         )
     if len(X) == 0:
         raise InputDataError(f"There are no {name}.")

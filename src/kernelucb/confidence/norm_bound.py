@@ -5,14 +5,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 from botorch.models.model import Model
 
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
+    LARGEST,
     finite_scalar,
     positive_scalar,
     probability,
-    same_tracker,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import (
     CovarianceScale,
@@ -20,6 +22,7 @@ from kernelucb.confidence.martingale_mixture.radius import (
     mixture_radius,
 )
 from kernelucb.confidence.norm import least_norm, ridge_norm
+from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.outputs import per_output
 
@@ -98,6 +101,7 @@ class NormTracker:
         self.floor = positive_scalar("floor", floor)
         self.norm_bound = 0.0
         self.least_consistent_norm = 0.0
+        self._exclusive = Exclusive()
 
     @classmethod
     def cautious(cls) -> "NormTracker":
@@ -132,22 +136,23 @@ class NormTracker:
         Where no norm is consistent with them (the noise scale is too small), the norm of
         the posterior mean takes the place of the least consistent one.
         """
-        least, scale = least_norm(regression, radius), regression.outcome_scale
-        if math.isinf(least):
-            centre = ridge_norm(regression, radius.reference)
-        else:
-            centre = least
-            self.least_consistent_norm = max(self.least_consistent_norm, least * scale)
-        estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
-        self.norm_bound = max(self.norm_bound, estimate * scale)
-        return NormBound(
-            regression.norm_in_prior_units(self.norm_bound),
-            estimated_norm(self.norm_bound, self.least_consistent_norm),
-        )
+        with self._exclusive:
+            centre, scale = least_norm(regression, radius), regression.outcome_scale
+            least = self.least_consistent_norm
+            if math.isinf(centre):
+                centre = ridge_norm(regression, radius.reference)
+            else:
+                least = max(least, centre * scale)
+            estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
+            norm = max(self.norm_bound, estimate * scale)
+            # In one step: an interrupt leaves the old or the new estimates.
+            vars(self).update(norm_bound=norm, least_consistent_norm=least)
+        return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running values as plain numbers, for JSON or ``torch.save``."""
         return {
+            "version": states.VERSION,
             "inflation": self.inflation,
             "floor": self.floor,
             "norm_bound": self.norm_bound,
@@ -161,11 +166,19 @@ class NormTracker:
             state_dict: From a tracker with the same arguments.
 
         Raises:
-            ValueError: If keys are missing or unknown, or an argument differs.
+            StateError: If it is no state of such a tracker; nothing has changed then.
         """
-        same_tracker(state_dict, self.state_dict(), ("inflation", "floor"))
-        self.norm_bound = float(state_dict["norm_bound"])
-        self.least_consistent_norm = float(state_dict["least_consistent_norm"])
+        readers = {
+            "inflation": states.same(self.inflation),
+            "floor": states.same(self.floor),
+            "norm_bound": states.real(0.0, LARGEST),
+            "least_consistent_norm": states.real(0.0, LARGEST),
+        }
+        saved = states.read_state("NormTracker", state_dict, readers)
+        if saved["least_consistent_norm"] > saved["norm_bound"]:
+            raise StateError("least_consistent_norm is above norm_bound in the state.")
+        with self._exclusive:
+            vars(self).update(saved)
 
 
 # A number, or where its estimate comes from.
@@ -173,19 +186,10 @@ NormBoundLike = float | NormTracker | Literal["cautious"] | None
 
 
 def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
-    r"""The tracker that estimates the norm bound; None where a number was given.
-
-    Raises:
-        ValueError: If it is a word other than ``"cautious"``.
-    """
+    r"""The tracker that estimates the norm bound; None where a number was given."""
     if norm_bound is None:
         return NormTracker()
-    if isinstance(norm_bound, str):
-        if norm_bound != "cautious":
-            raise ValueError(
-                f'norm_bound must be a number, "cautious", a NormTracker or None, got '
-                f"{norm_bound!r}."
-            )
+    if norm_bound == "cautious":
         return NormTracker.cautious()
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 

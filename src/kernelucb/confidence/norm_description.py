@@ -212,7 +212,7 @@ def _changes(
     sides = domain.sides.tolist()
     if names is None:
         names = [f"input {column}" for column in range(len(sides))]
-    if isinstance(names, str) or len(names) != len(sides):
+    if len(names) != len(sides):
         raise BotorchTensorDimensionError(
             f"input_names must be {len(sides)} names, one for each input, got {names!r}."
         )
@@ -236,7 +236,8 @@ def _checked_steps(
 ) -> list[float]:
     if steps is None:
         return [0.1 * side for side in sides]
-    values = [positive_scalar("Every one of steps", step) for step in steps]
+    listed = steps.reshape(-1) if isinstance(steps, Tensor) else steps
+    values = [positive_scalar("Every one of steps", step) for step in listed]
     if len(values) != len(sides):
         raise BotorchTensorDimensionError(
             f"steps must be {len(sides)} numbers, one for each input, got {len(values)}."

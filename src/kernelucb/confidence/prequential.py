@@ -4,15 +4,25 @@ import math
 from typing import Any, cast
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_values, probability, same_keys
+from kernelucb._numerics.checks import (
+    LARGEST,
+    SMALLEST,
+    finite,
+    positive_values,
+    probability,
+    tensor,
+)
+from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.martingale_mixture.radius import Radius
+from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 
 PREDICTED = Assumption(
@@ -22,6 +32,7 @@ PREDICTED = Assumption(
     Status.GIVEN,
 )
 _ROUNDED = 1e-6
+_LARGEST_SQUARE = LARGEST**4  # of an outcome over a noise scale
 # Points whose joint posterior is computed together; only its marginals count.
 _TOGETHER = 256
 
@@ -70,9 +81,15 @@ class PrequentialRadius:
             ValueError: If it is not strictly between 0 and 1.
         """
         self.delta = probability("delta", delta)
-        self._squared = 2.0 * math.log(1.0 / self.delta)
+        self._exclusive = Exclusive()
+        self._squared = self._least_squared
         self._noise_std: list[float] = []
         self._outcomes: list[float] = []
+
+    @property
+    def _least_squared(self) -> float:
+        r"""``r^2`` before any observation, which can only add to it."""
+        return 2.0 * math.log(1.0 / self.delta)
 
     @property
     def num_observations(self) -> int:
@@ -112,7 +129,9 @@ class PrequentialRadius:
             ValueError: If a variance is negative or a noise scale not above 0.
         """
         means, variances, outcomes = (
-            finite(name, torch.as_tensor(value, dtype=torch.float64).detach().reshape(-1))
+            finite(
+                name, torch.as_tensor(value, dtype=torch.float64).detach().cpu().reshape(-1)
+            )
             for name, value in (
                 ("mean", mean),
                 ("variance", variance),
@@ -126,13 +145,20 @@ class PrequentialRadius:
             )
         if bool((variances < 0.0).any()):
             raise ValueError("variance must not be negative.")
-        noise = positive_values("noise_std", noise_std, len(outcomes))
+        noise = positive_values("noise_std", noise_std, len(outcomes)).cpu()
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
-        self._squared += float(terms.sum())
-        self._noise_std += noise.tolist()
-        self._outcomes += outcomes.tolist()
+        with self._exclusive:
+            self._keep(
+                self._squared + float(terms.sum()),
+                self._noise_std + noise.tolist(),
+                self._outcomes + outcomes.tolist(),
+            )
+
+    def _keep(self, squared: float, noise_std: list[float], outcomes: list[float]) -> None:
+        # In one step: an interrupt leaves the old or the new record.
+        vars(self).update(_squared=squared, _noise_std=noise_std, _outcomes=outcomes)
 
     @checked
     @torch.no_grad()
@@ -145,8 +171,14 @@ class PrequentialRadius:
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe``.
         """
+        if not isinstance(model, Model):
+            raise UnsupportedError(
+                f"{type(model).__name__} predicts nothing; give a model with a posterior, "
+                "or its predictions to observe."
+            )
+        rows = tensor("X", X).reshape(-1, X.shape[-1] if X.dim() else 1)
         means, variances = [], []
-        for part in X.reshape(-1, X.shape[-1]).split(_TOGETHER):
+        for part in rows.split(_TOGETHER):
             posterior = cast(GPyTorchPosterior, model.posterior(part))
             means.append(posterior.mean.reshape(-1))
             variances.append(posterior.variance.reshape(-1).clamp_min(0.0))
@@ -186,6 +218,7 @@ class PrequentialRadius:
     def state_dict(self) -> dict[str, Any]:
         r"""Plain numbers, for JSON or ``torch.save``."""
         return {
+            "version": states.VERSION,
             "delta": self.delta,
             "squared": self._squared,
             "noise_std": list(self._noise_std),
@@ -199,14 +232,19 @@ class PrequentialRadius:
             state_dict: From a radius with the same ``delta``.
 
         Raises:
-            ValueError: If keys are missing or ``delta`` differs.
+            StateError: If it is no state of such a radius; nothing has changed then.
         """
-        same_keys(state_dict, self.state_dict())
-        if state_dict["delta"] != self.delta:
-            raise ValueError(
-                f"The saved radius has delta = {state_dict['delta']}, this one has "
-                f"{self.delta}."
+        readers = {
+            "delta": states.same(self.delta),
+            "squared": states.real(self._least_squared, _LARGEST_SQUARE),
+            "noise_std": states.sequence(states.real(SMALLEST, LARGEST)),
+            "outcomes": states.sequence(states.real(-LARGEST, LARGEST)),
+        }
+        saved = states.read_state("PrequentialRadius", state_dict, readers)
+        if len(saved["noise_std"]) != len(saved["outcomes"]):
+            raise StateError(
+                f"The state has {len(saved['noise_std'])} noise scales and "
+                f"{len(saved['outcomes'])} outcomes; they must be as many."
             )
-        self._squared = float(state_dict["squared"])
-        self._noise_std = [float(value) for value in state_dict["noise_std"]]
-        self._outcomes = [float(value) for value in state_dict["outcomes"]]
+        with self._exclusive:
+            self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])

@@ -5,15 +5,18 @@ three events of the noise bounds (see ``noise_scale``).
 """
 
 import math
+import sys
 import warnings
 from typing import Any, cast
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import positive_scalar, probability, same_tracker
+from kernelucb._numerics.checks import LARGEST, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.martingale_mixture import JointSet, NoiseBounds
 from kernelucb.confidence.noise_scale import (
@@ -29,7 +32,7 @@ from kernelucb.confidence.norm_bound import (
 )
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 from kernelucb.regression import KernelRegression
 
 
@@ -99,6 +102,7 @@ class StreamingNoiseTracker:
         self.upper = math.inf if self.noise_upper is None else self.noise_upper
         self.num_observations = 0
         self.consistent = True
+        self._exclusive = Exclusive()
 
     @checked
     def update(self, model: Model | KernelRegression) -> tuple[float, float]:
@@ -123,7 +127,10 @@ class StreamingNoiseTracker:
         """
         regression = KernelRegression.of(model)
         _one_noise_scale(regression)
-        self.estimated |= regression.estimated & {"kernel", "mean"}
+        with self._exclusive:
+            return self._update(regression)
+
+    def _update(self, regression: KernelRegression) -> tuple[float, float]:
         new = regression.num_observations - self.num_observations
         if new < 0:
             raise ValueError(
@@ -131,27 +138,33 @@ class StreamingNoiseTracker:
                 f"{regression.num_observations}. Observations cannot be taken back; start "
                 "a new tracker or load an earlier state."
             )
+        interval, contradiction = NoiseInterval(self.lower, self.upper), None
         for _ in range(new):
-            before = NoiseInterval(self.lower, self.upper)
-            self._set(
-                refined_interval(regression, self.norm_bound, self.delta / 3.0, before)
-            )
-            if before == (self.lower, self.upper):  # so would be all further steps
+            before = interval
+            found = refined_interval(regression, self.norm_bound, self.delta / 3.0, before)
+            interval = NoiseInterval(found.lower, max(found.lower, found.upper))
+            if found.lower > found.upper and self.consistent and contradiction is None:
+                contradiction = found
+            if before == interval:  # so would be all further steps
                 break
-        self.num_observations = regression.num_observations
-        return self.lower, self.upper
-
-    def _set(self, interval: NoiseInterval) -> None:
-        self.lower, self.upper = interval.lower, max(interval.lower, interval.upper)
-        if interval.lower > interval.upper:
-            if self.consistent:
-                warnings.warn(_contradiction(interval), InconsistentConfidenceSetWarning, 3)
-            self.consistent = False
+        # In one step: an interrupt leaves the old or the new bounds.
+        vars(self).update(
+            lower=interval.lower,
+            upper=interval.upper,
+            num_observations=regression.num_observations,
+            consistent=self.consistent and contradiction is None,
+            estimated=self.estimated | (regression.estimated & {"kernel", "mean"}),
+        )
+        if contradiction is not None:
+            message = _contradiction(contradiction)
+            warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
+        return interval.lower, interval.upper
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running bounds as plain numbers, for JSON or ``torch.save``."""
         return {
-            "norm_bound": self.norm_bound,
+            "version": states.VERSION,
+            "norm_bound": float(self.norm_bound),
             "noise_lower": self.noise_lower,
             "noise_upper": self.noise_upper,
             "delta": self.delta,
@@ -170,16 +183,39 @@ class StreamingNoiseTracker:
                 another meaning.
 
         Raises:
-            ValueError: If keys are missing or unknown, or an argument differs.
+            StateError: If it is no state of such a tracker; nothing has changed then.
         """
-        arguments = ("norm_bound", "noise_lower", "noise_upper", "delta")
-        same_tracker(state_dict, self.state_dict(), arguments)
-        upper = state_dict["upper"]
-        self.lower = float(state_dict["lower"])
-        self.upper = math.inf if upper is None else float(upper)
-        self.num_observations = int(state_dict["num_observations"])
-        self.consistent = bool(state_dict["consistent"])
-        self.estimated = set(state_dict["estimated"])
+        known = states.real(self.noise_lower, LARGEST)
+        readers = {
+            "norm_bound": states.same(float(self.norm_bound)),
+            "noise_lower": states.same(self.noise_lower),
+            "noise_upper": states.same(self.noise_upper),
+            "delta": states.same(self.delta),
+            "lower": known,
+            "upper": known if self.noise_upper is not None else states.optional(known),
+            "num_observations": states.whole(0, sys.maxsize),
+            "consistent": states.flag,
+            "estimated": states.sequence(_estimated_part),
+        }
+        saved = states.read_state("StreamingNoiseTracker", state_dict, readers)
+        upper = math.inf if saved["upper"] is None else saved["upper"]
+        if saved["lower"] > upper:
+            raise StateError("lower is above upper in the state.")
+        with self._exclusive:
+            vars(self).update(
+                lower=saved["lower"],
+                upper=upper,
+                num_observations=saved["num_observations"],
+                consistent=saved["consistent"],
+                estimated=self.estimated | set(saved["estimated"]),
+            )
+
+
+def _estimated_part(name: str, value: Any) -> str:
+    r"""Reader of the name of a part that may have been estimated."""
+    if value not in ("kernel", "mean", "norm"):
+        raise StateError(f'{name} must be "kernel", "mean" or "norm", got {value!r}.')
+    return value
 
 
 def corollary_tracker(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from gpytorch.constraints import GreaterThan
@@ -14,6 +14,7 @@ from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite_scalar, positive_scalar, positive_values
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -55,14 +56,26 @@ class FixedPriorGP(SingleTaskGP):
             noise_std: Noise scale, outcome units.
 
         Raises:
-            ValueError: If the kernel is unknown, or the number of length scales is wrong.
+            ValueError: If the kernel is unknown, the number of length scales is wrong, or a
+                number is out of its range.
+            BotorchTensorDimensionError: If ``train_X`` is no matrix.
             InputDataError: If there is no noise scale.
         """
-        count = _double(lengthscale).numel()
+        finite_scalar("mean", mean)
+        positive_scalar("outputscale", outputscale)
+        if noise_std is not None:
+            positive_scalar("noise_std", noise_std)
+        if train_X.dim() != 2:
+            raise BotorchTensorDimensionError(
+                f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
+            )
+        scales = _double(lengthscale).reshape(-1)
+        count = scales.numel()
         if count not in (1, train_X.shape[-1]):
             raise ValueError(
                 f"lengthscale has {count} entries for {train_X.shape[-1]} input columns."
             )
+        positive_values("lengthscale", scales, count)
         if noise_std is None and train_Yvar is None:
             raise InputDataError(
                 "The noise is not known: give noise_std to the model, or report a standard "

@@ -220,6 +220,7 @@ class KernelRegression(RidgeState):
             self.estimated,
         )
 
+    @checked
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.

@@ -167,7 +167,7 @@ class NystromRegression(RidgeState):
             raise BotorchTensorDimensionError("There must be an inducing point.")
         self.register_buffer("noise_std", noise)
         self.embedding = self.outer = Embedding.of(self.prior, inducing)
-        if remainder_points is not None and len(remainder_points) > 0:
+        if remainder_points is not None and remainder_points.numel() > 0:
             further = self._kernel_points("remainder_points", remainder_points, inputs)
             self.outer = self.embedding.extended(further)
         self.sums = Sums.empty(self.outer, pairs=remainder_points is None)
@@ -262,6 +262,7 @@ class NystromRegression(RidgeState):
         state._add(inputs, targets.to(noise), noise)
         return state
 
+    @checked
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 from torch.nn import Module
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
@@ -91,6 +92,7 @@ class RidgeState(Module, ABC):
         r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
         return self.prior.scale
 
+    @checked
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
 
@@ -105,6 +107,7 @@ class RidgeState(Module, ABC):
         points = self.project(self._checked(X))
         return points.prior_mean + self.deviation_at(points, _column(regularizer))
 
+    @checked
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
 

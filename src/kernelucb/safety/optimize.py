@@ -15,6 +15,7 @@ from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import SafeSet
 from kernelucb.safety.starts import (
     LinearConstraints,
+    check_search,
     feasible,
     gen_safe_initial_conditions,
 )
@@ -63,7 +64,10 @@ def optimize_acqf_safely(
 
     Raises:
         NoSafePointError: If no point is known to be safe.
+        BotorchTensorDimensionError: If ``bounds`` have another shape.
+        ValueError: If a number is no whole number of at least one.
     """
+    check_search(bounds, num_restarts, raw_samples)
     search = partial(
         _best_point,
         acq_function,

@@ -104,9 +104,6 @@ class SafeSet:
         self.allow_estimated = allow_estimated
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
-        for side in directions:
-            if side not in (">=", "<="):
-                raise ValueError(f'sides must be ">=" or "<=", got {side!r}.')
         self.constraints = tuple(
             Constraint(band, finite_scalar("thresholds", level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.optim.initializers import initialize_q_batch
 from botorch.optim.parameter_constraints import evaluate_feasibility
 from botorch.optim.utils import fix_features
@@ -13,6 +13,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite, tensor, whole_number
 from kernelucb.safety.points import no_safe_point
 from kernelucb.safety.safe_set import SafeSet
 
@@ -67,9 +68,12 @@ def gen_safe_initial_conditions(
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
 
     Raises:
+        BotorchTensorDimensionError: If ``bounds`` have another shape.
+        ValueError: If a number is no whole number of at least one.
         NoSafePointError: If no point was found at which the margin is at least zero.
         UnsupportedError: If ``q`` is above 1 or there are equality constraints.
     """
+    check_search(bounds, num_restarts, raw_samples)
     if q != 1:
         raise UnsupportedError("Safe starting points are for q=1; use sequential=True.")
     if equality_constraints:
@@ -86,8 +90,25 @@ def gen_safe_initial_conditions(
         return pool
     values = torch.cat([acq_function(batch) for batch in pool.split(_BATCH)])
     if bool((values == values[0]).all()):
-        return pool[torch.randperm(len(pool))[:num_restarts]]
+        return pool[torch.randperm(len(pool), device=pool.device)[:num_restarts]]
     return initialize_q_batch(pool, values, n=num_restarts)[0]
+
+
+def check_search(bounds: Tensor, num_restarts: int, raw_samples: int) -> None:
+    r"""Refuse a box that is none, and searches without points.
+
+    Raises:
+        BotorchTensorDimensionError: If ``bounds`` are not `2 x d`.
+        InputDataError: If a limit is not finite.
+        ValueError: If a number is no whole number of at least one.
+    """
+    if tensor("bounds", bounds).dim() != 2 or len(bounds) != 2:
+        raise BotorchTensorDimensionError(
+            f"bounds must be `2 x d`, got shape {tuple(bounds.shape)}."
+        )
+    finite("bounds", bounds)
+    whole_number("num_restarts", num_restarts)
+    whole_number("raw_samples", raw_samples)
 
 
 def feasible(
@@ -112,13 +133,14 @@ def _candidates(
         anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
     if len(anchors) == 0:
         return sobol
-    origins = anchors[torch.randint(len(anchors), (raw_samples,))]
+    origins = anchors[torch.randint(len(anchors), (raw_samples,), device=sobol.device)]
     steps = sobol - origins
     single = torch.zeros_like(steps)
-    column = torch.randint(steps.shape[-1], (raw_samples, 1))
+    column = torch.randint(steps.shape[-1], (raw_samples, 1), device=steps.device)
     single.scatter_(1, column, steps.gather(1, column))
     steps[::2] = single[::2]
     lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
-    lengths = lengths * steps.new_tensor(0.5).pow(torch.arange(_LENGTHS)).unsqueeze(-1)
+    halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))
+    lengths = lengths * halvings.unsqueeze(-1)
     lines = origins.unsqueeze(-2) + lengths * steps.unsqueeze(-2)
     return torch.cat([sobol, anchors, lines.reshape(-1, sobol.shape[-1])])

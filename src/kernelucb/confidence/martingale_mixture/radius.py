@@ -47,10 +47,6 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
         ValueError: If a scale is not a finite number above zero, or there is none.
     """
     if isinstance(value, str):
-        if value != "mixture":
-            raise ValueError(
-                f'covariance_scale must be a number, several or "mixture", got {value!r}.'
-            )
         return DEFAULT_SCALES
     if isinstance(value, Tensor):
         value = value.detach().reshape(-1).tolist()

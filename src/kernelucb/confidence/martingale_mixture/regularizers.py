@@ -1,9 +1,12 @@
 r"""Grids of ridge parameters for the dual bound."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+from kernelucb._numerics.checks import positive_values
 
 # Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
 _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -12,7 +15,7 @@ _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 
 
 def grid_regularizers(
-    alphas: Sequence[float] | Tensor | float | str,
+    alphas: Sequence[float] | Tensor | float | Literal["paper"],
     reference: float,
     noise_variance: float,
 ) -> Tensor:
@@ -27,13 +30,11 @@ def grid_regularizers(
         ValueError: If a ridge parameter is not a finite number above zero.
     """
     if isinstance(alphas, str):
-        if alphas != "paper":
-            raise ValueError(f'alphas must be numbers, "paper" or None, got {alphas!r}.')
         return reference * torch.tensor(_PAPER_GRID, dtype=torch.float64)
     grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
-    if grid.numel() == 0 or not bool((torch.isfinite(grid) & (grid > 0)).all()):
-        raise ValueError("alphas must be finite numbers above 0, at least one.")
-    return grid / noise_variance
+    if grid.numel() == 0:
+        raise ValueError("alphas must hold at least one number.")
+    return positive_values("alphas", grid, grid.numel()) / noise_variance
 
 
 def regularizer_range(

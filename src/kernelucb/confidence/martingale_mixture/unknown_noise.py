@@ -66,11 +66,6 @@ class NoiseBounds(NamedTuple):
                 )
             lower, upper = (factor * spread for factor in _DEFAULT_SPAN)
             return cls(lower, upper, assumed=False)
-        if not isinstance(noise_bounds, (tuple, list)) or len(noise_bounds) != 2:
-            raise ValueError(
-                "noise_bounds must be (lower, upper) in outcome units, got "
-                f"{noise_bounds!r}."
-            )
         lower = positive_scalar("The lower one of noise_bounds", noise_bounds[0])
         upper = positive_scalar("The upper one of noise_bounds", noise_bounds[1])
         if lower > upper:
@@ -144,9 +139,9 @@ class JointSet(NamedTuple):
                 "model without them."
             )
         unit, count = float(regression.noise_std[0]), regression.num_observations
-        log_density, reference = _mixture(
-            regression, covariance_scales(covariance_scale), bounds.grid(unit)
-        )
+        variances = bounds.grid(unit).to(regression.eigenvalues)
+        scales = covariance_scales(covariance_scale)
+        log_density, reference = _mixture(regression, scales, variances)
         budget = math.log(1.0 / delta) - log_density
         lower, upper = math.log(bounds.lower / unit), math.log(bounds.upper / unit)
         log_scale = min(max(budget / count - 0.5, lower), upper)

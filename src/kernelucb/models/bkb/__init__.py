@@ -1,7 +1,8 @@
 r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
 
-Data flow: ``observations, distribution -> strategy -> gp -> model``, and ``allocator`` for
-BoTorch's own variational GP; the linear algebra is in ``kernelucb._numerics.nystrom``.
+Data flow: ``observations, distribution, span -> strategy -> gp -> model``, whose states
+``saved`` checks, and ``allocator`` for BoTorch's own variational GP; the linear algebra is
+in ``kernelucb._numerics.nystrom``.
 """
 
 from kernelucb.models.bkb.allocator import BKBInducingPointAllocator

@@ -1,6 +1,5 @@
 r"""A BoTorch model whose cost per prediction does not grow with the observations."""
 
-import math
 from copy import deepcopy
 from typing import Any
 
@@ -16,16 +15,19 @@ from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean
 from torch import Tensor
-from torch.nn import Module
 
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
+from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.models.bkb.gp import SketchedGP
+from kernelucb.models.bkb.saved import CheckedLoading
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy
+from kernelucb.models.bkb.units import affine_scale
 
 
-class BKBModel(ApproximateGPyTorchModel):
+class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
     The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
@@ -43,7 +45,9 @@ class BKBModel(ApproximateGPyTorchModel):
         >>> posterior = model.posterior(X)
 
     Saving ``model.state_dict()`` (tensors, the generator's state among them) and loading it
-    into a model made with the same arguments resumes where it stopped.
+    into a model made with the same arguments resumes where it stopped. ``update`` and
+    ``load_state_dict`` leave the old state or the new one, also when they are interrupted.
+    A model is for one thread at a time.
 
     Attributes:
         dimension: Number of raw input columns ``d``.
@@ -112,6 +116,9 @@ class BKBModel(ApproximateGPyTorchModel):
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
         self.noise_variance, self.qbar = noise_variance, qbar
+        self._exclusive = Exclusive()
+        self.register_buffer("version", torch.tensor(states.VERSION, device=device))
+        self.register_buffer("saved_qbar", X.new_tensor(qbar))
         if input_transform is not None:
             self.input_transform = input_transform.double()
         if outcome_transform is not None:
@@ -120,14 +127,15 @@ class BKBModel(ApproximateGPyTorchModel):
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
         self.eval()
         parts = set(estimated_parts(covar_module, mean_module))
+        self._learned = {"outcome_transform"}
         if learns(input_transform, X):
             parts.add("kernel")
+            self._learned.add("input_transform")
         if outcome_transform is not None:
             parts.add("mean")
         self.estimated = frozenset(parts)
-        self.strategy.observe(*self._kernel_data(train_X, train_Y.reshape(-1, 1)))
-        self.strategy.resample()
-        self.register_load_state_dict_post_hook(_refresh)
+        data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
+        self._replace_strategy(self.strategy.with_observations(*data).resampled())
 
     @property
     def strategy(self) -> BKBVariationalStrategy:
@@ -158,16 +166,7 @@ class BKBModel(ApproximateGPyTorchModel):
         """
         if not hasattr(self, "outcome_transform"):
             return 1.0
-        probe = torch.tensor([[0.0], [1.0], [2.0]]).to(self.inducing_points)
-        values = self.outcome_transform.untransform(probe)[0].squeeze(-1)
-        scale, again = values.diff().tolist()
-        if not math.isclose(scale, again, rel_tol=1e-9):
-            raise UnsupportedError(
-                f"The outcome transform {type(self.outcome_transform).__name__} is not "
-                "affine, so a bound in outcome units has no meaning under it. Use "
-                "Standardize or none."
-            )
-        return scale
+        return affine_scale(self.outcome_transform, self.inducing_points)
 
     @property
     def summed_variance(self) -> float:
@@ -211,9 +210,9 @@ class BKBModel(ApproximateGPyTorchModel):
             raise BotorchTensorDimensionError(
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
-        posterior = super().posterior(
-            finite("X", X).double(), output_indices, observation_noise
-        )
+        finite("X", X)
+        with self._exclusive:
+            posterior = super().posterior(X.double(), output_indices, observation_noise)
         if X.dtype != torch.float64 and type(posterior) is GPyTorchPosterior:
             normal = posterior.distribution
             covariance = normal.lazy_covariance_matrix.to(dtype=X.dtype)
@@ -237,9 +236,10 @@ class BKBModel(ApproximateGPyTorchModel):
             InputDataError: If there are no data, or they are not finite.
             UnsupportedError: If there are batch dimensions.
         """
-        data = self._checked(X, Y)
-        model = deepcopy(self)
-        model.strategy.condition(*data)
+        with self._exclusive:
+            data = self._checked(X, Y)
+            model = deepcopy(self)
+        model._replace_strategy(model.strategy.conditioned(*data))
         return model
 
     @checked
@@ -258,12 +258,14 @@ class BKBModel(ApproximateGPyTorchModel):
             InputDataError: If there are no data, or they are not finite.
             UnsupportedError: If there are batch dimensions.
         """
-        self.strategy.observe(*self._checked(X, Y))
+        with self._exclusive:
+            data = self._checked(X, Y)
+            self._replace_strategy(self.strategy.with_observations(*data))
         return self
 
-    def load_state_dict(self, state_dict: Any, strict: bool = True, **_: Any) -> Any:
-        r"""Resume from the state of a model made with the same arguments."""
-        return Module.load_state_dict(self, state_dict, strict)
+    def _replace_strategy(self, strategy: BKBVariationalStrategy) -> None:
+        r"""In one assignment, so that what is interrupted leaves the old one."""
+        self.model.variational_strategy = strategy
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         if X.dim() > 2 or Y.dim() > 2:
@@ -291,9 +293,5 @@ class BKBModel(ApproximateGPyTorchModel):
         if fn(self.inducing_points[:0]).dtype != torch.float64:
             raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
         super()._apply(fn, recurse)
-        self.strategy.refresh()
+        self._replace_strategy(self.strategy.refreshed())
         return self
-
-
-def _refresh(model: BKBModel, _: Any) -> None:
-    model.strategy.refresh()

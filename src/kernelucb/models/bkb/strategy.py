@@ -11,37 +11,42 @@ from linear_operator import to_linear_operator
 from linear_operator.operators import IdentityLinearOperator
 from torch import Tensor
 
-from kernelucb._numerics.features import Sections, split_variance
+from kernelucb._numerics.features import Sections
 from kernelucb._numerics.nystrom import (
     Sketch,
     draw,
-    feature_basis,
     first_state,
     inclusion_probabilities,
 )
 from kernelucb.models.bkb.distribution import OptimalVariationalDistribution
-from kernelucb.models.bkb.observations import CountedObservations, ResizableModule
+from kernelucb.models.bkb.observations import (
+    Change,
+    CountedObservations,
+    PartOfModel,
+    draft_of,
+)
+from kernelucb.models.bkb.span import InducingSpan
 
 # Observations of the first step are drawn with prior variances, all at once.
 _FIRST_BLOCK = 64
-# Rows of the observations that are worked on together, so that what is kept is most of
-# what is needed.
-_ROWS = 4096
+_COMPARED = 8  # inputs at which a saved state shows its kernel
 
 
-class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
+class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
     r"""Inducing points drawn from the observations by posterior variance.
 
     The optimal variational distribution is known in closed form, so there is nothing to
     train; the predictive is the DTC of ``kernelucb._numerics.nystrom``. With the inducing
     points as they are, an observation costs ``O(r^3)``; drawing them again costs
-    ``O(u m^2)`` for ``u`` distinct inputs.
+    ``O(u m^2)`` for ``u`` distinct inputs. Each step makes another strategy and leaves this
+    one as it is.
 
     Source: Calandriello et al. (2019), Algorithm 1.
 
     Attributes:
         observations: Distinct inputs, counts, and summed outcomes minus prior means.
         inducing_index: ``m`` positions of the inducing points among the distinct inputs.
+        prior_values: Kernel matrix of the first inputs, to tell saved kernels apart.
         sketch: The observations as the features see them.
         features: ``u x r`` features of the distinct inputs.
     """
@@ -50,8 +55,10 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
     inducing_points: Tensor
     inducing_index: Tensor
     generator_state: Tensor
+    prior_values: Tensor
     sketch: Sketch
     features: Tensor
+    _memoize_cache: dict[Any, Any]
 
     def __init__(
         self,
@@ -85,11 +92,11 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         index = torch.empty(0, dtype=torch.long, device=device)
         self.register_buffer("inducing_index", index)
         self.register_buffer("generator_state", first_state(seed))
+        self.register_buffer("prior_values", observations.inputs.new_empty(0, 0))
         self.get_buffer("variational_params_initialized").fill_(1)
-        self._basis = observations.inputs.new_empty(0, 0)
-        none = observations.sums
-        self._sections = Sections(self._basis, none, none)
-        self.features, self._unexplained = self._basis, observations.sums
+        self._basis, none = observations.inputs.new_empty(0, 0), observations.sums
+        self._sections = Sections(observations.inputs, none, none)
+        self.features, self._unexplained = self._basis, none
         self._set_sketch(sketch)
 
     @property
@@ -109,8 +116,10 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         return self.sketch.variance(self.features, self._unexplained)
 
     @torch.no_grad()
-    def observe(self, inputs: Tensor, outcomes: Tensor) -> None:
-        r"""Add observations and draw the inducing points again.
+    def with_observations(
+        self, inputs: Tensor, outcomes: Tensor
+    ) -> "BKBVariationalStrategy":
+        r"""With more observations, and the inducing points drawn again.
 
         In blocks that at most double the number of observations: the variances that a block
         is drawn with are those of the step before, and the variances after half of the data
@@ -120,44 +129,75 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
             inputs: ``n x d'`` kernel inputs.
             outcomes: ``n`` outcomes minus prior means.
         """
-        start = 0
+        other, start = self._draft(), 0
         while start < len(inputs):
-            size = max(_FIRST_BLOCK, self.observations.num_observations)
+            size = max(_FIRST_BLOCK, other.observations.num_observations)
             block = slice(start, start + size)
-            self._add_resampled(inputs[block], outcomes[block])
+            other._add_resampled(inputs[block], outcomes[block])
             start += size
+        return other
 
     def _add_resampled(self, inputs: Tensor, outcomes: Tensor) -> None:
         known = len(self.observations)
         before = self.variances
-        changed = self.observations.add(inputs, outcomes)
+        self.observations, change = self.observations.extended(inputs, outcomes)
         added = self.observations.inputs[known:]
-        features, unexplained = self._project_all(added)
+        features, unexplained = self._span.project_all(added)
         variance = torch.cat([before, self.sketch.variance(features, unexplained)])
         if not self._resample(variance):
-            self._extend(features, unexplained, changed)
+            self._extend(features, unexplained, change)
 
     @torch.no_grad()
-    def condition(self, inputs: Tensor, outcomes: Tensor) -> None:
-        r"""Add observations and make their inputs inducing points, without a draw.
+    def conditioned(self, inputs: Tensor, outcomes: Tensor) -> "BKBVariationalStrategy":
+        r"""With more observations, whose inputs become inducing points, without a draw.
 
         Args:
             inputs: ``n x d'`` kernel inputs.
             outcomes: ``n`` outcomes minus prior means.
         """
-        changed = self.observations.add(inputs, outcomes)
-        index = torch.cat([self.inducing_index, changed[0]]).unique()
+        other = self._draft()
+        other.observations, change = self.observations.extended(inputs, outcomes)
+        index = torch.cat([self.inducing_index, change.index]).unique()
         if len(index) > len(self.inducing_index):
-            self.inducing_index = index
-            self.refresh()
+            other.inducing_index = index
+            other._refresh()
         else:
-            empty = self.features[:0], self._unexplained[:0]
-            self._extend(*empty, changed)
+            other._extend(self.features[:0], self._unexplained[:0], change)
+        return other
 
     @torch.no_grad()
-    def resample(self) -> None:
-        r"""Draw the inducing points again, with the variances of now."""
-        self._resample(self.variances)
+    def resampled(self) -> "BKBVariationalStrategy":
+        r"""With inducing points drawn again, by the variances of now."""
+        other = self._draft()
+        other._resample(self.variances)
+        return other
+
+    def refreshed(self) -> "BKBVariationalStrategy":
+        r"""Computed anew from the observations and the inducing points."""
+        return self.replaced(self.observations, self.inducing_index, self.generator_state)
+
+    @torch.no_grad()
+    def replaced(
+        self,
+        observations: CountedObservations,
+        inducing_index: Tensor,
+        generator_state: Tensor,
+    ) -> "BKBVariationalStrategy":
+        r"""With other observations and inducing points; see the attributes."""
+        other = self._draft()
+        other.observations, other.inducing_index = observations, inducing_index
+        other.generator_state = generator_state
+        other._refresh()
+        return other
+
+    @property
+    def _span(self) -> InducingSpan:
+        return InducingSpan(self.model.covar_module, self._basis, self._sections)
+
+    def _draft(self) -> "BKBVariationalStrategy":
+        draft = draft_of(self)
+        draft._memoize_cache = dict(self._memoize_cache)
+        return draft
 
     def _resample(self, variance: Tensor) -> bool:
         r"""Draw inducing points; whether they are others than before."""
@@ -168,65 +208,31 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         if torch.equal(index, self.inducing_index):
             return False
         self.inducing_index = index
-        self.refresh()
+        self._refresh()
         return True
 
-    def _extend(
-        self,
-        features: Tensor,
-        unexplained: Tensor,
-        changed: tuple[Tensor, Tensor, Tensor],
-    ) -> None:
+    def _extend(self, features: Tensor, unexplained: Tensor, change: Change) -> None:
         r"""Update what is cached, for the same inducing points."""
-        index, counts, sums = changed
+        index, counts, sums = change
         self.features = torch.cat([self.features, features])
         self._unexplained = torch.cat([self._unexplained, unexplained])
         self._set_sketch(self.sketch.observe(self.features[index], counts, sums))
 
-    @torch.no_grad()
-    def refresh(self) -> None:
-        r"""Compute everything from the observations and the inducing points."""
+    def _refresh(self) -> None:
         data = self.observations
         points = data.inputs[self.inducing_index]
         self.inducing_points = points
         kernel = self.model.covar_module
-        self._basis, lost = feature_basis(kernel(points).to_dense())
-        self._sections = Sections(points, kernel(points, diag=True), lost)
-        self.features, self._unexplained = self._project_all(data.inputs)
-        empty = Sketch.empty(self._basis.shape[1], self.regularizer, data.inputs)
+        self.prior_values = kernel(data.inputs[:_COMPARED]).to_dense()
+        _, self._basis, self._sections = InducingSpan.of(kernel, points)
+        self.features, self._unexplained = self._span.project_all(data.inputs)
+        empty = Sketch.empty(self.features.shape[1], self.regularizer, data.inputs)
         self._set_sketch(empty.observe(self.features, data.counts, data.sums))
 
     def _set_sketch(self, sketch: Sketch) -> None:
         self.sketch = sketch
         self._variational_distribution = OptimalVariationalDistribution(sketch)
         self._clear_cache()
-
-    def _project_all(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``_project`` of very many inputs, in memory for hardly more than the result."""
-        features = inputs.new_empty(len(inputs), self._basis.shape[1])
-        unexplained = inputs.new_empty(len(inputs))
-        for start in range(0, len(inputs), _ROWS):
-            rows = slice(start, start + _ROWS)
-            features[rows], unexplained[rows] = self._project(inputs[rows])
-        return features, unexplained
-
-    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Features of ``n x d'`` kernel inputs, and the variance that they leave.
-
-        Differentiable.
-        """
-        if len(inputs) == 0 or len(self.inducing_index) == 0:
-            features = inputs.new_zeros(len(inputs), self._basis.shape[1])
-            return features, self.model.covar_module(inputs, diag=True)
-        covariance, whole, reach = self._covariances(inputs)
-        return split_variance(covariance @ self._basis, whole, reach)
-
-    def _covariances(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Covariances with the inducing points, ``k(x, x)``, bounds on what they leave."""
-        kernel = self.model.covar_module
-        whole = kernel(inputs, diag=True)
-        covariance = kernel(inputs, self.inducing_points).to_dense()
-        return covariance, whole, self._sections.reach(inputs, whole, covariance)
 
     def forward(
         self,
@@ -249,7 +255,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
             covariance = variance.reshape(*shape, 1)
             mean = (mean + deviation).reshape(shape)
             return MultivariateNormal(mean, to_linear_operator(covariance))
-        features, unexplained = self._project(flat)
+        features, unexplained = self._span.project(flat)
         mean = mean + features @ inducing_values
         left = self.sketch.residual_features(features)
         variance = (unexplained + left.square().sum(-1)).reshape(shape)
@@ -267,7 +273,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         explains more than there is, they are computed from features that are corrected.
         """
         basis, vectors, shrinkage = self._rotated
-        covariance, whole, reach = self._covariances(inputs)
+        covariance, whole, reach = self._span.covariances(inputs)
         rotated = covariance @ basis
         squares = rotated.square()
         rest = whole - squares.sum(-1)
@@ -276,7 +282,7 @@ class BKBVariationalStrategy(ResizableModule, _VariationalStrategy):
         deviation = rotated @ (vectors.mT @ weights)
         excessive = rest < -8.0 * len(shrinkage) * torch.finfo(rest.dtype).eps * whole
         if bool(excessive.any()):
-            features, unexplained = self._project(inputs[excessive])
+            features, unexplained = self._span.project(inputs[excessive])
             careful = self.sketch.variance(features, unexplained)
             variance = variance.index_put((excessive,), careful)
             deviation = deviation.index_put((excessive,), features @ weights)

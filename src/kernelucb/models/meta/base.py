@@ -5,6 +5,7 @@ from copy import copy
 from typing import Any
 
 import torch
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -20,6 +21,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite, tensor
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models.meta.evidence import Evidence, Query
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
@@ -118,12 +120,13 @@ class MetaModel(Model, ABC):
         smallest, largest = self._task_range
         return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
 
+    @checked
     def posterior(
         self,
         X: Tensor,
         output_indices: list[int] | None = None,
-        observation_noise: bool = False,
-        posterior_transform: Any = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
         **_: Any,
     ) -> Any:
         r"""Joint posterior of ``... x q x d`` inputs.
@@ -231,7 +234,7 @@ class MetaModel(Model, ABC):
         if norms is None:
             norms = self._moments.leave_one_out_norms()
             return EstimatedNumber(conformal_quantile(norms.double(), probability))
-        return conformal_quantile(norms.double(), probability)
+        return conformal_quantile(norms.double().reshape(-1), probability)
 
     def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
         evidence = self._evidence
@@ -262,17 +265,11 @@ class MetaModel(Model, ABC):
         )
 
     def _check_inputs(self, X: Tensor) -> None:
-        if X.dim() < 2 or X.shape[-1] != self.dimension:
+        if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
         finite("X", X)
-
-
-def finite(name: str, value: Tensor) -> None:
-    r"""Raise ``InputDataError`` where a value is NaN or infinite."""
-    if not bool(torch.isfinite(value).all()):
-        raise InputDataError(f"{name} contains NaN or infinite values; remove those rows.")
 
 
 def numbers(values: Any) -> Tensor:

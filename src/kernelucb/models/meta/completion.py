@@ -8,7 +8,7 @@ factorise at a rank that must be given.
 from typing import NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
@@ -53,11 +53,16 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
         seed: Chooses the entries that are held out.
 
     Raises:
+        BotorchTensorDimensionError: If the values are no matrix.
         InputDataError: If a row has no value or a column fewer than two, or if too much is
             missing: no rank whose degrees of freedom are at most half the number of
             observed entries brings the error of held-out entries below 0.95 times that of
             the column means.
     """
+    if values.dim() != 2 or values.numel() == 0:
+        raise BotorchTensorDimensionError(
+            f"values must be `N x M`, got shape {tuple(values.shape)}."
+        )
     seen = ~values.isnan()
     missing = 1.0 - float(seen.double().mean())
     if missing == 0.0:

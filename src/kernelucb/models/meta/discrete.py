@@ -8,6 +8,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite
 from kernelucb.models.meta.base import (
     MetaModel,
     check_tasks,
@@ -70,9 +71,7 @@ class DiscreteMetaModel(MetaModel):
             raise BotorchTensorDimensionError(
                 f"candidates must be `M x d`, got shape {tuple(candidates.shape)}."
             )
-        candidates = candidates.detach().double()
-        if not bool(torch.isfinite(candidates).all()):
-            raise InputDataError("candidates contains NaN or infinite values.")
+        candidates = finite("candidates", candidates).detach().double()
         if len(candidates.unique(dim=0)) < len(candidates):
             raise InputDataError("candidates has equal rows; each input must appear once.")
         values = check_tasks(task_values, len(candidates))

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite
 from kernelucb.models.meta.base import (
     MetaModel,
-    finite,
     numbers,
 )
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures, TaskGroup

@@ -1,0 +1,64 @@
+r"""The resolved spectrum of the older observations."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.features import Sections
+from kernelucb.regression import KernelRegression
+
+
+class Eigenbasis(NamedTuple):
+    r"""The resolved part of the spectrum of the older observations.
+
+    Attributes:
+        count: Number of observations behind it.
+        eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
+        basis: ``count x r`` matrix that maps covariances to features.
+        sections: The distinct ones of the observed sections.
+        rows: Position of an observation at each of them.
+        targets: ``r`` values ``z``.
+        unresolved: Squared norm of the outcomes outside these directions.
+        resolution: What round-off can make of a zero eigenvalue.
+    """
+
+    count: int
+    eigenvalues: Tensor
+    basis: Tensor
+    sections: Sections
+    rows: Tensor
+    targets: Tensor
+    unresolved: float
+    resolution: float
+
+    @classmethod
+    def empty(cls, like: Tensor) -> "Eigenbasis":
+        r"""The basis before any observation."""
+        none = like.new_empty(0)
+        tiny = torch.finfo(like.dtype).tiny
+        empty = like.new_empty(0, 0)
+        sections = Sections(empty, none, none)
+        return cls(0, none, empty, sections, none.long(), none, 0.0, tiny)
+
+    @classmethod
+    def of(cls, regression: KernelRegression) -> "Eigenbasis":
+        r"""The basis of a regression, without directions below its resolution."""
+        zeros = int((regression.eigenvalues == 0).sum())
+        rows, rank = regression.section_index, len(regression.eigenvalues) - zeros
+        basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
+        return cls(
+            count=regression.num_observations,
+            eigenvalues=regression.eigenvalues[zeros:].clone(),
+            basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
+            sections=regression.kept_sections,
+            rows=rows,
+            targets=regression.targets[zeros:].clone(),
+            unresolved=float(regression.targets[:zeros].square().sum()),
+            resolution=regression.resolution,
+        )
+
+    @property
+    def mean_terms(self) -> Tensor:
+        r"""``r`` values ``sqrt(lam) z``."""
+        return self.eigenvalues.sqrt() * self.targets

@@ -1,0 +1,108 @@
+r"""Ridge estimates that satisfy a fit and a norm constraint."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from scipy.optimize import brentq
+
+from kernelucb.bandit.spectral import RidgeEstimate, SpectralHistory
+
+# A root in ln(tau), as in `least_norm`; and near enough to the most consistent estimate.
+_ROOT, _NEAR = 1e-13, 0.05
+# Relative round-off of a Schur complement above which a new eigenbasis takes its place.
+# Sets are relaxed by a hundred times this share of the norm.
+_SCHUR_ERROR = 1e-8
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class RidgeSearch:
+    r"""Ridge estimates along ``tau``; with it the misfit rises and the norm falls.
+
+    Args:
+        spectrum: The observations.
+        renew: Brings its eigenbasis up to date with all of them.
+        squared_radius: Of the fit, noise units.
+        norm: Norm bound, prior units.
+    """
+
+    def __init__(
+        self,
+        spectrum: SpectralHistory,
+        renew: Callable[[], None],
+        squared_radius: float,
+        norm: float,
+    ) -> None:
+        self.spectrum, self.renew = spectrum, renew
+        self.squared_radius, self.norm = squared_radius, norm
+
+    def satisfied(self, estimate: RidgeEstimate | None) -> bool:
+        r"""Whether a function satisfies both constraints."""
+        return (
+            estimate is not None
+            and estimate.squared_misfit <= self.squared_radius
+            and estimate.squared_norm <= self.norm**2
+        )
+
+    def consistent(self, tau: float) -> RidgeEstimate:
+        r"""The estimate at ``tau``, or where it violates a constraint one that does not.
+
+        That which satisfies both by the most, or comes nearest.
+        """
+        found = self.estimate(math.log(tau))
+
+        def imbalance(log_tau: float) -> float:
+            nonlocal found
+            found = self.estimate(log_tau)
+            misfit = max(found.squared_misfit / self.squared_radius, _TINY)
+            return math.log(misfit / max(found.squared_norm / self.norm**2, _TINY))
+
+        if not self.satisfied(found):
+            self._increasing_root(imbalance, found.regularizer, _NEAR)
+        return found
+
+    def least_norm(self, tau: float) -> float:
+        r"""``min ||f - m||`` subject to the fit; infinity where nothing fits.
+
+        As ``kernelucb.confidence.norm.least_norm``, without the whole spectrum.
+
+        Args:
+            tau: Where the search starts.
+        """
+        if self.spectrum.squared_targets <= self.squared_radius:
+            return 0.0
+
+        def surplus_misfit(log_tau: float) -> float:
+            return self.estimate(log_tau).squared_misfit - self.squared_radius
+
+        root = self._increasing_root(surplus_misfit, tau, _ROOT)
+        return math.inf if root is None else math.sqrt(self.estimate(root).squared_norm)
+
+    def estimate(self, log_tau: float) -> RidgeEstimate:
+        r"""The ridge estimate at ``tau``, with a new eigenbasis where that is needed."""
+        tau, spectrum = math.exp(log_tau), self.spectrum
+        rounding = torch.finfo(torch.float64).eps * spectrum.largest_variance
+        if spectrum.newest and rounding > _SCHUR_ERROR * spectrum.noise_std**2 * tau:
+            self.renew()
+        return spectrum.ridge_estimate(tau)
+
+    def _increasing_root(
+        self, function: Callable[[float], float], tau: float, tolerance: float
+    ) -> float | None:
+        r"""``ln(tau)`` at which an increasing function is zero, sought from ``tau`` on.
+
+        None where it is not below zero at the smallest ``tau`` that round-off allows.
+        """
+        lower = upper = math.log(tau)
+        step = 1.0
+        if function(lower) < 0.0:
+            while function(upper) < 0.0:
+                lower, upper, step = upper, upper + step, 2.0 * step
+        else:
+            lowest = min(math.log(self.spectrum.basis.resolution), lower)
+            while function(lower) >= 0.0:
+                if lower == lowest:
+                    return None
+                lower, upper = max(lower - step, lowest), lower
+                step *= 2.0
+        return brentq(function, lower, upper, xtol=tolerance)  # pyright: ignore

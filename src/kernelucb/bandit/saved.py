@@ -1,0 +1,149 @@
+r"""The saved state of a kernel bandit, checked in full before any of it is used."""
+
+import math
+from typing import Any, NamedTuple
+
+from gpytorch.kernels import ScaleKernel
+from torch import Tensor
+
+from kernelucb._numerics import states
+from kernelucb._numerics.checks import LARGEST
+from kernelucb.bandit.rule import Rule
+from kernelucb.bandit.search import LONGEST_INTERVAL
+from kernelucb.exceptions import StateError
+from kernelucb.regression.prior import Prior
+
+# An estimated norm bound is renewed after this share of new observations.
+_ESTIMATES = 16
+# No logarithm of a positive float64 is larger in size.
+_LARGEST_LOG = 745.2
+
+
+def largest_wait(count: int) -> int:
+    r"""After so many more observations an estimated norm bound is renewed.
+
+    Rare enough that ``O(n^3)`` for an estimate is ``O(n^2)`` a round.
+    """
+    return max(1, count // _ESTIMATES)
+
+
+class Saved(NamedTuple):
+    r"""What a state holds; see ``KernelBandit.state_dict``.
+
+    Attributes:
+        inputs: ``n x d`` inputs.
+        outcomes: ``n`` outcomes.
+        norm: Estimated norm bound and least consistent norm; None where it was given.
+        estimate_at: Number of observations at which the norm is next estimated.
+        renewed: Number of observations in the eigenbasis.
+        interval: Where the search for regularisers is, in ``ln(tau)``.
+        seen: Smallest and largest minimiser since the last eigenbasis.
+        warned: Whether the user has been told of a contradiction.
+    """
+
+    inputs: Tensor
+    outcomes: Tensor
+    norm: list[float] | None
+    estimate_at: int
+    renewed: int
+    interval: list[float] | None
+    seen: list[float] | None
+    warned: bool
+
+    def as_state(self, rule: Rule) -> dict[str, Any]:
+        r"""The state as a mapping that ``read`` takes."""
+        arguments = {"version": states.VERSION, "arguments": rule.arguments}
+        return {**arguments, **self._asdict()}
+
+
+def read(state: object, rule: Rule, prior: Prior) -> Saved:
+    r"""What ``as_state`` returned, for a bandit with the same rule.
+
+    Raises:
+        StateError: If it is not, or was changed.
+    """
+    log = states.real(-_LARGEST_LOG, _LARGEST_LOG)
+    norms = states.sequence(states.real(0.0, LARGEST))
+    values = states.read_state(
+        "KernelBandit",
+        state,
+        {
+            "arguments": states.same(rule.arguments),
+            "inputs": states.reals((None, None), -LARGEST, LARGEST),
+            "outcomes": states.reals((None,), -LARGEST, LARGEST),
+            "norm": states.optional(norms),
+            "estimate_at": states.whole(1),
+            "renewed": states.whole(0),
+            "interval": states.optional(states.sequence(log)),
+            "seen": states.optional(states.sequence(log)),
+            "warned": states.flag,
+        },
+    )
+    del values["arguments"]
+    saved = Saved(**values)
+    _check_data(saved, rule, prior)
+    _check_norm(saved, rule)
+    _check_search(saved)
+    return saved
+
+
+def _check_data(saved: Saved, rule: Rule, prior: Prior) -> None:
+    count = len(saved.outcomes)
+    if len(saved.inputs) != count:
+        raise StateError(f"There are {len(saved.inputs)} inputs and {count} outcomes.")
+    if saved.renewed > count:
+        raise StateError(f"renewed is {saved.renewed}, with {count} observations.")
+    if rule.bound == "igp" and count > rule.horizon:
+        raise StateError(
+            f"horizon is {rule.horizon}, and the state has {count} observations; the bound "
+            "holds up to the horizon only."
+        )
+    if count == 0:
+        return
+    kernel, columns = prior.covar_module, saved.inputs.shape[1]
+    while isinstance(kernel, ScaleKernel) and kernel.active_dims is None:
+        kernel = kernel.base_kernel
+    wanted = kernel.ard_num_dims if kernel.active_dims is None else None
+    if columns == 0 or wanted not in (None, columns):
+        raise StateError(f"inputs have {columns} columns; the kernel takes {wanted}.")
+    device = next(prior.parameters(), saved.inputs).device
+    try:
+        variance = prior.variance(saved.inputs.to(device))
+        rule.check_noise(variance)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise StateError(f"The kernel does not take the inputs: {error}") from error
+
+
+def _check_norm(saved: Saved, rule: Rule) -> None:
+    count, tracker = len(saved.outcomes), rule.tracker
+    if (saved.norm is None) != (tracker is None):
+        raise StateError("norm must be there exactly where the norm is estimated.")
+    if tracker is None or saved.norm is None:
+        if saved.estimate_at != 1:
+            raise StateError("estimate_at must be 1 where the norm is given.")
+        return
+    if len(saved.norm) != 2:
+        raise StateError(f"norm must be two numbers, got {len(saved.norm)}.")
+    norm, least = saved.norm
+    smallest = max(tracker.inflation * least, math.hypot(least, tracker.floor))
+    if count and norm < smallest:
+        raise StateError(f"No estimate of the norm is {norm} with {least} the least one.")
+    if not count < saved.estimate_at <= count + largest_wait(count):
+        raise StateError(
+            f"estimate_at must be soon after {count}, got {saved.estimate_at}."
+        )
+
+
+def _check_search(saved: Saved) -> None:
+    for name, ends in (("interval", saved.interval), ("seen", saved.seen)):
+        if ends is not None and not (len(ends) == 2 and ends[0] <= ends[1]):
+            raise StateError(f"{name} must be a lower and an upper end, got {ends}.")
+    if saved.interval is None:
+        if saved.seen is not None:
+            raise StateError("seen is there without an interval.")
+        return
+    lower, upper = saved.interval
+    if not 0.0 < upper - lower <= LONGEST_INTERVAL:
+        raise StateError(
+            f"interval must have a length in (0, {LONGEST_INTERVAL}], got {saved.interval}."
+        )

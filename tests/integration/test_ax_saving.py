@@ -1,0 +1,142 @@
+r"""A save of an Ax experiment that is stopped loses nothing."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from ax.api.client import Client
+from ax_bench import AX_WARNINGS, curve, fixed_client, run
+from botorch.exceptions import UnsupportedError
+
+import kernelucb.ax
+from kernelucb.ax import storage
+
+pytestmark = AX_WARNINGS
+
+
+@pytest.fixture(scope="module")
+def client():
+    return run(fixed_client(), 2, curve)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "bench.json"
+
+
+@pytest.fixture
+def saved(client, path):
+    kernelucb.ax.save(client, path)
+    return path.read_text()
+
+
+def test_what_is_saved_is_what_ax_reads(client, saved, path):
+    client.save_to_json_file(str(path.with_name("theirs.json")))
+    assert saved == path.with_name("theirs.json").read_text()
+    assert len(Client.load_from_json_file(str(path))._experiment.trials) == 2
+    kernelucb.ax.save(client, str(path))
+    assert sorted(os.listdir(path.parent)) == ["bench.json", "theirs.json"]
+
+
+class Stopped(BaseException):
+    r"""Like a KeyboardInterrupt: no ``except Exception`` catches it."""
+
+
+def stop(*_, **__):
+    raise Stopped
+
+
+STAGES = {
+    "encoding": (Client, "_to_json_snapshot"),
+    "text": (json, "dumps"),
+    "opening": (Path, "open"),
+    "syncing": (os, "fsync"),
+    "renaming": (os, "replace"),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_at_any_stage(client, saved, path, stage, monkeypatch):
+    monkeypatch.setattr(*STAGES[stage], stop)
+    with pytest.raises(Stopped):
+        kernelucb.ax.save(client, path)
+    monkeypatch.undo()
+    assert path.read_text() == saved
+    assert os.listdir(path.parent) == ["bench.json"]
+
+
+def die(*_):
+    os._exit(9)
+
+
+class HalfAndDie:
+    r"""A file whose writer is killed half way."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def write(self, text):
+        with open(self.path, "w") as file:
+            file.write(text[: len(text) // 2])
+        die()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
+@pytest.mark.parametrize(
+    "kill",
+    [
+        (Path, "open", lambda path, mode, *_: HalfAndDie(path)),
+        (os, "fsync", die),
+        (os, "replace", die),
+    ],
+)
+def test_a_kill_and_what_it_leaves(client, saved, path, kill):
+    child = os.fork()
+    if child == 0:
+        try:
+            setattr(*kill)
+            kernelucb.ax.save(client, path)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert path.read_text() == saved
+    partial = path.with_name("bench.json.partial")
+    assert partial.exists()
+    partial.write_text(saved * 2)  # longer than what comes
+    kernelucb.ax.save(client, path)
+    assert path.read_text() == saved
+    assert not partial.exists()
+
+
+def test_a_client_that_cannot_be_stored(saved, path):
+    class Own(storage.KernelUCBNode):
+        pass
+
+    other = fixed_client()
+    strategy = other._generation_strategy
+    strategy._nodes[0].__class__ = Own
+    with pytest.raises(Exception, match="Own"):
+        kernelucb.ax.save(other, path)
+    assert path.read_text() == saved
+    assert os.listdir(path.parent) == ["bench.json"]
+
+
+def test_a_link_is_followed_and_other_arguments_are_refused(client, saved, path):
+    link = path.with_name("link.json")
+    link.symlink_to(path)
+    kernelucb.ax.save(client, link)
+    assert link.is_symlink()
+    assert path.read_text() == saved
+    with pytest.raises(ValueError, match="path must be"):
+        kernelucb.ax.save(client, 3)
+    with pytest.raises(UnsupportedError, match="client must be"):
+        kernelucb.ax.save(client._generation_strategy, path)
+    with pytest.raises(FileNotFoundError):
+        kernelucb.ax.save(client, path.parent / "no" / "such.json")

@@ -1,0 +1,90 @@
+r"""A kernel bandit that is interrupted, or used by two threads."""
+
+import threading
+import warnings
+from copy import deepcopy
+
+import pytest
+from test_bandit import NORM, Game, make_bandit
+
+from interruptions import check_atomic
+from kernelucb import NormTracker
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import frozen_kernel
+from tolerances import BANDIT
+
+# A short form; every line is tried with a stride of 1.
+STRIDE = 211
+
+
+def played(bound, norm_bound, rounds=15):
+    r"""A bandit whose eigenbasis is due at the next update, and some arms."""
+    kernel = frozen_kernel("matern52")
+    bandit, game = make_bandit(kernel, bound, norm_bound), Game(kernel)
+    game.play(bandit, rounds)
+    return bandit, game.arms()
+
+
+def calls(bandit, arms):
+    state, x, others = bandit.state_dict(), arms[0], arms.flip(0)
+    return {
+        "update": lambda subject: subject.update(x, 0.1),
+        "bounds": lambda subject: subject.bounds(others),
+        "load": lambda subject: subject.load_state_dict(state),
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "norm_bound"),
+    [("exact", 0.3), ("exact", None), ("grid", NORM), ("igp", NORM)],
+)
+def test_an_interruption_leaves_the_state_before_or_after(bound, norm_bound):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        bandit, arms = played(bound, norm_bound)
+
+        def view(subject):
+            return subject.bounds(arms), subject.state_dict(), subject.assumptions.certified
+
+        for name, call in calls(bandit, arms).items():
+            subject = played(bound, norm_bound, 3)[0] if name == "load" else bandit
+            tolerance = BANDIT * NORM
+            check_atomic(
+                lambda subject=subject: deepcopy(subject),
+                call,
+                view,
+                tolerance=tolerance,
+                stride=STRIDE,
+            )
+
+
+def test_a_tracker_given_follows_the_estimate():
+    r"""The bandit has its own, which changes with the rest; the user's is told."""
+    tracker = NormTracker.cautious()
+    bandit, arms = played("exact", tracker)
+    assert bandit.rule.norm_bound == tracker.norm_bound > 0.0
+    tracker.norm_bound *= 3.0  # by another bound that shares it
+    bandit.update(arms[0], 0.0)
+    assert bandit.rule.norm_bound == tracker.norm_bound
+
+
+@pytest.mark.parametrize("name", ["update", "bounds", "load"])
+def test_two_threads_at_a_time_are_refused(name):
+    bandit, arms = played("analytic", NORM, 3)
+    call = calls(bandit, arms)[name]
+    expected, errors = bandit.bounds(arms), []
+
+    def overlap():
+        try:
+            call(bandit)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    with bandit._exclusive:  # as within a call
+        thread = threading.Thread(target=overlap)
+        thread.start()
+        thread.join()
+    assert len(errors) == 1
+    assert "Another thread is using this object" in errors[0]
+    for ours, theirs in zip(bandit.bounds(arms), expected, strict=True):
+        assert bool((ours == theirs).all())
