@@ -68,7 +68,8 @@ class Embedding(Module):
 
     def separate_variance(self) -> Tensor:
         r"""Mean variance of an inducing section that the other ones do not explain."""
-        return self.basis.square().sum(-1).reciprocal().mean()
+        squares = self.basis.square().sum(-1)  # zero for a section that is zero itself
+        return torch.where(squares > 0.0, squares.reciprocal(), 0.0).mean()
 
 
 class Sums(NamedTuple):

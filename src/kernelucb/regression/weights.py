@@ -46,6 +46,8 @@ class WeightProblem(NamedTuple):
         further = slice(len(own) - 1, -1)
         gram = sums.gram[own][:, own]
         span = whitening(gram)
+        if span.shape[-1] == 0:  # features and outcomes are zero: a weight of no effect
+            span = gram.new_zeros(len(gram), 1)
         cross = span.mT @ gram[:, :-1]
         resolved = span.mT @ sums.gram[own, further]
         remainder = _remainder(embedding, sums, span) + resolved @ resolved.mT
@@ -110,5 +112,7 @@ def _balanced_split(
     spread = (weights * (remainder @ weights @ sums.gram[own, own])).sum()
     share = min(1.0, len(embedding.inducing) / sums.count)
     separate = share * embedding.separate_variance() * sums.precisions.sum()
-    ratio = spread / (unexplained + separate)
+    left = unexplained + separate
+    # Round-off may make the spread negative; nothing is left where all sections are zero.
+    ratio = torch.where(left > 0.0, spread.clamp_min(0.0) / left, 0.0)
     return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
