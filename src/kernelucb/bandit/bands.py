@@ -12,7 +12,7 @@ from kernelucb.bandit.consistency import Consistency, CurrentSet
 from kernelucb.bandit.history import History, Systems
 from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.rule import Rule
-from kernelucb.bandit.saved import Saved, largest_wait
+from kernelucb.bandit.saved import Saved, largest_wait, prior_values
 from kernelucb.bandit.search import ExactSearch
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
@@ -200,6 +200,7 @@ class Bands:
         return Saved(
             inputs=data.inputs.cpu().clone(),
             outcomes=data.outcomes.cpu().clone(),
+            prior=prior_values(data.prior, data.inputs).cpu(),
             norm=tracker and [tracker.norm_bound, tracker.least_consistent_norm],
             estimate_at=self.estimate_at,
             renewed=0 if spectral is None else spectral.basis.count,

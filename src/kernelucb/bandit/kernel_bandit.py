@@ -203,6 +203,7 @@ class KernelBandit:
             bands.update(query, outcome)
             self._publish(bands, None)
 
+    @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         r"""The observations, the arguments and what the numerics remember, in copies.
 
@@ -220,9 +221,8 @@ class KernelBandit:
             state_dict: As saved.
 
         Raises:
-            StateError: If it was saved by a bandit with other arguments (the kernel's
-                parameters are not compared) or by another version, or was changed so that
-                it cannot be what was saved. Nothing is loaded then.
+            StateError: If it was saved by a bandit with other arguments or by another
+                version, or changed so that it cannot be what was saved; nothing is loaded.
         """
         with self._exclusive:
             state = read_saved(state_dict, self.rule, self.prior)

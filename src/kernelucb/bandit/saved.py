@@ -3,11 +3,13 @@ r"""The saved state of a kernel bandit, checked in full before any of it is used
 import math
 from typing import Any, NamedTuple
 
+import torch
 from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
+from kernelucb._numerics.nystrom import same_values
 from kernelucb.bandit.rule import Rule
 from kernelucb.bandit.search import LONGEST_INTERVAL
 from kernelucb.exceptions import StateError
@@ -15,6 +17,7 @@ from kernelucb.regression.prior import Prior
 
 # An estimated norm bound is renewed after this share of new observations.
 _ESTIMATES = 16
+_COMPARED = 8
 # No logarithm of a positive float64 is larger in size.
 _LARGEST_LOG = 745.2
 
@@ -33,6 +36,7 @@ class Saved(NamedTuple):
     Attributes:
         inputs: ``n x d`` inputs.
         outcomes: ``n`` outcomes.
+        prior: Covariances and means of the first inputs, by which priors are told apart.
         norm: Estimated norm bound and least consistent norm; None where it was given.
         estimate_at: Number of observations at which the norm is next estimated.
         renewed: Number of observations in the eigenbasis.
@@ -43,6 +47,7 @@ class Saved(NamedTuple):
 
     inputs: Tensor
     outcomes: Tensor
+    prior: Tensor
     norm: list[float] | None
     estimate_at: int
     renewed: int
@@ -71,6 +76,7 @@ def read(state: object, rule: Rule, prior: Prior) -> Saved:
             "arguments": states.same(rule.arguments),
             "inputs": states.reals((None, None), -LARGEST, LARGEST),
             "outcomes": states.reals((None,), -LARGEST, LARGEST),
+            "prior": states.reals((None, None)),
             "norm": states.optional(norms),
             "estimate_at": states.whole(1),
             "renewed": states.whole(0),
@@ -98,20 +104,35 @@ def _check_data(saved: Saved, rule: Rule, prior: Prior) -> None:
             f"horizon is {rule.horizon}, and the state has {count} observations; the bound "
             "holds up to the horizon only."
         )
-    if count == 0:
-        return
+    if count:
+        _check_prior(saved, rule, prior)
+
+
+def _check_prior(saved: Saved, rule: Rule, prior: Prior) -> None:
     kernel, columns = prior.covar_module, saved.inputs.shape[1]
     while isinstance(kernel, ScaleKernel) and kernel.active_dims is None:
         kernel = kernel.base_kernel
     wanted = kernel.ard_num_dims if kernel.active_dims is None else None
     if columns == 0 or wanted not in (None, columns):
         raise StateError(f"inputs have {columns} columns; the kernel takes {wanted}.")
-    device = next(prior.parameters(), saved.inputs).device
+    inputs = saved.inputs.to(next(prior.parameters(), saved.inputs).device)
     try:
-        variance = prior.variance(saved.inputs.to(device))
-        rule.check_noise(variance)
+        rule.check_noise(prior.variance(inputs))
+        own = prior_values(prior, inputs)
     except (RuntimeError, IndexError, ValueError) as error:
         raise StateError(f"The kernel does not take the inputs: {error}") from error
+    if own.shape != saved.prior.shape or not same_values(saved.prior.to(own), own):
+        raise StateError(
+            "prior holds values of another kernel or mean; build the bandit with the same."
+        )
+
+
+def prior_values(prior: Prior, inputs: Tensor) -> Tensor:
+    r"""Covariances and means of the first inputs, ``m + 1 x m``."""
+    first = inputs[:_COMPARED]
+    if len(first) == 0:
+        return inputs.new_empty(1, 0)
+    return torch.cat([prior.covariance(first, first), prior.mean(first).unsqueeze(0)])
 
 
 def _check_norm(saved: Saved, rule: Rule) -> None:
