@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from benchmarks.runner.tasks import Task
+from kernelucb._numerics.arguments import checked
 
 Run = TypeVar("Run")
 
@@ -63,13 +64,25 @@ class RunStore(Generic[Run]):
         r"""A finished run.
 
         Raises:
-            ValueError: If it was made with other settings.
+            ValueError: If it was made with other settings, or the file is damaged.
         """
         path = self.path(task)
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not task.agrees_with(content.pop("task")):
+        settings, run = self._read(path)
+        if not task.agrees_with(settings):
             raise ValueError(
                 f"{path} was made with other settings than config.toml now has: choose "
                 "another --output, or move the file away."
             )
-        return self.run_type(**content)
+        return run
+
+    def _read(self, path: Path) -> tuple[dict[str, Any], Run]:
+        r"""The settings and the run in a file, its fields of the types that they have."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            settings = dict(content.pop("task"))
+            return settings, checked(self.run_type)(**content)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{path} is damaged ({type(error).__name__}: {error}): it was cut short or "
+                "changed by hand. Move it away; the run is then made again."
+            ) from error

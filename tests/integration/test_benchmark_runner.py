@@ -59,6 +59,40 @@ def test_a_label_may_change_and_a_setting_may_not(tmp_path):
         store.finished(moved)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: text[:-1],
+        lambda text: "[1, 2]",
+        lambda text: "null",
+        lambda text: text.replace('"task"', '"tusk"'),
+        lambda text: text.replace('"regret"', '"regrets"'),
+        lambda text: text.replace("0.5", '"half"'),
+        lambda text: text.replace("0.5", "null"),
+        lambda text: text.replace("[0.5]", "0.5"),
+        lambda text: text.replace("[0.5]", '[0.5], "more": 1'),
+        lambda text: text.replace('{"method"', '["method"], "method": {"method"'),
+        lambda text: "[" * 100_000,
+        lambda text: text.encode("utf-16"),
+    ],
+)
+def test_a_damaged_run_is_named(tmp_path, damage):
+    from benchmarks.runner import RunStore
+
+    store, task = RunStore(tmp_path, Run), make_task()
+    store.save(task, Run([0.5]))
+    path = store.path(task)
+    damaged = damage(path.read_text(encoding="utf-8"))
+    path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
+    for read in (store.load, store.finished):
+        with pytest.raises(ValueError, match=r"is damaged .* Move it away") as raised:
+            read(task)
+        assert str(path) in str(raised.value)
+        assert "config.toml" not in str(raised.value)
+
+
 def test_rows_survive_the_disk(tmp_path):
     from benchmarks.runner import markdown_table, read_rows, write_rows
 
