@@ -2,15 +2,29 @@ r"""A save of an Ax experiment that is stopped loses nothing."""
 
 import json
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
+import torch
 from ax.api.client import Client
-from ax_bench import AX_WARNINGS, curve, fixed_client, run
+from ax_bench import (
+    AX_WARNINGS,
+    REQUIRED,
+    curve,
+    fixed_client,
+    make_client,
+    next_trial,
+    node,
+    run,
+    wave,
+)
 from botorch.exceptions import UnsupportedError
 
 import kernelucb.ax
+from kernelucb.acquisition import BOUNDS
 from kernelucb.ax import storage
+from tolerances import STORED
 
 pytestmark = AX_WARNINGS
 
@@ -140,3 +154,64 @@ def test_a_link_is_followed_and_other_arguments_are_refused(client, saved, path)
         kernelucb.ax.save(client._generation_strategy, path)
     with pytest.raises(FileNotFoundError):
         kernelucb.ax.save(client, path.parent / "no" / "such.json")
+
+
+def reopened(client):
+    return Client._from_json_snapshot(json.loads(json.dumps(client._to_json_snapshot())))
+
+
+SEEDS = count(1)
+
+
+def chosen(client):
+    r"""The next trial, whatever the global seed."""
+    torch.manual_seed(next(SEEDS))
+    _, parameters = next_trial(client)
+    return parameters
+
+
+class TestReopened:
+    r"""A reopened experiment chooses what it would have chosen."""
+
+    @pytest.mark.parametrize("seed", [0, None])
+    def test_a_fixed_prior(self, seed):
+        # The maximiser is often an end that was observed already: Ax then falls back on a
+        # random point.
+        client = run(fixed_client(seed=seed), 3, curve)
+        for _ in range(2):
+            twin = reopened(client)
+            index, parameters = next_trial(client)
+            assert chosen(twin) == pytest.approx(parameters, abs=STORED)
+            client.complete_trial(trial_index=index, raw_data=curve(parameters))
+
+    @pytest.mark.parametrize("acqf_class", BOUNDS)
+    def test_every_bound(self, acqf_class):
+        client = make_client(acqf_class=acqf_class, options=REQUIRED[acqf_class])
+        for step in range(4):
+            parameters = {"u": 3.3 * step - 4.0, "v": (7.0 * step) % 15.0}
+            index = client.attach_trial(parameters=parameters)
+            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
+        twin = reopened(client)
+        assert chosen(twin) == pytest.approx(chosen(client), abs=15.0 * STORED)
+        assert node(twin) == acqf_class.__name__
+
+    def test_with_trials_under_way(self):
+        client = run(make_client(), 3)
+        lost, _ = client.get_next_trials(max_trials=2)
+        client.mark_trial_abandoned(lost)
+        twin = reopened(client)
+        torch.manual_seed(next(SEEDS))
+        expected = client.get_next_trials(max_trials=2).values()
+        for mine, theirs in zip(
+            twin.get_next_trials(max_trials=2).values(), expected, strict=True
+        ):
+            assert mine == pytest.approx(theirs, abs=15.0 * STORED)
+
+    def test_the_global_generators_are_left_alone(self):
+        client = run(fixed_client(), 3, curve)
+        client._random_seed = None
+        torch.manual_seed(5)
+        next_trial(client)
+        drawn = torch.rand(3)
+        torch.manual_seed(5)
+        assert torch.equal(drawn, torch.rand(3))

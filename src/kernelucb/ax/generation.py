@@ -69,6 +69,10 @@ def generation_strategy(
     then more Sobol trials are handed out, so that no worker waits. Trials attached by hand
     count.
 
+    **Storage.** An experiment that is saved and reopened goes on as it would have gone on
+    otherwise: the searches for a trial are seeded by the arms before it. Ax stores outcomes
+    to 15 digits, so later trials may differ in their last digits.
+
     **Estimated priors.** ``MetaUCB`` and ``MetaPI`` need a ``model_config`` from
     ``meta_model_config``. One Sobol trial is enough, and inputs are not scaled: columns of
     the prior's inputs are the parameters in their order, after the logarithm of log-scaled
@@ -101,7 +105,8 @@ def generation_strategy(
         num_initial: Number of Sobol trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
-        seed: Seed of the Sobol points. Later trials depend on torch's global seed too.
+        seed: Seed of the Sobol points; random when absent. The bound's trials follow from
+            those before them, whatever the global seeds: see **Storage**.
         model_config: Ax configuration of the model; its outcome transform must be
             ``Standardize`` or none. By default ``SingleTaskGP`` with ``Standardize``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``

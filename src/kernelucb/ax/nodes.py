@@ -1,12 +1,14 @@
 r"""A node of Ax's generation strategies that checks the experiment before every trial."""
 
 from typing import Any
+from zlib import crc32
 
 from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.storage.json_store.decoder import object_from_json
+from ax.utils.common.random import with_rng_seed
 
 from kernelucb.ax.bounds import acquisition_of, bound_spec
 from kernelucb.ax.objectives import check_experiment
@@ -27,13 +29,27 @@ class KernelUCBNode(GenerationNode):
             UnsupportedError: If the bound cannot serve the experiment.
             ValueError: If an option has the wrong number of entries for it.
         """
-        check_experiment(bound_spec(self.generation_strategy), experiment)
-        run = super().gen(experiment=experiment, **arguments)
+        spec = bound_spec(self.generation_strategy)
+        check_experiment(spec, experiment)
+        seed = self._seed(experiment) if spec in self.generator_specs else None
+        with with_rng_seed(seed):
+            run = super().gen(experiment=experiment, **arguments)
         acqf = acquisition_of(self._fitted_adapter)
         if acqf is not None:
             state_missing_outcomes(acqf, experiment)
             state_progressions(acqf, self._fitted_adapter)
         return run
+
+    def _seed(self, experiment: Experiment) -> int:
+        r"""Seed of a trial: what came before, which is stored, unlike any generator.
+
+        Ax stores neither the state of torch's generator nor a client's ``random_seed``, so
+        that a reopened experiment would start its searches, and fall back from a point that
+        was observed already, elsewhere.
+        """
+        before = [*sorted(experiment.arms_by_signature)]
+        before.append(str(len(self.generation_strategy._generator_runs)))
+        return crc32("".join(before).encode())
 
     def _fit(
         self, experiment: Experiment, data: Data | None = None, **arguments: Any
