@@ -19,9 +19,10 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.fingerprint import fingerprint
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb.exceptions import SinglePrecisionWarning
+from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
 
 # Points that are evaluated together: memory does not grow with their number, and for most
@@ -116,6 +117,26 @@ class KernelUCB(AcquisitionFunction, ABC):
         design = self.regression.with_pending(X_pending)
         self._scoring_set = self.confidence_set.with_design(design)
         self._X_pending = X_pending.detach()
+
+    def get_extra_state(self) -> Tensor:
+        r"""What tells this bound's construction from others, part of ``state_dict()``."""
+        return fingerprint(self.confidence_set)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        r"""Nothing to set: the states of other constructions have been refused."""
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
+    ) -> None:
+        # Radius and norm follow from the data when a bound is built and are no tensors.
+        saved = state_dict.get(f"{prefix}_extra_state")
+        if not isinstance(saved, Tensor) or not torch.equal(saved, self.get_extra_state()):
+            raise StateError(
+                f"This state is of another {type(self).__name__} or of none: data, prior, "
+                "norm bound and radius of a bound are fixed when it is built. Build it "
+                "anew from the model; to keep one, use copy.deepcopy or pickle."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at candidate points.

@@ -1,0 +1,27 @@
+r"""What tells one construction of a module from another."""
+
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+
+def fingerprint(module: Module) -> Tensor:
+    r"""16 bytes that follow from all a module was built of, as a ``uint8`` tensor.
+
+    Its parts' classes, plain public attributes, parameters and buffers.
+    """
+    digest = blake2b(digest_size=16)
+    for name, part in module.named_modules():
+        plain = {
+            key: value
+            for key, value in sorted(vars(part).items())
+            if isinstance(value, str | float | int | tuple)
+            and not key.startswith("_")
+            and key != "training"
+        }
+        digest.update(repr((name, type(part).__qualname__, plain)).encode())
+    for tensor in module.state_dict().values():
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
