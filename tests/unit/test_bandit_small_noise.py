@@ -1,6 +1,7 @@
 r"""The kernel bandit where the noise is next to the round-off of the prior."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +67,7 @@ def test_holds_the_truth_and_is_the_stateless_bound(bound, noise, seeds):
         deviation = float(kernel(X, diag=True).max().sqrt())
         scale = noise * deviation
         Y = function(X) + (scale * normal(COUNT, seed) if seed % 2 else 0.0)
-        options = {"norm_bound": 1.1 * NORM, "delta": DELTA}
+        options: dict[str, Any] = {"norm_bound": 1.1 * NORM, "delta": DELTA}
         bandit = KernelBandit(kernel, noise_std=scale, bound=bound, **options)
         arms = torch.cat([uniform(ARMS, DIMENSION, 9), X[:3], X[-2:] + 1e-9])
         truth = function(arms)

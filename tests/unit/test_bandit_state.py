@@ -34,7 +34,12 @@ def changes(value):
     yield from (None, "text", True, [], [1.0], {}, torch.nan, -1, -1.5, 1e300, math.inf)
     if isinstance(value, torch.Tensor):
         yield from (value.float(), value.int(), value[:-1], value.unsqueeze(0), -value[:0])
-        yield from (value * torch.nan, value * math.inf, value * 1e200, value.cfloat())
+        yield from (
+            value * torch.nan,
+            value * math.inf,
+            value * 1e200,
+            value.to(torch.complex128),
+        )
     if isinstance(value, list):
         yield from ([*value, 1.0], value[:-1], value[::-1], [torch.nan for _ in value])
         yield from ([str(v) for v in value], [v * 1e200 for v in value])

@@ -11,7 +11,7 @@ from kernelucb.bandit.history import Fit, History
 from kernelucb.bandit.observations import Observations, Query
 from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.rule import Rule
-from kernelucb.bandit.spectral import RidgeEstimate, SpectralHistory
+from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.martingale_mixture import (
     Constraints,
@@ -51,6 +51,18 @@ class CurrentSet(NamedTuple):
         return (radius.surplus + fit.regularizers * norm**2 + difference).clamp_min(0.0)
 
 
+class Witness(NamedTuple):
+    r"""A fixed function of norm at most the bound, and how far the data are from it.
+
+    Attributes:
+        weights: ``n`` weights of the covariances with the first ``n`` inputs.
+        squared_misfit: Squared distance to all data, noise units.
+    """
+
+    weights: Tensor
+    squared_misfit: float
+
+
 class Consistency:
     r"""Follows the radius, and whether some function satisfies both constraints.
 
@@ -74,7 +86,8 @@ class Consistency:
     ) -> None:
         self.rule, self.observations = rule, observations
         self._shared, self._spectrum = spectrum is not None, spectrum
-        self.witness: RidgeEstimate | None = None
+        self.witness: Witness | None = None
+        self._nearest: float | None = None  # where the next search starts
         self.warned = False
 
     def fork(
@@ -88,10 +101,6 @@ class Consistency:
         elif self._spectrum is not None:
             new._spectrum = self._spectrum.fork()
         return new
-
-    def propose(self, tau: float) -> None:
-        r"""Start with the ridge estimate at ``tau`` as witness."""
-        self.witness = self._current_spectrum().ridge_estimate(tau)
 
     def observe(self, query: Query, target: float) -> None:
         r"""Hold one more observation against the witness.
@@ -153,16 +162,16 @@ class Consistency:
     def _examined(self, current: CurrentSet) -> CurrentSet:
         r"""The set as all ridge estimates show it; finds a new witness."""
         radius, norm, _ = current.constraints
-        start = radius.reference
-        if self.witness is not None:
-            start = self.witness.regularizer
         search = RidgeSearch(
             self._current_spectrum(), self._renew, current.squared_radius, norm
         )
-        nearest = search.consistent(start)
-        self.witness = nearest if search.satisfied(nearest) else None
-        if self.witness is not None:
+        nearest = search.consistent(self._nearest or radius.reference)
+        self._nearest = nearest.regularizer
+        if search.satisfied(nearest):
+            weights = self._current_spectrum().weights(nearest)
+            self.witness = Witness(weights, nearest.squared_misfit)
             return current
+        self.witness = None
         least = search.least_norm(nearest.regularizer)
         if math.isinf(least):
             return self.from_scratch()

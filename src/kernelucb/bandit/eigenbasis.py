@@ -62,3 +62,21 @@ class Eigenbasis(NamedTuple):
     def mean_terms(self) -> Tensor:
         r"""``r`` values ``sqrt(lam) z``."""
         return self.eigenvalues.sqrt() * self.targets
+
+
+class RidgeEstimate(NamedTuple):
+    r"""The ridge estimate at one regulariser ``tau``.
+
+    Attributes:
+        regularizer: ``tau``.
+        older: ``r`` coordinates of its weights in the eigenbasis.
+        newest: ``p`` weights of the newest observations.
+        squared_misfit: Squared distance to the data, noise units.
+        squared_norm: Squared RKHS norm.
+    """
+
+    regularizer: float
+    older: Tensor
+    newest: Tensor
+    squared_misfit: float
+    squared_norm: float

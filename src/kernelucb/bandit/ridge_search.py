@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 from scipy.optimize import brentq
 
-from kernelucb.bandit.spectral import RidgeEstimate, SpectralHistory
+from kernelucb.bandit.eigenbasis import RidgeEstimate
+from kernelucb.bandit.spectral import SpectralHistory
 
 # A root in ln(tau), as in `least_norm`; and near enough to the most consistent estimate.
 _ROOT, _NEAR = 1e-13, 0.05
@@ -36,11 +37,10 @@ class RidgeSearch:
         self.spectrum, self.renew = spectrum, renew
         self.squared_radius, self.norm = squared_radius, norm
 
-    def satisfied(self, estimate: RidgeEstimate | None) -> bool:
-        r"""Whether a function satisfies both constraints."""
+    def satisfied(self, estimate: RidgeEstimate) -> bool:
+        r"""Whether an estimate satisfies both constraints."""
         return (
-            estimate is not None
-            and estimate.squared_misfit <= self.squared_radius
+            estimate.squared_misfit <= self.squared_radius
             and estimate.squared_norm <= self.norm**2
         )
 

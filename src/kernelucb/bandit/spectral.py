@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.linalg import vecdot
 
 from kernelucb._numerics.features import split_variance
-from kernelucb.bandit.eigenbasis import Eigenbasis
+from kernelucb.bandit.eigenbasis import Eigenbasis, RidgeEstimate
 from kernelucb.bandit.history import Fit, Moments
 from kernelucb.bandit.observations import Query
 from kernelucb.regression import KernelRegression
@@ -34,22 +34,6 @@ class SpectralPoints(NamedTuple):
         return SpectralPoints(
             self.features[one], self.unexplained[one], self.residual[:, one]
         )
-
-
-class RidgeEstimate(NamedTuple):
-    r"""The ridge estimate at one regulariser ``tau``, ``sum_i w_i k(x_i, .)``.
-
-    Attributes:
-        regularizer: ``tau``.
-        weights: ``n`` values ``w``; outcome units, once multiplied by covariances.
-        squared_misfit: Squared distance to the data, noise units.
-        squared_norm: Squared RKHS norm.
-    """
-
-    regularizer: float
-    weights: Tensor
-    squared_misfit: float
-    squared_norm: float
 
 
 class Newest(NamedTuple):
@@ -285,12 +269,16 @@ class SpectralHistory:
         squares = float(older @ older) + float(newest @ newest)
         return RidgeEstimate(
             regularizer=tau,
-            weights=torch.cat(
-                [basis.basis @ (lam.sqrt() * older), newest / self.noise_std]
-            ),
+            older=older,
+            newest=newest,
             squared_misfit=tau**2 * squares + basis.unresolved,
             squared_norm=float(older @ fit_older) + float(newest @ fit_newest),
         )
+
+    def weights(self, estimate: RidgeEstimate) -> Tensor:
+        r"""``n`` weights of covariances that sum up to the estimate, outcome units."""
+        older = self.basis.basis @ (self.basis.eigenvalues.sqrt() * estimate.older)
+        return torch.cat([older, estimate.newest / self.noise_std])
 
 
 def _capacity(count: int) -> int:
