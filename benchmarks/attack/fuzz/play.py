@@ -8,8 +8,8 @@ from benchmarks.attack.fuzz.values import VALUES, Value
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 
-# These take several outcomes at once.
-_SEVERAL = ("ScalarizedUCB.from_model", "SafeSet.from_models")
+# These take several outcomes at once, or the predictions of any model.
+_SEVERAL = ("ScalarizedUCB.from_model", "SafeSet.from_models", "radius.update")
 
 
 @cache
