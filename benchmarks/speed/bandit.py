@@ -1,0 +1,114 @@
+"""Seconds a round of the exact kernel bandit as the observations add up.
+
+A round scores 100 fresh arms and takes one outcome. Rounds are counted from one
+eigenbasis to the next, so that its share is in the mean; processor seconds, one thread.
+
+    python -m benchmarks.speed.bandit [--sizes 250 500 1000 1500 2000] [--output bandit.csv]
+
+Settings: ``ordinary`` has the function's own norm as bound; ``next to least`` a norm bound
+two per cent above the least consistent norm; ``contradicted`` one that the data contradict,
+so that the set is relaxed in each round; ``estimated`` none.
+"""
+
+import argparse
+import csv
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpytorch.kernels import MaternKernel
+from torch import Tensor
+
+from kernelucb import KernelBandit, least_consistent_norm
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+
+SETTINGS = ("ordinary", "next to least", "contradicted", "estimated")
+_ARMS, _DIMENSION, _NORM, _NOISE_STD, _DELTA = 100, 3, 5.0, 0.1, 0.05
+
+
+class Function:
+    """A kernel expansion of known norm, and noisy outcomes of it."""
+
+    def __init__(self, kernel: MaternKernel) -> None:
+        self.kernel, self.generator = kernel, torch.Generator().manual_seed(0)
+        self.centres, weights = self.points(12), self.normal(12)
+        gram = kernel(self.centres).to_dense()
+        self.weights = weights * _NORM / (weights @ gram @ weights).sqrt()
+
+    def points(self, count: int) -> Tensor:
+        return torch.rand(count, _DIMENSION, dtype=torch.float64, generator=self.generator)
+
+    def normal(self, count: int) -> Tensor:
+        return torch.randn(count, dtype=torch.float64, generator=self.generator)
+
+    def outcomes(self, X: Tensor) -> Tensor:
+        noise = _NOISE_STD * self.normal(len(X))
+        return self.kernel(X, self.centres).to_dense() @ self.weights + noise
+
+
+def make_kernel() -> MaternKernel:
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    return kernel.requires_grad_(False)
+
+
+def norm_bound(setting: str, bandit: KernelBandit) -> float | None:
+    if setting == "next to least":
+        data: Any = bandit.observations.regression()
+        return 1.02 * least_consistent_norm(data, delta=_DELTA)
+    return {"ordinary": _NORM, "contradicted": 0.2 * _NORM}.get(setting)
+
+
+@torch.no_grad()
+def seconds_a_round(setting: str, n: int, rounds: int) -> float:
+    kernel = make_kernel()
+    function = Function(kernel)
+    X = function.points(n)
+    Y = function.outcomes(X)
+
+    def filled(bound: float | None) -> KernelBandit:
+        bandit = KernelBandit(kernel, norm_bound=bound, noise_std=_NOISE_STD, delta=_DELTA)
+        for x, y in zip(X, Y, strict=True):
+            bandit.update(x, y)
+        return bandit
+
+    bandit = filled(_NORM)
+    if setting != "ordinary":
+        bandit = filled(norm_bound(setting, bandit))
+    bandit.select(function.points(_ARMS))
+    start = time.process_time()
+    for _ in range(rounds):
+        arms = function.points(_ARMS)
+        x = arms[bandit.select(arms)].unsqueeze(0)
+        bandit.update(x, float(function.outcomes(x)))
+    return (time.process_time() - start) / rounds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=[250, 500, 1000, 1500, 2000]
+    )
+    parser.add_argument("--rounds", type=int, help="instead of a sixteenth of the size")
+    parser.add_argument("--output", type=Path, help="a CSV file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+    rows = []
+    for setting in options.settings:
+        for n in options.sizes:
+            rounds = options.rounds or n // 16
+            seconds = seconds_a_round(setting, n, rounds)
+            rows.append([setting, n, rounds, f"{seconds:.4f}"])
+            print("{:14s} n={:<5d} {:>4d} rounds {:>8s} s a round".format(*rows[-1]))
+    if options.output is not None:
+        with options.output.open("w", newline="") as file:
+            header = ["setting", "n", "rounds", "seconds"]
+            csv.writer(file).writerows([header, *rows])
+
+
+if __name__ == "__main__":
+    main()
