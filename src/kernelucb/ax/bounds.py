@@ -14,7 +14,11 @@ from botorch.exceptions import UnsupportedError
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS
 from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import state_missing_outcomes, state_progressions
+from kernelucb.ax.outcomes import (
+    check_outcomes,
+    state_missing_outcomes,
+    state_progressions,
+)
 
 
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
@@ -58,6 +62,7 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
         ValueError: If no trial has been observed yet.
         UnsupportedError: If the strategy is not one of ``generation_strategy``, or its
             bound cannot serve the experiment.
+        InputDataError: If an outcome is one that no model can take.
     """
     strategy = strategy_of(source)
     return fitted_bound(strategy, strategy.experiment).acqf
@@ -83,6 +88,7 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
     data = experiment.lookup_data()
     if data.empty:
         raise ValueError("No trial has been observed yet; complete one first.")
+    check_outcomes(bound_spec(strategy), experiment)
     spec = bound_spec(strategy).copy()
     spec.fit(experiment, data)
     adapter: Any = spec.fitted_adapter

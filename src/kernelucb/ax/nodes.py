@@ -12,7 +12,11 @@ from ax.utils.common.random import with_rng_seed
 
 from kernelucb.ax.bounds import acquisition_of, bound_spec
 from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import state_missing_outcomes, state_progressions
+from kernelucb.ax.outcomes import (
+    check_outcomes,
+    state_missing_outcomes,
+    state_progressions,
+)
 
 
 class KernelUCBNode(GenerationNode):
@@ -28,9 +32,11 @@ class KernelUCBNode(GenerationNode):
         Raises:
             UnsupportedError: If the bound cannot serve the experiment.
             ValueError: If an option has the wrong number of entries for it.
+            InputDataError: If an outcome is one that no model can take.
         """
         spec = bound_spec(self.generation_strategy)
         check_experiment(spec, experiment)
+        check_outcomes(spec, experiment)
         seed = self._seed(experiment) if spec in self.generator_specs else None
         with with_rng_seed(seed):
             run = super().gen(experiment=experiment, **arguments)

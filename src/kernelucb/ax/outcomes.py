@@ -1,4 +1,4 @@
-r"""What trials without an outcome, and progressions, mean for what a bound rests on."""
+r"""Outcomes that a bound can take, and what missing ones mean for what it rests on."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,11 @@ from typing import Any
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
 from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from botorch.exceptions import InputDataError
 
+from kernelucb._numerics.checks import LARGEST
+from kernelucb.acquisition import META_ACQUISITIONS, StreamingKernelUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -17,6 +21,74 @@ _ENDS = {
     TrialStatus.EARLY_STOPPED: ("was stopped early", "were stopped early"),
 }
 _NO_OUTCOME = ("was completed without an outcome", "were completed without an outcome")
+
+
+def check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse what no model can take, by the name of its trial.
+
+    Missing means (NaN) are left to Ax, which leaves them out; so are failed and abandoned
+    trials. Ax itself would square a negative standard error, and BoTorch would round one of
+    zero up to 1/1000, whatever the unit.
+
+    Raises:
+        InputDataError: If an outcome is infinite or too large to be squared, a standard
+            error is negative, infinite or too large, only some outcomes have one, or one is
+            zero and the noise scale is not given otherwise.
+    """
+    data: Any = experiment.lookup_data().df
+    lost = [TrialStatus.FAILED, TrialStatus.ABANDONED]
+    ignored = {i for status in lost for i in experiment.trial_indices_by_status[status]}
+    data = data[data["mean"].notna() & ~data["trial_index"].isin(ignored)]
+    _refuse(
+        data[data["mean"].abs() > LARGEST],
+        "mean",
+        f"a model takes numbers up to {LARGEST:g}: report it in another unit",
+    )
+    _refuse(
+        data[(data["sem"] < 0.0) | (data["sem"] > LARGEST)],
+        "sem",
+        f"a standard error lies between 0 and {LARGEST:g}",
+    )
+    config = experiment.optimization_config
+    objective = set() if config is None else set(config.objective.metric_names)
+    for name, rows in data.groupby("metric_name"):
+        if rows["sem"].notna().any():
+            _refuse(
+                rows[rows["sem"].isna()],
+                "sem",
+                "others have a standard error, and Ax takes one with every outcome or with "
+                "none: report it",
+            )
+        if name in objective and _reads_standard_errors(spec):
+            _refuse(
+                rows[rows["sem"] == 0.0],
+                "sem",
+                "a bound needs a noise scale above 0: give noise_std in the options, small "
+                "as it may be, or report a larger one",
+            )
+
+
+def _reads_standard_errors(spec: GeneratorSpec) -> bool:
+    r"""Whether they are the noise scale of the bound."""
+    arguments = spec.generator_kwargs
+    acqf_class = arguments["botorch_acqf_class"]
+    noise = arguments["botorch_acqf_options"].get("noise_std")
+    given = None not in noise if isinstance(noise, list) else noise is not None
+    model = arguments["surrogate_spec"].model_configs[0].model_options
+    elsewhere = acqf_class is StreamingKernelUCB or acqf_class in META_ACQUISITIONS
+    return not (given or elsewhere or model.get("noise_std") is not None)
+
+
+def _refuse(rows: Any, column: str, reason: str) -> None:
+    r"""Raise about the first row, if there is one."""
+    if len(rows) > 0:
+        row = rows.iloc[0]
+        what = "The outcome" if column == "mean" else "The standard error"
+        raise InputDataError(
+            f"{what} of {row['metric_name']} in trial {row['trial_index']} (arm "
+            f"{row['arm_name']}) is {row[column]:g}; {reason}. Attach it anew: "
+            f"client.attach_data({row['trial_index']}, ...)."
+        )
 
 
 def missing_outcomes(experiment: Experiment) -> str:
