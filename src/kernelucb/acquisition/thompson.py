@@ -242,14 +242,16 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
         whole_number("raw_samples", raw_samples)
         whole_number("num_restarts", num_restarts)
+        functions, device = self.paths(num_samples, num_features), bounds.device
         points, _ = optimize_posterior_samples(
-            self.paths(num_samples, num_features),
-            bounds,
+            # It draws its first points on the CPU whatever the device of the bounds.
+            GenericDeterministicModel(lambda X: functions(X.to(device)).to(X.device)),
+            bounds.cpu(),
             raw_samples=raw_samples,
             num_restarts=num_restarts,
             sample_transform=None if self.maximize else torch.neg,
         )
-        return points
+        return points.to(device)
 
 
 def _known_noise_band(

@@ -81,8 +81,9 @@ class CosineFeatures(Module):
             *(_split(group, generator, _HELD_OUT) for group in groups), strict=True
         )
         size = (stacked.shape[-1], num_features)
-        normal = torch.randn(size, generator=generator, dtype=torch.float64)
-        phases = 2.0 * torch.pi * torch.rand(num_features, generator=generator).double()
+        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(stacked)
+        turns = torch.rand(num_features, generator=generator).to(stacked)
+        phases = 2.0 * torch.pi * turns
         starts = [cls(scale * normal, phases) for scale in _SCALES]
 
         def unseen_error(features: Module) -> float:
@@ -135,7 +136,7 @@ def _error(
     for fit, rest in zip(fitted, predicted, strict=True):
         design = features(fit.inputs / span)
         gram = design.mT @ design
-        ridge = RIDGE * len(design) * torch.eye(len(gram), dtype=gram.dtype)
+        ridge = RIDGE * len(design) * torch.eye(len(gram)).to(gram)
         heads = torch.linalg.solve(gram + ridge, design.mT @ fit.values)
         total = total + (features(rest.inputs / span) @ heads - rest.values).square().sum()
         count += rest.values.numel()
