@@ -14,6 +14,7 @@ coordinates in the eigenbasis of ``K_SS``, ascending.
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from numpy.random import SeedSequence
 from torch import Tensor
 
@@ -23,6 +24,8 @@ from kernelucb._numerics.spectral import kernel_spectrum
 # Rows that are worked on together, so that nothing as large as the features is needed.
 _ROWS = 4096
 _PURPOSE = 0x424B42  # any number
+# Least noise in prior deviations: a thousand times the rounding of such outcomes.
+_LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
 
 
 def feature_basis(matrix: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,8 +66,7 @@ class Sketch(NamedTuple):
     @classmethod
     def of(cls, gram: Tensor, moments: Tensor, regularizer: float) -> "Sketch":
         r"""From the sums over observations; one Cholesky factorisation."""
-        eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-        factor = torch.linalg.cholesky(gram + regularizer * eye)
+        factor = regularized_factor(gram, regularizer)
         weights = torch.cholesky_solve(moments.unsqueeze(-1), factor).squeeze(-1)
         return cls(gram, moments, regularizer, factor, weights)
 
@@ -110,6 +112,48 @@ class Sketch(NamedTuple):
         parts = features.split(_ROWS)
         left = [self.residual_features(part).square().sum(-1) for part in parts]
         return unexplained + torch.cat(left)
+
+
+def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
+    r"""Check that outcomes of the prior's size tell the noise from their rounding.
+
+    Args:
+        name: What the noise scale is called, for the message.
+        noise_std: The least noise scale.
+        variance: Prior variances, at least one.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    deviation = float(variance.max().sqrt())
+    least = _LEAST_NOISE * deviation
+    if noise_std < least:
+        raise ValueError(
+            f"{name} is {noise_std:.3g}; with prior deviations of up to {deviation:.3g} it "
+            f"must be at least {least:.3g} to be told from rounding. Give a larger one, or "
+            "bring inputs and outcomes to order one."
+        )
+
+
+def regularized_factor(matrix: Tensor, regularizer: float) -> Tensor:
+    r"""Lower Cholesky factor of ``matrix + lam I``.
+
+    Args:
+        matrix: ``r x r``, positive semi-definite to round-off.
+        regularizer: ``lam``.
+
+    Raises:
+        InputDataError: If round-off of the matrix hides ``lam``.
+    """
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    factor, failed = torch.linalg.cholesky_ex(matrix + regularizer * eye)
+    if int(failed):
+        raise InputDataError(
+            f"The regulariser (noise variance) {regularizer:.3g} is lost in the rounding "
+            "of the kernel's values. Use a larger one, or bring the inputs to order one: a "
+            "polynomial kernel takes powers of their size."
+        )
+    return factor
 
 
 def inclusion_probabilities(

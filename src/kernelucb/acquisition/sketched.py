@@ -2,6 +2,7 @@ r"""The martingale-mixture bound for more observations than a kernel matrix can 
 
 from typing import Any
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
@@ -102,12 +103,25 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
             assumptions = assumptions.with_extra(PREDICTED)
         if constraints.contradiction is not None:
             assumptions = assumptions.with_item(constraints.contradiction)
-        exact = ExactSet(state, constraints, assumptions)
+        exact = _SketchedSet(state, constraints, assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
         self.function_constraints = constraints
         self.delta = delta
         self.norm_bound = constraints.norm * state.outcome_scale
         self.least_consistent_norm = least * state.outcome_scale
+
+
+class _SketchedSet(ExactSet):
+    r"""Where no function fits, round-off may put the sides of the relaxed set past each
+    other: then the band is what lies between them.
+    """
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``b x d`` points; see ``ConfidenceSet``."""
+        lower, upper = super().bounds(X)
+        if self.constraints.contradiction is None:
+            return lower, upper
+        return torch.minimum(lower, upper), torch.maximum(lower, upper)
 
 
 def _state(model: Any) -> NystromRegression:

@@ -20,6 +20,7 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.nystrom import check_noise
 from kernelucb.bandit.batch_search import pick_batch
 from kernelucb.bandit.bkb_state import BKBState
 from kernelucb.bandit.plays import read_plays
@@ -103,7 +104,8 @@ class BKBBandit:
             BotorchTensorDimensionError: If the candidates are no matrix.
             InputDataError: If there are none, or a value is not finite.
             UnsupportedError: If kernel or mean are of another class.
-            ValueError: If an argument is out of its range, or of another type.
+            ValueError: If an argument is out of its range, or of another type, or the noise
+                is lost in the rounding of the prior's deviations.
         """
         if candidates.dim() != 2:
             raise BotorchTensorDimensionError(
@@ -128,6 +130,7 @@ class BKBBandit:
         self._exclusive = Exclusive()
         with torch.no_grad():
             arms = SketchedArms(self.prior, self.candidates, self.regularizer)
+        check_noise("The root of regularizer", self.regularizer**0.5, arms.prior_variance)
         generator = torch.Generator().manual_seed(seed % 2**64)
         # Replaced as a whole, so that an interrupted update leaves the old one.
         self._state = BKBState(arms, generator.get_state(), 0.0)

@@ -7,6 +7,7 @@ import torch
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
+from kernelucb._numerics.nystrom import regularized_factor
 from kernelucb.regression.prior import Prior
 
 # Variance outside the span of the inducing arms that counts as none, relative to the prior:
@@ -159,8 +160,7 @@ class SketchedArms:
         corner = added.mT @ (weights * added)
         half = torch.linalg.solve_triangular(self._factor, border, upper=False)
         projected = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
-        eye = torch.eye(len(corner)).to(corner)
-        lower = torch.linalg.cholesky(corner + self.regularizer * eye - half.mT @ half)
+        lower = regularized_factor(corner - half.mT @ half, self.regularizer)
         self._gram = _bordered(self._gram, border, border, corner)
         self._factor = _bordered(self._factor, torch.zeros_like(half), half, lower)
         moments = torch.cat([own, added], dim=1).mT @ self.sums[seen]
@@ -191,8 +191,7 @@ class SketchedArms:
         """
         weighted = counts.sqrt().unsqueeze(-1) * self.features[arms]
         columns = self.solve(weighted.mT)
-        inner = torch.eye(len(arms)).to(weighted) + weighted @ columns
-        lower = torch.linalg.cholesky(inner)
+        lower = regularized_factor(weighted @ columns, 1.0)
         self._set_gram(self._gram + weighted.mT @ weighted)
         return torch.linalg.solve_triangular(lower.mT, columns, upper=True, left=False)
 
@@ -208,8 +207,7 @@ class SketchedArms:
 
     def _set_gram(self, gram: Tensor) -> None:
         self._gram = gram
-        eye = torch.eye(len(gram)).to(gram)
-        self._factor = torch.linalg.cholesky(gram + self.regularizer * eye)
+        self._factor = regularized_factor(gram, self.regularizer)
 
 
 class _Directions(NamedTuple):

@@ -18,6 +18,7 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.nystrom import check_noise
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.prior import Prior
@@ -106,7 +107,8 @@ class NystromRegression(RidgeState):
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If there are no data, or they are not finite.
-            ValueError: If the noise or the chunk size is not above zero.
+            ValueError: If the noise or the chunk size is not above zero, or the noise is
+                lost in the rounding of the prior's deviations.
         """
         super().__init__()
         targets = training_targets(train_X, train_Y)
@@ -178,6 +180,7 @@ class NystromRegression(RidgeState):
         return self.prior.transform(finite(name, points).detach().to(like))
 
     def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
+        check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
         self.sums = self.sums.extended(
             self.outer, inputs, targets, noise_std, self.chunk_size
         )
@@ -221,16 +224,15 @@ class NystromRegression(RidgeState):
         Args:
             regularizers: ``g`` values ``tau``.
         """
-        gram, responses = self.sums.gram[:-1, :-1], self.sums.gram[:-1, -1:]
-        identity = torch.eye(len(gram)).to(gram)
-        forms, log_dets = [], []
-        for tau in self._like_state(regularizers):
-            factor = torch.linalg.cholesky(identity + gram / tau)
-            solved = torch.linalg.solve_triangular(factor, responses, upper=False)
-            forms.append(self.sums.gram[-1, -1] - solved.square().sum() / tau)
-            rest = torch.log1p(self.sums.unexplained / tau).sum()
-            log_dets.append(2.0 * factor.diagonal().log().sum() + rest)
-        return torch.stack(forms).clamp_min(0.0), torch.stack(log_dets)
+        gram = self.sums.gram[:-1, :-1]
+        values, vectors = torch.linalg.eigh(gram)
+        shares = (self.sums.gram[-1, :-1] @ vectors).square()
+        tau = self._like_state(regularizers).unsqueeze(-1)
+        explained = (shares / (values.clamp_min(0.0) + tau)).sum(-1)
+        rounding = torch.finfo(gram.dtype).eps * gram.trace()
+        log_dets = torch.log1p(values.clamp_min(rounding) / tau).sum(-1)
+        log_dets = log_dets + torch.log1p(self.sums.unexplained / tau).sum(-1)
+        return (self.sums.gram[-1, -1] - explained).clamp_min(0.0), log_dets
 
     @checked
     @torch.no_grad()

@@ -113,6 +113,8 @@ def _balanced_split(
     share = min(1.0, len(embedding.inducing) / sums.count)
     separate = share * embedding.separate_variance() * sums.precisions.sum()
     left = unexplained + separate
-    # Round-off may make the spread negative; nothing is left where all sections are zero.
-    ratio = torch.where(left > 0.0, spread.clamp_min(0.0) / left, 0.0)
+    # A remainder that is round-off may be negative; the split must be fit for it as well.
+    rounding = embedding.round_off * sums.whole
+    spread = spread.clamp_min(rounding * (weights * (weights @ sums.gram[own, own])).sum())
+    ratio = torch.where(left > 0.0, spread / left, 0.0)  # zero for sections of zero
     return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
