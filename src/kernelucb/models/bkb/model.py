@@ -16,7 +16,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics import states
+from kernelucb._numerics import kernels, states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
@@ -182,7 +182,8 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     def summed_prior_variance(self) -> float:
         r"""``sum_s k(x_s, x_s)`` over the observations, at most ``kappa^2 t``."""
         data = self.strategy.observations
-        return float(data.counts @ self.model.covar_module(data.inputs, diag=True))
+        variance = kernels.diagonal(self.model.covar_module, data.inputs, data.inputs)
+        return float(data.counts @ variance)
 
     @property
     def prior_std(self) -> float:

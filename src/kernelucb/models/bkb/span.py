@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from kernelucb._numerics import kernels
 from kernelucb._numerics.features import Sections, split_variance
 from kernelucb._numerics.nystrom import feature_basis
 
@@ -33,13 +34,14 @@ class InducingSpan(NamedTuple):
             kernel: The kernel.
             points: ``m x d'`` inducing points.
         """
-        basis, lost = feature_basis(kernel(points).to_dense())
-        return cls(kernel, basis, Sections(points, kernel(points, diag=True), lost))
+        basis, lost = feature_basis(kernels.covariance(kernel, points, points))
+        variance = kernels.diagonal(kernel, points, points)
+        return cls(kernel, basis, Sections(points, variance, lost))
 
     def covariances(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Covariances with the inducing points, ``k(x, x)``, bounds on what they leave."""
-        whole = self.kernel(inputs, diag=True)
-        covariance = self.kernel(inputs, self.sections.inputs).to_dense()
+        whole = kernels.diagonal(self.kernel, inputs, inputs)
+        covariance = kernels.covariance(self.kernel, inputs, self.sections.inputs)
         return covariance, whole, self.sections.reach(inputs, whole, covariance)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,7 +51,7 @@ class InducingSpan(NamedTuple):
         """
         if len(inputs) == 0 or len(self.sections.inputs) == 0:
             features = inputs.new_zeros(len(inputs), self.basis.shape[1])
-            return features, self.kernel(inputs, diag=True)
+            return features, kernels.diagonal(self.kernel, inputs, inputs)
         covariance, whole, reach = self.covariances(inputs)
         return split_variance(covariance @ self.basis, whole, reach)
 

@@ -11,6 +11,7 @@ from linear_operator import to_linear_operator
 from linear_operator.operators import IdentityLinearOperator
 from torch import Tensor
 
+from kernelucb._numerics import kernels
 from kernelucb._numerics.features import Sections
 from kernelucb._numerics.nystrom import (
     Sketch,
@@ -223,7 +224,8 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         points = data.inputs[self.inducing_index]
         self.inducing_points = points
         kernel = self.model.covar_module
-        self.prior_values = kernel(data.inputs[:_COMPARED]).to_dense()
+        compared = data.inputs[:_COMPARED]
+        self.prior_values = kernels.covariance(kernel, compared, compared)
         _, self._basis, self._sections = InducingSpan.of(kernel, points)
         self.features, self._unexplained = self._span.project_all(data.inputs)
         empty = Sketch.empty(self.features.shape[1], self.regularizer, data.inputs)
@@ -260,8 +262,8 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         left = self.sketch.residual_features(features)
         variance = (unexplained + left.square().sum(-1)).reshape(shape)
         features, left = features.reshape(*shape, -1), left.reshape(*shape, -1)
-        covariance = self.model.covar_module(x).to_dense()
-        covariance = covariance - features @ features.mT + left @ left.mT
+        prior = kernels.covariance(self.model.covar_module, x, x)
+        covariance = prior - features @ features.mT + left @ left.mT
         surplus = variance - covariance.diagonal(dim1=-2, dim2=-1)
         covariance = covariance + torch.diag_embed(surplus)
         return MultivariateNormal(mean.reshape(shape), to_linear_operator(covariance))
