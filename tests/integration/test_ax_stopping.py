@@ -234,10 +234,10 @@ class TestDomains:
         assert decision.certificate.certified
         assert decision.certificate.resolution == 0.0
         acqf = kernelucb.ax.current_bound(client)
-        # Ax sees the position of the size in its list and one column for each kind.
+        # Ax sees the size and one column for each kind.
         rows = [
-            [float(size), *(float(kind == other) for other in range(3))]
-            for size in range(4)
+            [size, *(float(kind == other) for other in range(3))]
+            for size in (0.0, 0.2, 0.7, 1.0)
             for kind in range(3)
         ]
         everything = torch.tensor(rows, dtype=torch.float64)
