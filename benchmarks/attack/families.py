@@ -1,6 +1,6 @@
 r"""The families by name."""
 
-from benchmarks.attack import interrupts, numerics, precision, states
+from benchmarks.attack import botorch_checks, interrupts, numerics, precision, states
 from benchmarks.attack.fuzz import play as fuzz
 from benchmarks.attack.tasks import Family
 
@@ -10,4 +10,5 @@ FAMILIES: dict[str, Family] = {
     "fuzz": fuzz.FAMILY,
     "states": states.FAMILY,
     "interrupts": interrupts.FAMILY,
+    "botorch": botorch_checks.FAMILY,
 }
