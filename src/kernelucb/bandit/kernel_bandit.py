@@ -13,7 +13,7 @@ from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.observations import Observations, Query, constant_variance
+from kernelucb.bandit.observations import Observations, Query, allowed_columns
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
@@ -33,11 +33,11 @@ class KernelBandit:
     ``O(n^2)`` a round instead of ``O(n^3)``. The exact bound keeps the eigenbasis of the
     older observations, renewed now and then, and a Schur complement for the newest; the
     others keep Cholesky factors that grow row by row. Where such systems are no longer as
-    accurate as a regression from scratch (below noise of about 1e-5 prior deviations times
-    the square root of the number of observations), every round is ``O(n^3)``.
+    accurate as a regression from scratch (noise below about 1e-5 prior deviations times the
+    root of the number of observations), a round is ``O(n^3)``.
 
-    Updates are atomic: an interruption leaves the state before or the state after. A bandit
-    is for one thread at a time; a call that overlaps with another raises a RuntimeError.
+    An interruption leaves the state before a call or after it. A bandit is for one thread
+    at a time; a call that overlaps with another raises a RuntimeError.
 
     Source: Flynn & Reeb (2024), Algorithm 1, and the sources of the classes named above,
     with their assumptions: a kernel and mean fixed before the data, conditionally
@@ -99,11 +99,13 @@ class KernelBandit:
         )
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
-        if self.prior.has_constant_variance:
-            rule.check_noise(constant_variance(self.prior))
+        self._columns = allowed_columns(covar_module)
         self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
         self._exclusive = Exclusive()
         self._state = _State(self._empty(rule), None)
+        if self.prior.has_constant_variance:
+            anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
+            rule.check_noise(self.prior.variance(anywhere))
 
     def _empty(self, rule: Rule) -> Bands:
         return Bands(rule.fork(), Observations(self.prior, rule.noise_std))
@@ -137,7 +139,6 @@ class KernelBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        # Nothing else of the model is read, and there may be no data.
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
         given = cast(KernelRegression, _Given(self._estimated, noise_std))
         with self._exclusive:
@@ -225,7 +226,7 @@ class KernelBandit:
                 version, or changed so that it cannot be what was saved; nothing is loaded.
         """
         with self._exclusive:
-            state = read_saved(state_dict, self.rule, self.prior)
+            state = read_saved(state_dict, self.rule, self.prior, self._columns)
             bands = self._empty(self.rule)
             bands.replay(state)
             self._publish(bands, None)

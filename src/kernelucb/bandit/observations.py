@@ -1,9 +1,10 @@
 r"""The observations of a bandit, and arms as they see them."""
 
-from typing import NamedTuple
+import sys
+from typing import Any, NamedTuple
 
 import torch
-from gpytorch.kernels import ScaleKernel
+from gpytorch.kernels import Kernel
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
@@ -118,9 +119,10 @@ class Observations:
     def _prior_variance(self, arms: Tensor) -> Tensor:
         if not self.prior.has_constant_variance:
             return self.prior.variance(arms)
-        if self._variance is None:
-            self._variance = constant_variance(self.prior).to(arms)
-        return self._variance.expand(len(arms))
+        if self._variance is None and len(arms):
+            self._variance = self.prior.variance(arms[:1])
+        constant = arms.new_empty(0) if self._variance is None else self._variance
+        return constant.expand(len(arms))
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
@@ -134,10 +136,11 @@ class Observations:
         )
 
 
-def constant_variance(prior: Prior) -> Tensor:
-    r"""The prior variance where ``prior.has_constant_variance``, one value."""
-    kernel, variance = prior.covar_module, torch.ones(1, dtype=torch.float64)
-    while isinstance(kernel, ScaleKernel):
-        variance = variance * kernel.outputscale.cpu()
-        kernel = kernel.base_kernel
-    return prior.scale**2 * variance
+def allowed_columns(kernel: Kernel) -> range:
+    r"""The numbers of input columns that a kernel takes, as far as it says."""
+    parts: list[Any] = [part for part in kernel.modules() if isinstance(part, Kernel)]
+    active = [int(p.active_dims.max()) for p in parts if p.active_dims is not None]
+    if active:
+        return range(1 + max(active), sys.maxsize)
+    scaled = [p.ard_num_dims for p in parts if p.ard_num_dims is not None]
+    return range(scaled[0], scaled[0] + 1) if scaled else range(1, sys.maxsize)

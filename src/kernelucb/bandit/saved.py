@@ -4,7 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
 from kernelucb._numerics import states
@@ -61,8 +60,14 @@ class Saved(NamedTuple):
         return {**arguments, **self._asdict()}
 
 
-def read(state: object, rule: Rule, prior: Prior) -> Saved:
-    r"""What ``as_state`` returned, for a bandit with the same rule.
+def read(state: object, rule: Rule, prior: Prior, columns: range) -> Saved:
+    r"""What ``as_state`` returned, for a bandit with the same rule and prior.
+
+    Args:
+        state: What was saved.
+        rule: The bound and its parameters.
+        prior: Prior of the outcomes.
+        columns: Numbers of input columns that its kernel takes.
 
     Raises:
         StateError: If it is not, or was changed.
@@ -87,13 +92,15 @@ def read(state: object, rule: Rule, prior: Prior) -> Saved:
     )
     del values["arguments"]
     saved = Saved(**values)
-    _check_data(saved, rule, prior)
+    _check_data(saved, rule)
+    if len(saved.inputs):
+        _check_prior(saved, rule, prior, columns)
     _check_norm(saved, rule)
     _check_search(saved)
     return saved
 
 
-def _check_data(saved: Saved, rule: Rule, prior: Prior) -> None:
+def _check_data(saved: Saved, rule: Rule) -> None:
     count = len(saved.outcomes)
     if len(saved.inputs) != count:
         raise StateError(f"There are {len(saved.inputs)} inputs and {count} outcomes.")
@@ -104,17 +111,13 @@ def _check_data(saved: Saved, rule: Rule, prior: Prior) -> None:
             f"horizon is {rule.horizon}, and the state has {count} observations; the bound "
             "holds up to the horizon only."
         )
-    if count:
-        _check_prior(saved, rule, prior)
 
 
-def _check_prior(saved: Saved, rule: Rule, prior: Prior) -> None:
-    kernel, columns = prior.covar_module, saved.inputs.shape[1]
-    while isinstance(kernel, ScaleKernel) and kernel.active_dims is None:
-        kernel = kernel.base_kernel
-    wanted = kernel.ard_num_dims if kernel.active_dims is None else None
-    if columns == 0 or wanted not in (None, columns):
-        raise StateError(f"inputs have {columns} columns; the kernel takes {wanted}.")
+def _check_prior(saved: Saved, rule: Rule, prior: Prior, columns: range) -> None:
+    if saved.inputs.shape[1] not in columns:
+        raise StateError(
+            f"inputs have {saved.inputs.shape[1]} columns; the kernel takes {columns[0]}."
+        )
     inputs = saved.inputs.to(next(prior.parameters(), saved.inputs).device)
     try:
         rule.check_noise(prior.variance(inputs))
