@@ -11,6 +11,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import UnsupportedError
 
+from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS
 from kernelucb.ax.objectives import check_experiment
@@ -21,6 +22,7 @@ from kernelucb.ax.outcomes import (
 )
 
 
+@checked
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
     r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
 
@@ -46,6 +48,7 @@ def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
     return acqf
 
 
+@checked
 def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
     r"""The bound that all outcomes so far give, whatever trials are under way.
 
@@ -111,8 +114,19 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
 
 
 def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
-    r"""The generation strategy itself, or that of a client."""
-    return source._generation_strategy if isinstance(source, Client) else source
+    r"""The generation strategy itself, or that of a client.
+
+    Raises:
+        ValueError: If the client has none.
+    """
+    if not isinstance(source, Client):
+        return source
+    if source._maybe_generation_strategy is None:
+        raise ValueError(
+            "The client has no generation strategy; set one with "
+            "client.set_generation_strategy(kernelucb.ax.generation_strategy(...))."
+        )
+    return source._generation_strategy
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:

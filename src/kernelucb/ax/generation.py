@@ -12,6 +12,7 @@ from ax.generation_strategy.transition_criterion import MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS, default_model_config
@@ -25,6 +26,7 @@ from kernelucb.ax.options import (
 _INITIAL_NODE = "Sobol"
 
 
+@checked
 def generation_strategy(
     acqf_class: type[KernelUCB],
     options: Mapping[str, Any] | None = None,
@@ -126,6 +128,8 @@ def generation_strategy(
     acqf_options = checked_options(acqf_class, options or {}, config)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})
     num_initial = whole_number("num_initial", num_initial)
+    if seed is not None and not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be from 0 to 2^32 - 1, got {seed}.")
     observed = max(1, num_initial // 2)
     if min_observed is not None:
         observed = whole_number("min_observed", min_observed)

@@ -9,7 +9,9 @@ from ax.adapter.transforms.derelativize import Derelativize
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
+from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar, positive_scalar
 from kernelucb.models.fixed import KERNELS, FixedPriorGP
 from kernelucb.models.meta import MetaModel
@@ -33,9 +35,10 @@ def default_model_config() -> ModelConfig:
     )
 
 
+@checked
 def fixed_model_config(
     kernel: str,
-    lengthscale: float | Sequence[float],
+    lengthscale: float | Sequence[float] | Tensor,
     *,
     outputscale: float = 1.0,
     mean: float = 0.0,
@@ -64,6 +67,11 @@ def fixed_model_config(
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
     scales = torch.as_tensor(lengthscale, dtype=torch.float64)
+    if scales.dim() > 1 or scales.numel() == 0:
+        raise ValueError(
+            "lengthscale must be one number or one for each input column, got a tensor of "
+            f"shape {tuple(scales.shape)}."
+        )
     for scale in scales.reshape(-1).tolist():
         positive_scalar("lengthscale", scale)
     return ModelConfig(
@@ -81,6 +89,7 @@ def fixed_model_config(
     )
 
 
+@checked
 def meta_model_config(model: MetaModel) -> ModelConfig:
     r"""Ax configuration of a model with an estimated prior, which Ax can store.
 

@@ -15,6 +15,7 @@ from botorch.optim import initializers, optimize, optimize_mixed
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
+from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import (
     BOUNDS,
@@ -45,6 +46,26 @@ _NOT_AN_OPTION = {
 _BESIDE = "give it beside `options`, for all outcomes or one for each"
 _NOT_A_NESTED_OPTION = _NOT_AN_OPTION | dict.fromkeys(
     ("norm_bound", "noise_std", "delta"), _BESIDE
+)
+
+# Ax forbids these, or passes them itself.
+_SET_BY_AX = (
+    "acq_function",
+    "acq_function_sequence",
+    "batch_initial_conditions",
+    "bounds",
+    "cat_dims",
+    "choices",
+    "discrete_choices",
+    "discrete_dims",
+    "equality_constraints",
+    "fixed_features",
+    "fixed_features_list",
+    "inequality_constraints",
+    "q",
+    "return_best_only",
+    "return_full_tree",
+    "X_avoid",
 )
 
 # Between which Ax chooses by the search space, and what they pass on.
@@ -86,6 +107,10 @@ def checked_options(
     noise = plain.get("noise_std")
     if is_sum:
         nested = plain.get("options") or {}
+        if not isinstance(nested, Mapping):
+            raise ValueError(
+                f"options must be a mapping in the options, got {type(nested).__name__}."
+            )
         name = f"{MartingaleMixtureUCB.__name__} (in `options`)"
         _check_names(name, MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION)
         noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
@@ -102,7 +127,8 @@ def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     r"""Arguments of BoTorch's optimisers, as plain numbers that Ax can store.
 
     Raises:
-        ValueError: If none of them has such an argument.
+        ValueError: If none of them has such an argument, Ax sets it itself, or a number of
+            points is none.
     """
     known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
     for option in options:
@@ -111,6 +137,10 @@ def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 f"BoTorch's optimisers have no option `{option}`; see "
                 "botorch.optim.optimize_acqf for what they take."
             )
+        if option in _SET_BY_AX:
+            raise ValueError(f"Leave out the option `{option}`: Ax sets it itself.")
+        if option in ("num_restarts", "raw_samples"):
+            whole_number(option, options[option])
     return {option: _plain(option, value) for option, value in options.items()}
 
 

@@ -24,6 +24,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 from torch import Tensor
 
+from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
@@ -107,6 +108,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         >>> decision.arm.parameters
     """
 
+    @checked
     def __init__(
         self,
         gap: float,
