@@ -256,8 +256,7 @@ class KernelBandit:
         outcome = float(finite("y", y))
         if self.rule.bound == "igp" and self.num_observations >= self.rule.horizon:
             raise ValueError(
-                f"horizon is {self.rule.horizon}, and there are as many observations "
-                "already; the bound holds up to the horizon only."
+                f"horizon is {self.rule.horizon}; the bound holds for no more observations."
             )
         query = self._recalled(x)
         self.rule.check_noise(query.prior_variance)
@@ -266,10 +265,9 @@ class KernelBandit:
     def _recalled(self, x: Tensor) -> Query:
         r"""An arm as the observations see it, from the last query where it was there."""
         last = self._state.last
-        match = [] if last is None else (last.inputs == x).all(-1).nonzero()
-        if last is None or not len(match):
-            return self.observations.query(x)
-        return last.at(int(match[0]))
+        if last is not None and len(match := (last.inputs == x).all(-1).nonzero()):
+            return last.at(int(match[0]))
+        return self.observations.query(x)
 
     def _checked_arms(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
