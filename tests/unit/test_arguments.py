@@ -1,5 +1,6 @@
 r"""One layer checks the types of all arguments of the public classes and functions."""
 
+import contextlib
 import inspect
 import pickle
 import typing
@@ -9,11 +10,21 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from gpytorch.kernels import Kernel, RBFKernel
 
+import kernelucb
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.exceptions import NoSafePointError, UncertifiedError
+from kernelucb.models.bkb import BKBModel
+from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, complete_matrix
+from problems import frozen_kernel, make_problem, uniform
 
 
 def taking(hint):
@@ -148,3 +159,135 @@ def test_hints_that_only_a_type_checker_sees_are_not_checked():
         return value
 
     assert function("anything", "x") == "anything"
+
+
+PROBLEM = make_problem(n=4, d=2)
+STATE = PROBLEM.state
+KERNEL = frozen_kernel("rbf")
+X, Y = PROBLEM.X, PROBLEM.Y.reshape(-1, 1)
+NORM = {"norm_bound": 3.0}
+BOUND = kernelucb.AbbasiYadkoriUCB(STATE, **NORM)
+SAFE = kernelucb.SafeSet(BOUND, -9.0)
+TASKS = {
+    "task_values": uniform(9, 4, 5).double(),
+    "candidates": X,
+}
+# A call of everything that is public and takes arguments, by its valid ones.
+CALLS = {
+    "AbbasiYadkoriUCB": {"model": STATE, **NORM},
+    "BKBBandit": {"candidates": X, "covar_module": KERNEL, **NORM, "noise_std": 0.1},
+    "BKBUCB": {"model": BKBModel(X, Y, KERNEL, 0.01), **NORM},
+    "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
+    "ConstraintWidth": {"safe_set": SAFE},
+    "IGPUCB": {"model": STATE, **NORM},
+    "KernelBandit": {"covar_module": KERNEL, "noise_std": 0.1, **NORM},
+    "KernelRegression": {
+        "train_X": X,
+        "train_Y": Y,
+        "covar_module": KERNEL,
+        "noise_std": 0.1,
+    },
+    "KernelThompsonSampling": {"model": STATE, **NORM},
+    "MartingaleMixtureUCB": {"model": STATE, **NORM, "form": "analytic"},
+    "MetaPI": {"model": DiscreteMetaModel(**TASKS)},
+    "MetaUCB": {"model": DiscreteMetaModel(**TASKS), "delta": 0.9},
+    "NormTracker": {},
+    "NystromRegression": {
+        "train_X": X,
+        "train_Y": Y,
+        "covar_module": KERNEL,
+        "noise_std": 0.1,
+        "inducing_points": X[:2],
+    },
+    "PrequentialRadius": {},
+    "SafeSet": {"bands": BOUND, "thresholds": -9.0},
+    "ScalarizedUCB": {"acqfs": [BOUND, BOUND], "weights": [1.0, 2.0]},
+    "SketchedMartingaleMixtureUCB": {
+        "model": kernelucb.NystromRegression(X, Y, KERNEL, 0.1, X[:2]),
+        **NORM,
+    },
+    "SrinivasUCB": {"model": STATE},
+    "StreamingKernelUCB": {"model": STATE, **NORM, "noise_lower": 0.1},
+    "StreamingNoiseTracker": {**NORM, "noise_lower": 0.1},
+    "WangDeFreitasUCB": {"model": STATE, **NORM},
+    "check_consistency": {"model": STATE, **NORM},
+    "describe_norm_bound": {"model": STATE, **NORM, "candidates": X},
+    "information_gain": {"model": STATE},
+    "least_consistent_norm": {"model": STATE},
+    "optimize_acqf_safely": {
+        "acq_function": BOUND,
+        "safe_set": SAFE,
+        "bounds": torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64),
+        "num_restarts": 1,
+        "raw_samples": 4,
+        "options": {"maxiter": 1},
+    },
+    "regret_certificate": {"acqf": BOUND, "candidates": X},
+}
+# What is returned, never made by the user.
+RESULTS = {"ConsistencyCheck", "NormDescription", "RegretCertificate"}
+MORE = {
+    BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "noise_variance": 0.1},
+    CosineFeatures: {"frequencies": X.mT, "phases": X[:, 0]},
+    DiscreteMetaModel: TASKS,
+    FixedPriorGP: {"train_X": X, "train_Y": Y, "kernel": "rbf", "lengthscale": 1.0},
+    complete_matrix: {"values": X},
+}
+PUBLIC = {getattr(kernelucb, name): valid for name, valid in CALLS.items()} | MORE
+WRONG = [
+    None,
+    True,
+    "x",
+    b"x",
+    -1,
+    1.5,
+    float("nan"),
+    10**400,
+    1j,
+    [1],
+    [],
+    ["a"],
+    [None],
+    {"a": 1},
+    {1},
+    object(),
+    object,
+    abs,
+    np.array([1.0, 2.0]),
+    torch.ones(2, dtype=torch.int64),
+    torch.ones(2, 2, dtype=torch.complex128),
+    torch.tensor(float("nan")),
+    torch.ones(3, 3, 3, dtype=torch.float64),
+    torch.zeros(0),
+    KERNEL,
+    BOUND,
+]
+TYPED = (
+    ValueError,
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+    UncertifiedError,
+    NoSafePointError,
+)
+
+
+def test_everything_public_is_there():
+    assert {*CALLS, *RESULTS} == set(kernelucb.__all__)
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)
+def test_one_wrong_argument(public):
+    valid = PUBLIC[public]
+    for name in inspect.signature(public).parameters:
+        for value in WRONG:
+            # Some are fair for some arguments; what counts is that no other error comes.
+            with contextlib.suppress(*TYPED):
+                public(**{**valid, name: value})
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)
+def test_an_object_of_no_kind_is_refused_for_every_argument(public):
+    for name in inspect.signature(public).parameters:
+        with pytest.raises(TYPED, match=name):
+            public(**{**PUBLIC[public], name: object()})

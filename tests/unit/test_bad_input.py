@@ -12,6 +12,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    SafeSet,
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
@@ -209,3 +210,54 @@ def test_information_gain_arguments():
         UnsupportedError, match="model must be an instance of Model, an instance of K"
     ):
         information_gain("rbf", X, noise_std=0.1)
+
+
+@pytest.mark.parametrize("acqf_class", NORM_CLASSES)
+def test_numbers_whose_squares_are_not_safe(acqf_class):
+    for value in (1e160, 1e-160, 1.1e75, 0.9e-75):
+        with pytest.raises(
+            ValueError, match="norm_bound must be between 1e-75 and 1e\\+75"
+        ):
+            build(acqf_class, norm_bound=value)
+    with pytest.raises(ValueError, match="norm_bound is too large"):
+        build(acqf_class, norm_bound=10**400)
+    with pytest.raises(ValueError, match="delta must be at least 1e-300"):
+        build(acqf_class, delta=5e-324)
+
+
+@pytest.mark.parametrize("value", [1e160, 1e-160])
+@pytest.mark.parametrize("acqf_class", KNOWN_NOISE)
+def test_noise_whose_square_is_not_safe(acqf_class, value):
+    with pytest.raises(ValueError, match="noise_std must be between"):
+        build(acqf_class, noise_std=value)
+    noise = torch.full((6,), 0.1, dtype=torch.float64)
+    noise[2] = value
+    with pytest.raises(ValueError, match="Every value of noise_std must be between"):
+        build(acqf_class, noise_std=noise)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex128])
+@pytest.mark.parametrize("acqf_class", CLASSES)
+def test_points_are_floating_point_numbers(acqf_class, dtype):
+    acqf, X = build(acqf_class), torch.ones(3, 2, dtype=dtype)
+    message = f"must hold floating-point numbers, got {dtype}; pass a float64 tensor"
+    for use in (acqf.bounds, acqf.set_X_pending, lambda X: acqf(X.unsqueeze(-2))):
+        with pytest.raises(InputDataError, match=message):
+            use(X)
+
+
+def test_data_whose_squares_are_not_safe():
+    X, Y = PROBLEM.X.clone(), PROBLEM.Y.clone()
+    for part in (X, Y):
+        safe, part.view(-1)[0] = part.view(-1)[0].clone(), 1e80
+        with pytest.raises(InputDataError, match=r"holds values beyond 1e\+75"):
+            KernelRegression(X, Y, frozen_kernel("rbf"), 0.1)
+        part.view(-1)[0] = safe
+    with pytest.raises(InputDataError, match=r"X holds values beyond 1e\+75"):
+        build(MartingaleMixtureUCB).bounds(X * 1e80)
+
+
+def test_safe_points_are_as_wide_as_the_inputs():
+    points = torch.zeros(1, 3, dtype=torch.float64)
+    with pytest.raises(BotorchTensorDimensionError, match="3 columns; the bands take 2"):
+        SafeSet(build(MartingaleMixtureUCB), safe_points=points)

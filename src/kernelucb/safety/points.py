@@ -1,5 +1,8 @@
 r"""Points as the safe set takes them, and the error where none is safe."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
@@ -24,8 +27,8 @@ def rows_of(X: Tensor) -> Tensor:
     return X.reshape(-1, X.shape[-1]).double()
 
 
-def checked_points(safe_points: Tensor | None) -> Tensor | None:
-    r"""``m x d`` points as float64, if there are any.
+def checked_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Tensor | None:
+    r"""``m x d`` points as float64, if there are any, of the width that the bands take.
 
     Raises:
         BotorchTensorDimensionError: If the shape is another.
@@ -37,4 +40,12 @@ def checked_points(safe_points: Tensor | None) -> Tensor | None:
         raise BotorchTensorDimensionError(
             f"safe_points must be `m x d` with m >= 1, got {tuple(safe_points.shape)}."
         )
+    states = (getattr(band, "regression", None) for band in bands)
+    for state in states:
+        dimension = getattr(state, "dimension", safe_points.shape[1])
+        if safe_points.shape[1] != dimension:
+            raise BotorchTensorDimensionError(
+                f"safe_points have {safe_points.shape[1]} columns; the bands take "
+                f"{dimension}."
+            )
     return finite("safe_points", safe_points).detach().double()

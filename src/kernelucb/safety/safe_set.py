@@ -108,7 +108,7 @@ class SafeSet:
             Constraint(band, finite_scalar("thresholds", level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
-        self.safe_points = checked_points(safe_points)
+        self.safe_points = checked_points(safe_points, listed)
 
     @classmethod
     @checked
