@@ -276,6 +276,7 @@ def test_everything_public_is_there():
     assert {*CALLS, *RESULTS} == set(kernelucb.__all__)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)
 def test_one_wrong_argument(public):
     valid = PUBLIC[public]
