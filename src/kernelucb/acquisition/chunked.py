@@ -11,6 +11,9 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 
+# Values of the same point in different places of a call differ by less, relatively.
+_ROUND_OFF = 1e-12
+
 
 class Best(NamedTuple):
     r"""The best candidate.
@@ -79,9 +82,13 @@ def _best_of_chunk(
     top = int(majorants.argmax())
     if float(majorants[top]) <= floor:
         return top, floor
-    promising = majorants >= float(acqf(X[top : top + 1]))
+    known = float(acqf(X[top : top + 1]))
+    promising = majorants >= known - _ROUND_OFF * abs(known)
     promising[top] = True
     positions = promising.nonzero().squeeze(-1)
-    position = int(positions[acqf(X[positions]).argmax()])
+    values = acqf(X[positions])
+    equal = values >= values.max() - _ROUND_OFF * values.max().abs()
     # Alone again: the last bits depend on what else is evaluated.
-    return position, float(acqf(X[position : position + 1]))
+    best, first = (int(positions[at]) for at in (values.argmax(), equal.int().argmax()))
+    value, earlier = (float(acqf(X[at : at + 1])) for at in (best, first))
+    return (first, earlier) if earlier >= value else (best, value)

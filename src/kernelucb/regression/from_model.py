@@ -20,9 +20,9 @@ from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts, learns, trainable
 from kernelucb.regression.prior import Prior
 
-# Rows at which a model's prior is compared with its kernel and mean, and the factor that
-# takes some of them to points nearby (an index of a category stays a valid one).
-_COMPARED, _COMPARED_NEARBY, _NEARBY = 512, 64, 0.9
+# Most rows at which a model's prior is compared with its kernel and mean, and the factor
+# that takes a single one to a point nearby (an index of a category stays a valid one).
+_COMPARED, _NEARBY = 512, 0.9
 
 
 class ModelData(NamedTuple):
@@ -150,43 +150,55 @@ def _check_input_transform(model: Any) -> None:
 def _check_prior(model: Any, inputs: Tensor) -> None:
     r"""Refuse a model whose own methods make another prior of its kernel and mean.
 
-    Compared at the data, and at points near them, where a warped kernel shows even for a
-    single observation.
-
     Args:
         model: In eval mode.
         inputs: ``n x d'`` training inputs as the kernel sees them.
     """
-    for name in ("posterior", "__call__"):
-        method = getattr(type(model), name)
-        if method.__module__.split(".")[0] not in ("botorch", "gpytorch"):
+    covariances = tuple(model.covar_module(inputs[:1]).shape)
+    if covariances != (1, 1):
+        raise UnsupportedError(
+            f"The kernel {type(model.covar_module).__name__} gives {covariances} "
+            "covariances for one point; the bound is for kernels of one value for each "
+            "pair (no derivatives, no tasks)."
+        )
+    methods = {"posterior": model.posterior, "__call__": type(model).__call__}
+    for name, method in methods.items():
+        if not _is_of_the_library(method):
             raise _other_prior(model, f"has its own `{name}`")
     raw, transform = _raw_inputs(model), getattr(model, "input_transform", None)
     known = raw if transform is None else transform(raw)
     if not torch.equal(model.transform_inputs(raw), known):
         raise _other_prior(model, "transforms inputs by more than its `input_transform`")
-    rows = inputs[:: -(-len(inputs) // _COMPARED)]
-    points = torch.cat([rows, _NEARBY * rows[:_COMPARED_NEARBY]])
-    kernel, mean = model.covar_module(points), model.mean_module(points)
-    if kernel.shape != (len(points), len(points)):
-        raise UnsupportedError(
-            f"The kernel {type(model.covar_module).__name__} gives {tuple(kernel.shape)} "
-            f"covariances for {len(points)} points; the bound is for kernels of one value "
-            "for each pair (no derivatives, no tasks)."
-        )
-    prior = model.forward(points)
-    variance, between = _variance_and_block(kernel)
+    if not _is_of_the_library(model.forward) and not _prior_is_as_read(model, inputs):
+        raise _other_prior(model, "has its own `forward`")
+
+
+def _is_of_the_library(method: Any) -> bool:
+    r"""Whether a method is BoTorch's or GPyTorch's, which read kernel and mean alone."""
+    module = getattr(method, "__module__", None) or ""
+    return module.split(".")[0] in ("botorch", "gpytorch")
+
+
+def _prior_is_as_read(model: Any, inputs: Tensor) -> bool:
+    r"""Whether ``forward`` agrees with kernel and mean at the data, up to jitter.
+
+    A single observation is compared with a point nearby as well.
+    """
+    points = inputs[:: -(-len(inputs) // _COMPARED)]
+    if len(points) == 1:
+        points = torch.cat([points, _NEARBY * points])
+    mean, prior = model.mean_module(points), model.forward(points)
+    variance, between = _variance_and_block(model.covar_module(points))
     own_variance, own_between = _variance_and_block(prior.lazy_covariance_matrix)
     accuracy = torch.finfo(mean.dtype).eps ** 0.4  # more than jitter changes
     largest = variance.max()
     length = largest.sqrt() + mean.abs().max()
-    same = [
+    same = (
         (own_variance - variance).abs().max() <= accuracy * largest,
         (own_between - between).abs().max() <= accuracy * largest,
         (prior.mean - mean).abs().max() <= accuracy * length,
-    ]
-    if not all(map(bool, same)):
-        raise _other_prior(model, "has its own `forward`")
+    )
+    return all(map(bool, same))
 
 
 def _variance_and_block(covariance: Any) -> tuple[Tensor, Tensor]:
