@@ -6,11 +6,8 @@ from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.norm_bound import NormBoundLike
-from kernelucb.confidence.streaming import (
-    StreamingNoiseTracker,
-    corollary_tracker,
-    streaming_band,
-)
+from kernelucb.confidence.streaming import StreamingNoiseTracker
+from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 
 

@@ -20,11 +20,8 @@ from kernelucb.confidence.norm_bound import (
 )
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.streaming import (
-    StreamingNoiseTracker,
-    corollary_tracker,
-    streaming_band,
-)
+from kernelucb.confidence.streaming import StreamingNoiseTracker
+from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.paths import PosteriorPaths
 

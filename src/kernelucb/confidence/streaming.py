@@ -1,13 +1,9 @@
-r"""Unknown noise: running bounds on its scale, and the band that rests on them.
-
-Durand, Maillard & Pineau (2018), Corollary 1. Its band (Theorem 2) rests on one of the
-three events of the noise bounds (see ``noise_scale``).
-"""
+r"""Unknown noise: running bounds on its scale (Durand, Maillard & Pineau 2018)."""
 
 import math
 import sys
 import warnings
-from typing import Any, cast
+from typing import Any
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
@@ -17,21 +13,10 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import LARGEST, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.martingale_mixture import JointSet, NoiseBounds
 from kernelucb.confidence.noise_scale import (
     NoiseInterval,
     refined_interval,
-    ridge_regularizer,
 )
-from kernelucb.confidence.norm_bound import (
-    NormBound,
-    NormBoundLike,
-    resolve_norm_bound,
-    tracker_of,
-)
-from kernelucb.confidence.ridge_band import RidgeBand
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 from kernelucb.regression import KernelRegression
 
@@ -218,81 +203,6 @@ def _estimated_part(name: str, value: Any) -> str:
     return value
 
 
-def corollary_tracker(
-    tracker: StreamingNoiseTracker | None,
-    regression: KernelRegression,
-    norm_bound: NormBoundLike,
-    noise_lower: float,
-    noise_upper: float | None,
-    delta: float,
-) -> tuple[StreamingNoiseTracker, Assumption]:
-    r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
-
-    A new one takes three quarters of ``delta``, as the corollary does. One that takes all
-    of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
-    A norm bound that is absent is the given tracker's, or else estimated, for noise whose
-    scale is unknown.
-
-    Returns:
-        The tracker, and where its norm bound comes from.
-
-    Raises:
-        ValueError: If the tracker was built with other bounds or a larger ``delta``.
-    """
-    share = 0.75 * probability("delta", delta)
-    if tracker is not None and norm_bound is None:
-        norm_bound = tracker.norm_bound
-    norm_tracker = tracker_of(norm_bound)
-    if norm_tracker is not None:
-        span = None if noise_upper is None else (noise_lower, noise_upper)
-        bounds = NoiseBounds.of(regression, span)
-        joint = JointSet.of(regression, delta, "mixture", bounds)
-        norm = resolve_norm_bound(norm_tracker, joint.regression, joint.radius(math.inf))
-    else:
-        norm = NormBound.given(cast(float, norm_bound), regression)
-    value = norm.value * regression.outcome_scale
-    new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
-    if tracker is None:
-        return new, norm.assumption
-    own, given = (
-        (each.norm_bound, each.noise_lower, each.noise_upper) for each in (tracker, new)
-    )
-    if own != given or tracker.delta > delta:
-        raise ValueError(
-            f"The tracker has (norm_bound, noise_lower, noise_upper) = {own} and delta = "
-            f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
-            "the same, and the tracker's delta at most this one."
-        )
-    return tracker, norm.assumption
-
-
-def streaming_band(
-    regression: KernelRegression,
-    tracker: StreamingNoiseTracker,
-    delta: float,
-    norm_assumption: Assumption,
-) -> RidgeBand:
-    r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
-
-    ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
-    ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
-    width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
-    where the estimate is the prior mean.
-
-    Args:
-        regression: The data, those that the tracker has seen.
-        tracker: The noise interval.
-        delta: Failure probability of band and interval together.
-        norm_assumption: Where the tracker's norm bound comes from.
-    """
-    norm = regression.norm_in_prior_units(tracker.norm_bound)
-    log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))
-    width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
-    regularizer = ridge_regularizer(regression, norm, tracker.upper)
-    assumptions = _assumptions(regression, tracker, delta, norm_assumption)
-    return RidgeBand(regression, regularizer, width, assumptions)
-
-
 def _one_noise_scale(regression: KernelRegression) -> None:
     r"""Check that the state was whitened by one number; which one does not matter."""
     if not regression.has_one_noise_scale:
@@ -310,28 +220,3 @@ def _contradiction(interval: NoiseInterval) -> str:
         "noise_upper or norm_bound too small, or the kernel is another. The upper bound is "
         "moved up to the lower one, without any guarantee."
     )
-
-
-def _assumptions(
-    regression: KernelRegression,
-    tracker: StreamingNoiseTracker,
-    delta: float,
-    norm: Assumption,
-) -> Assumptions:
-    assumptions = rkhs_assumptions(
-        "Durand, Maillard & Pineau (2018), Corollary 1", regression, delta, norm
-    )
-    for name in sorted(tracker.estimated):
-        statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
-        assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
-    known = f"above {tracker.noise_lower:.6g}"
-    if tracker.noise_upper is not None:
-        known = f"between {tracker.noise_lower:.6g} and {tracker.noise_upper:.6g}"
-    statement = (
-        "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
-        f"noise is), scale unknown {known}"
-    )
-    if tracker.consistent:
-        return assumptions.with_item(Assumption("noise", statement, Status.GIVEN))
-    statement += "; the data contradict this, the norm or the kernel"
-    return assumptions.with_item(Assumption("noise", statement, Status.VIOLATED))
