@@ -31,6 +31,7 @@ from kernelucb.confidence.norm_bound import (
     given_norm,
     tracker_of,
 )
+from kernelucb.confidence.resolution import check_resolved
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -133,18 +134,7 @@ class Rule:
         Raises:
             ValueError: If it is not.
         """
-        largest = float(variance.max()) if variance.numel() else 0.0
-        rounding = torch.finfo(torch.float64).eps * largest
-        ridge = self.noise_std**2 * self.smallest_regularizer
-        if not ridge >= rounding:
-            smallest = self.noise_std * math.sqrt(rounding / ridge)
-            remedy = f"noise_std must be at least {smallest:.4g}, got {self.noise_std:.4g}"
-            if self.bound == "igp":
-                remedy = "divide the outcomes by their scale"
-            raise ValueError(
-                f"{remedy}: the smallest ridge parameter, {ridge:.4g}, is lost in the "
-                f"rounding of a prior variance of {largest:.4g}."
-            )
+        check_resolved(self.smallest_regularizer, self.noise_std, variance)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -1,0 +1,36 @@
+r"""Which ridge parameters 64-bit kernel values resolve."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def check_resolved(
+    smallest_regularizer: float, noise_std: Tensor | float, variance: Tensor
+) -> None:
+    r"""Check that kernel values resolve the ridge parameters of a bound.
+
+    They are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``; otherwise
+    round-off decides what the data say. The exact bound chooses its own ``tau`` above that.
+
+    Args:
+        smallest_regularizer: ``tau``.
+        noise_std: Noise scales, outcome units.
+        variance: Prior variances at the observed inputs, outcome units squared.
+
+    Raises:
+        ValueError: If it is not; names the smallest noise scale that works.
+    """
+    noise = float(torch.as_tensor(noise_std).min())
+    largest = float(variance.max()) if variance.numel() else 0.0
+    rounding = torch.finfo(torch.float64).eps * largest
+    ridge = noise**2 * smallest_regularizer
+    if not ridge >= rounding:
+        smallest = noise * math.sqrt(rounding / ridge)
+        raise ValueError(
+            f"The smallest ridge parameter, {ridge:.4g}, is lost in the rounding of a prior "
+            f"variance of {largest:.4g}. Use noise_std of at least {smallest:.4g} (here "
+            f'{noise:.4g}), a larger ridge parameter, or MartingaleMixtureUCB\'s form="dual" '
+            "without alphas."
+        )

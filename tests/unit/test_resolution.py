@@ -1,0 +1,62 @@
+r"""Noise below what kernel values resolve: refused, or the truth is inside."""
+
+import pytest
+import torch
+
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    WangDeFreitasUCB,
+)
+from problems import RKHSFunction, frozen_kernel, uniform
+
+BOUNDS = {
+    "exact": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0),
+    "grid": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0, alphas="paper"),
+    "analytic": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0, form="analytic"),
+    "Abbasi-Yadkori": lambda state: AbbasiYadkoriUCB(state, norm_bound=1.0),
+    "IGP": lambda state: IGPUCB(state, norm_bound=1.0),
+    "Wang-de Freitas": lambda state: WangDeFreitasUCB(state, norm_bound=1.0),
+}
+# From here on kernel values of one resolve ridge parameters of a tenth of its square.
+RESOLVED = (10.0 * torch.finfo(torch.float64).eps) ** 0.5
+
+
+def outcomes_without_noise(kernel_name: str, seed: int):
+    kernel = frozen_kernel(kernel_name, lengthscale=0.4)
+    function = RKHSFunction.random(kernel, norm=0.999, d=2, seed=seed)
+    X = uniform(20, 2, seed + 100)
+    X = torch.cat([X, X[:4], X[:4] + 1e-8])
+    return kernel, function, X
+
+
+@pytest.mark.parametrize("exponent", range(2, 15, 2))
+@pytest.mark.parametrize("kernel_name", ["rbf", "matern12", "matern52"])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_truth_is_inside_or_the_noise_is_refused(name, kernel_name, exponent):
+    kernel, function, X = outcomes_without_noise(kernel_name, seed=exponent)
+    noise_std = 10.0**-exponent
+    state = KernelRegression(X, function(X), kernel, noise_std)
+    queries = torch.cat([X, uniform(40, 2, 7)])
+    try:
+        lower, upper = BOUNDS[name](state).bounds(queries)
+    except ValueError as error:
+        assert "noise_std of at least" in str(error)
+        assert noise_std < RESOLVED
+        return
+    truth = function(queries)
+    # Kernel expansions are known to a few eps of the sum of their terms.
+    rounding = 1e3 * torch.finfo(torch.float64).eps
+    assert bool((lower <= truth + rounding).all())
+    assert bool((truth <= upper + rounding).all())
+
+
+def test_the_smallest_noise_that_works_is_named():
+    kernel, function, X = outcomes_without_noise("rbf", seed=1)
+    state = KernelRegression(X, function(X), kernel, 1e-9)
+    with pytest.raises(ValueError, match=r"at least 1\.49e-08"):
+        AbbasiYadkoriUCB(state, norm_bound=1.0)
+    smallest = KernelRegression(X, function(X), kernel, 1.5e-8)
+    AbbasiYadkoriUCB(smallest, norm_bound=1.0)
