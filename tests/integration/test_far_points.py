@@ -3,10 +3,10 @@ r"""A point's value does not depend on the other points in the call, however far
 import pytest
 import torch
 from acquisitions import ACQUISITIONS, made
-from tolerances import REARRANGED
 from torch.testing import assert_close
 
 from problems import uniform
+from tolerances import REARRANGED
 
 
 @pytest.mark.parametrize("distance", [1e8, 1e30])

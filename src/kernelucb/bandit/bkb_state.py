@@ -140,7 +140,7 @@ def _same_prior(arms: SketchedArms) -> states.Reader:
 
 
 def _prior_values(arms: SketchedArms) -> Tensor:
-    r"""Covariances and means of the first arms, by which priors are told from each other."""
+    r"""Covariances and means of the first arms, which tell priors from each other."""
     first = arms.candidates[:_COMPARED]
     mean = arms.prior_mean[:_COMPARED].unsqueeze(0)
     return torch.cat([arms.prior.covariance(first, first), mean])

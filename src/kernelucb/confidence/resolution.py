@@ -29,8 +29,8 @@ def check_resolved(
     if not ridge >= rounding:
         smallest = noise * math.sqrt(rounding / ridge)
         raise ValueError(
-            f"The smallest ridge parameter, {ridge:.4g}, is lost in the rounding of a prior "
-            f"variance of {largest:.4g}. Use noise_std of at least {smallest:.4g} (here "
-            f'{noise:.4g}), a larger ridge parameter, or MartingaleMixtureUCB\'s form="dual" '
-            "without alphas."
+            f"noise_std must be at least {smallest:.4g}, got {noise:.4g}: the smallest "
+            f"ridge parameter, {ridge:.4g}, is lost in the rounding of a prior variance of "
+            f"{largest:.4g}. MartingaleMixtureUCB without alphas chooses a larger one; "
+            "where it is fixed (IGP-UCB), divide the outcomes by their scale."
         )
