@@ -1,7 +1,7 @@
 r"""The exact band in 50-digit arithmetic, from the inputs up, sharing no code with src."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath as mp
 
@@ -44,7 +44,7 @@ def exact_bands(question: Question, points: Sequence[Row]) -> list[tuple[float, 
         rows = [[mp.mpf(v) for v in row] for row in question.X]
         formula = KERNELS[question.kernel]
 
-        def k(left: list, right: list) -> mp.mpf:
+        def k(left: list, right: list) -> Any:
             gap = mp.sqrt(mp.fsum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
             return formula(gap / length)
 
@@ -63,22 +63,22 @@ def exact_bands(question: Question, points: Sequence[Row]) -> list[tuple[float, 
         return bands
 
 
-def _rotated(basis: mp.matrix, values: list) -> list:
+def _rotated(basis: Any, values: list) -> list:
     n = len(values)
     return [mp.fsum(basis[i, j] * values[i] for i in range(n)) for j in range(n)]
 
 
-def _squared_radius(question: Question, lam: list, z: list) -> mp.mpf:
+def _squared_radius(question: Question, lam: list, z: list) -> Any:
     c = mp.mpf(question.scale)
     evidence = mp.fsum(v**2 / (1 + c * e) for v, e in zip(z, lam, strict=True))
     volume = mp.fsum(mp.log(1 + c * e) for e in lam)
     return evidence + volume + 2 * mp.log(1 / mp.mpf(question.delta))
 
 
-def _side(sign: int, lam: list, z: list, q: list, radius: mp.mpf, norm: mp.mpf) -> mp.mpf:
+def _side(sign: int, lam: list, z: list, q: list, radius: Any, norm: Any) -> Any:
     r"""Largest ``sign f(x)`` in the set: the least over all regularisers and the ball."""
 
-    def value(exponent: mp.mpf) -> mp.mpf:
+    def value(exponent: Any) -> Any:
         tau = mp.mpf(10) ** exponent
         shrunk = [1 / (e + tau) for e in lam]
         mean = mp.fsum(a * b * s for a, b, s in zip(q, z, shrunk, strict=True))
@@ -90,7 +90,7 @@ def _side(sign: int, lam: list, z: list, q: list, radius: mp.mpf, norm: mp.mpf) 
     return min(_least(value), norm)
 
 
-def _least(value: Callable) -> mp.mpf:
+def _least(value: Callable) -> Any:
     r"""Golden-section search; the function is quasi-convex."""
     left, right = mp.mpf(_LEFT), mp.mpf(_RIGHT)
     ratio = (mp.sqrt(5) - 1) / 2

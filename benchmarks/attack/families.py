@@ -1,6 +1,13 @@
 r"""The families by name."""
 
-from benchmarks.attack import botorch_checks, interrupts, numerics, precision, states
+from benchmarks.attack import (
+    botorch_checks,
+    devices,
+    interrupts,
+    numerics,
+    precision,
+    states,
+)
 from benchmarks.attack.fuzz import play as fuzz
 from benchmarks.attack.tasks import Family
 
@@ -10,5 +17,6 @@ FAMILIES: dict[str, Family] = {
     "fuzz": fuzz.FAMILY,
     "states": states.FAMILY,
     "interrupts": interrupts.FAMILY,
+    "devices": devices.FAMILY,
     "botorch": botorch_checks.FAMILY,
 }

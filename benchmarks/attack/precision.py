@@ -1,6 +1,7 @@
 r"""Against 50 digits: never narrower, and equal where nothing is ill-conditioned."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,8 +38,9 @@ def _attempt(seed: int) -> None:
         for x, y in zip(X, Y, strict=True):
             band.update(x, float(y))
     else:
+        state: Any = KernelRegression(X, Y, kernel, question.noise_std)
         band = MartingaleMixtureUCB(
-            KernelRegression(X, Y, kernel, question.noise_std),
+            state,
             norm_bound=question.norm_bound, delta=_DELTA,
             covariance_scale=question.scale,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
 
+from benchmarks.attack.pretended_device import AVAILABLE, pretended_device
 from kernelucb import (
     BKBUCB,
     IGPUCB,
@@ -41,7 +42,6 @@ from kernelucb.acquisition import chunked
 from kernelucb.models.bkb import BKBModel
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import DiscreteMetaModel, FeatureMetaModel
-from pretended_device import AVAILABLE, pretended_device
 from problems import frozen_kernel, make_problem, uniform
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
