@@ -82,7 +82,7 @@ class TestErrors:
                 {"norm_bound": NormTracker()},
                 'NormTracker, which Ax cannot store; with "cautious"',
             ),
-            ({"norm_bound": "bold"}, 'must be a number'),
+            ({"norm_bound": "bold"}, "must be a number"),
             ({"norm_bound": 1.0, "alphas": print}, "alphas cannot be a builtin_function"),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
             ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),

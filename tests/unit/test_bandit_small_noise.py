@@ -84,9 +84,28 @@ def test_holds_the_truth_and_is_the_stateless_bound(bound, noise, seeds):
                 assert error <= agreement(noise)
 
 
-@pytest.mark.parametrize("bound", ["exact", "analytic", "abbasi_yadkori"])
-def test_noise_below_the_rounding_of_kernel_values_is_refused(bound):
-    r"""The message names the smallest noise, and that works."""
+@pytest.mark.parametrize("noise", [1e-13, 1e-10])
+@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+def test_mixtures_hold_at_any_noise(bound, noise):
+    r"""They take a larger ridge parameter, as the stateless classes do."""
+    for name in ("rbf", "matern12"):
+        kernel = frozen_kernel(name)
+        function = RKHSFunction.random(kernel, NORM, DIMENSION, 0)
+        X = inputs("repeated", 1)
+        bandit = KernelBandit(kernel, norm_bound=1.1 * NORM, noise_std=noise, bound=bound)
+        for x, y in zip(X, function(X), strict=True):
+            bandit.update(x, y)
+        lower, upper = bandit.bounds(X)
+        data = KernelRegression(X, function(X), kernel, noise)
+        expected = STATELESS[bound](data, norm_bound=1.1 * NORM).bounds(X)
+        for ours, theirs in zip((lower, upper), expected, strict=True):
+            assert float((ours - theirs).abs().max()) <= agreement(noise) * NORM
+        assert bool((lower <= function(X)).all() and (function(X) <= upper).all())
+
+
+def test_noise_below_the_rounding_of_kernel_values_is_refused():
+    r"""Where the theorem fixes the ridge parameter; the smallest noise is named."""
+    bound = "abbasi_yadkori"
     smallest = math.sqrt(EPS)
     with pytest.raises(ValueError, match=f"noise_std must be at least {smallest:.4g}"):
         KernelBandit(frozen_kernel("rbf"), norm_bound=1.0, noise_std=1e-8, bound=bound)

@@ -9,6 +9,7 @@ from test_bandit import BOUNDS, NOISE, NORM, Game, make_bandit
 from torch.testing import assert_close
 
 from kernelucb import KernelBandit
+from kernelucb._numerics.states import sealed
 from kernelucb.exceptions import StateError
 from problems import frozen_kernel, uniform
 from tolerances import BANDIT
@@ -112,9 +113,9 @@ def test_a_horizon_that_is_over_is_refused():
     state = bandit.state_dict()
     bandit.update(uniform(1, 2, 0)[0], 0.0)
     short = make_bandit(frozen_kernel("matern32"), "igp", horizon=10)
-    state["arguments"] = short.rule.arguments
+    entries = {key: state[key] for key in state if key not in ("version", "checksum")}
     with pytest.raises(StateError, match="horizon is 10"):
-        short.load_state_dict(state)
+        short.load_state_dict(sealed(entries | {"arguments": short.rule.arguments}))
 
 
 @pytest.mark.parametrize("norm_bound", [NORM, None, 0.3])

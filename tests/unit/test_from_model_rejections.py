@@ -114,9 +114,9 @@ MODELS = {
         "likelihood StudentT.* not Gaussian",
     ),
     "no mean module": (without_mean_module, "must have attributes `mean_module`"),
-    "a string": (lambda: "model", "Expected a BoTorch model, got str"),
+    "a string": (lambda: "model", "model must be an instance of Model"),
     "a kernel": (lambda: frozen_kernel("rbf"), "Expected a BoTorch model, got RBFKernel"),
-    "nothing": (lambda: None, "Expected a BoTorch model, got NoneType"),
+    "nothing": (lambda: None, "model must be an instance of Model"),
 }
 
 

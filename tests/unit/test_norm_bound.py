@@ -175,7 +175,8 @@ class TestState:
         with pytest.raises(ValueError, match=r"floor is 1\.5 in the state and 2\.5 here"):
             NormTracker(floor=2.5).load_state_dict(state)
         with pytest.raises(
-            ValueError, match="lacks inflation, least_consistent_norm, norm_bound, version"
+            ValueError,
+            match="lacks checksum, inflation, least_consistent_norm, norm_bound, version",
         ):
             NormTracker().load_state_dict({"floor": 1.5})
 

@@ -20,10 +20,10 @@ BOUNDS = {
     "IGP": lambda state: IGPUCB(state, norm_bound=1.0),
     "Wang-de Freitas": lambda state: WangDeFreitasUCB(state, norm_bound=1.0),
 }
-# From here on kernel values of one resolve the ridge parameters; the smallest of the
-# paper's grid is a tenth of the noise variance. The others choose theirs, or have one.
+# Their theorems fix the ridge parameter to the noise variance, which kernel values of one
+# resolve from the root of epsilon on. The others take a larger one, or have one of one.
+FIXED = ("Abbasi-Yadkori", "Wang-de Freitas")
 EPS = torch.finfo(torch.float64).eps
-SMALLEST = dict.fromkeys(BOUNDS, EPS**0.5) | {"grid": (10.0 * EPS) ** 0.5}
 
 
 def outcomes_without_noise(kernel_name: str, seed: int):
@@ -42,7 +42,7 @@ def test_the_truth_is_inside_or_the_noise_is_refused(name, kernel_name, exponent
     noise_std = 10.0**-exponent
     state = KernelRegression(X, function(X), kernel, noise_std)
     queries = torch.cat([X, uniform(40, 2, 7)])
-    if name not in ("exact", "IGP") and noise_std < SMALLEST[name]:
+    if name in FIXED and noise_std < EPS**0.5:
         with pytest.raises(ValueError, match="noise_std must be at least"):
             BOUNDS[name](state)
         return

@@ -79,9 +79,9 @@ def test_a_cautious_norm_bound_is_that_of_the_cautious_tracker(acqf_class):
 
 
 def test_other_words_for_a_norm_bound():
-    with pytest.raises(ValueError, match='must be a number, "cautious", a NormTracker'):
+    with pytest.raises(ValueError, match=r"norm_bound must be a number, .* or None"):
         MartingaleMixtureUCB(PROBLEM.model, norm_bound="large")
-    with pytest.raises(ValueError, match='must be a number, "cautious", a NormTracker'):
+    with pytest.raises(ValueError, match=r"norm_bound must be a number, .* or None"):
         StreamingKernelUCB(PROBLEM.model, norm_bound="large", noise_lower=0.1)
 
 
@@ -119,7 +119,7 @@ def test_numpy_data_and_domains():
 def test_what_is_no_constraint():
     bandit = BKBBandit(PROBLEM.X, PROBLEM.kernel, norm_bound=3.0, noise_std=0.1)
     for band in (bandit, KernelThompsonSampling(PROBLEM.model, norm_bound=3.0)):
-        with pytest.raises(UnsupportedError, match="is no band over points"):
+        with pytest.raises(UnsupportedError, match="must be an instance of Band"):
             SafeSet(band, 0.0)
 
 
@@ -143,7 +143,7 @@ def test_a_saved_bandit_beyond_its_horizon():
     )
     for x, y in zip(PROBLEM.X[:4], PROBLEM.Y[:4], strict=True):
         longer.update(x, y)
-    with pytest.raises(ValueError, match="horizon is 2, and the state has 4"):
+    with pytest.raises(ValueError, match=r"'horizon': 5}.* in the state"):
         shorter.load_state_dict(longer.state_dict())
 
 

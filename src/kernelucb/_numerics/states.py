@@ -1,8 +1,10 @@
 r"""Saved states: every entry is checked and copied before an object takes any of them."""
 
+import json
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -15,33 +17,59 @@ Reader = Callable[[str, Any], Any]
 VERSION = 1
 
 
+def sealed(entries: Mapping[str, Any]) -> dict[str, Any]:
+    r"""The entries with version and checksum, as ``read_state`` takes them."""
+    return {"version": VERSION, "checksum": _checksum(entries), **entries}
+
+
 def read_state(owner: str, state: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    r"""Checked copies of the entries of a saved state, without its version.
+    r"""Checked copies of the entries of a saved state, without version and checksum.
 
     Args:
         owner: Name of the class, for the message.
-        state: What was saved; it also holds ``"version"``.
+        state: What was saved, from ``sealed``.
         readers: For each key, what checks and copies its value.
 
     Raises:
-        StateError: If a key is missing or unknown, the version is another, or a value is
-            not what the reader expects. Nothing has been changed then.
+        StateError: If a key is missing or unknown, the version is another, a value is not
+            what the reader expects, or one was changed. Nothing has been changed then.
     """
+    own = {"version": _own_version, "checksum": _text}
+    values = read_entries(owner, state, {**own, **readers})
+    entries = {name: state[name] for name in readers}  # pyright: ignore[reportIndexIssue]
+    if values["checksum"] != _checksum(entries):
+        raise StateError(f"The state of {owner} was changed after it was saved.")
+    return {name: values[name] for name in readers}
+
+
+def read_entries(
+    owner: str, state: object, readers: Mapping[str, Reader]
+) -> dict[str, Any]:
+    r"""Checked copies of all entries of a mapping; see ``read_state``."""
     if not isinstance(state, Mapping):
         raise StateError(
             f"The state of {owner} must be a mapping, got {type(state).__name__}."
         )
-    wanted = {"version", *readers}
-    if missing := wanted - state.keys():
+    if missing := readers.keys() - state.keys():
         raise StateError(f"The state of {owner} lacks {_names(missing)}.")
-    if unknown := state.keys() - wanted:
+    if unknown := state.keys() - readers.keys():
         raise StateError(f"{owner} has no {_names(unknown)} in its state.")
-    if type(state["version"]) is not int or state["version"] != VERSION:
-        raise StateError(
-            f"The state of {owner} has version {state['version']!r}; this release of "
-            f"kernelucb reads version {VERSION}."
-        )
     return {name: read(name, state[name]) for name, read in readers.items()}
+
+
+def _own_version(name: str, value: Any) -> int:
+    if type(value) is not int or value != VERSION:
+        raise StateError(
+            f"The state has version {value!r}; this release of kernelucb reads version "
+            f"{VERSION}."
+        )
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise StateError(f"{name} must be text, got {type(value).__name__}.")
+    return value
 
 
 def real(
@@ -166,6 +194,19 @@ def _tensor(
     if not bool(inside.all()):
         raise StateError(f"{name} must hold finite numbers in [{lower}, {upper}].")
     return copy
+
+
+def _checksum(entries: Mapping[str, Any]) -> str:
+    digest = blake2b(digest_size=16)
+    for name in sorted(entries):
+        value = entries[name]
+        if isinstance(value, Tensor):
+            plain = value.detach().cpu().contiguous()
+            digest.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
+            digest.update(plain.numpy().tobytes())
+        else:
+            digest.update(f"{name} {json.dumps(value, sort_keys=True)}".encode())
+    return digest.hexdigest()
 
 
 def _names(keys: set[Any]) -> str:

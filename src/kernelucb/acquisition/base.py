@@ -2,7 +2,7 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import warnings
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
@@ -18,8 +18,8 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, tensor
-from kernelucb._numerics.fingerprint import fingerprint
+from kernelucb._numerics.checks import finite, finite_scalar, tensor
+from kernelucb._numerics.fingerprint import fingerprint, same_tensors
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
@@ -125,12 +125,31 @@ class KernelUCB(AcquisitionFunction, ABC):
     def set_extra_state(self, state: Tensor) -> None:
         r"""Nothing to set: the states of other constructions have been refused."""
 
+    def load_state_dict(self, state_dict: Any, *arguments: Any, **options: Any) -> Any:
+        r"""Take this bound's own state; there is nothing else that it could become.
+
+        Raises:
+            StateError: If it is another's.
+        """
+        if not isinstance(state_dict, Mapping):
+            kind = type(state_dict).__name__
+            raise StateError(f"A state must be a mapping, got {kind}.")
+        return super().load_state_dict(state_dict, *arguments, **options)
+
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *arguments: Any
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any
     ) -> None:
         # Radius and norm follow from the data when a bound is built and are no tensors.
-        saved = state_dict.get(f"{prefix}_extra_state")
-        if not isinstance(saved, Tensor) or not torch.equal(saved, self.get_extra_state()):
+        saved = {
+            name.removeprefix(prefix): value
+            for name, value in state_dict.items()
+            if name.startswith(prefix)
+        }
+        own = self.state_dict()
+        if saved.keys() != own.keys() or not all(
+            isinstance(saved[name], Tensor) and same_tensors(saved[name], value)
+            for name, value in own.items()
+        ):
             raise StateError(
                 f"This state is of another {type(self).__name__} or of none: data, prior, "
                 "norm bound and radius of a bound are fixed when it is built. Build it "
@@ -262,4 +281,5 @@ def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:
     weight = float(weights)
     if weight == 0.0:
         raise UnsupportedError("The posterior transform has weight 0; use another.")
-    return weight, float(transform.offset)
+    offset = finite_scalar("The offset of the posterior transform", transform.offset)
+    return finite_scalar("The weight of the posterior transform", weight), offset

@@ -33,7 +33,6 @@ from kernelucb.confidence.martingale_mixture import (
 from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.norm_bound import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.resolution import check_resolved
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -283,10 +282,8 @@ class _Builder(NamedTuple):
     def dual(self, alphas: Alphas) -> ConfidenceSet[Any]:
         if alphas is None:
             return ExactSet(self.regression, self.constraints, self.assumptions)
-        grid, regression = self._regularizers(alphas), self.regression
-        variance = regression.section_variance
-        check_resolved(float(grid.min()), regression.noise_std, variance)
-        return GridSet(regression, self.constraints, grid, self.assumptions)
+        grid = self._regularizers(alphas)
+        return GridSet(self.regression, self.constraints, grid, self.assumptions)
 
     def _regularizers(self, alphas: Any) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2

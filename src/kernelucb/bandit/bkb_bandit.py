@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite,
@@ -254,7 +255,7 @@ class BKBBandit:
     def state_dict(self) -> dict[str, Any]:
         r"""Everything that is needed to go on; save it with ``torch.save``."""
         with self._exclusive:
-            return {**self._state.saved(), **self._arguments()}
+            return states.sealed({**self._state.saved(), **self._arguments()})
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

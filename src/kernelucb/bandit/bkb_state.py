@@ -66,7 +66,6 @@ class BKBState(NamedTuple):
     def saved(self) -> dict[str, Any]:
         r"""Copies of what is needed to go on."""
         return {
-            "version": states.VERSION,
             "candidates": _digest(self.arms.candidates),
             "prior": _prior_values(self.arms),
             "counts": self.arms.counts.clone(),

@@ -122,19 +122,16 @@ class Rule:
             self.tracker.estimate(data, radius)
 
     def check_noise(self, variance: Tensor) -> None:
-        r"""Check that kernel values resolve the noise at observed arms.
-
-        They are rounded to ``eps k(x, x)``, which must be below the ridge parameters
-        ``noise_std^2 tau``; otherwise round-off decides what the data say, in the stateless
-        classes as well.
+        r"""Check that kernel values resolve a ridge parameter that the bound fixes.
 
         Args:
-            variance: Prior variances, outcome units squared.
+            variance: Prior variances at observed arms, outcome units squared.
 
         Raises:
-            ValueError: If it is not.
+            ValueError: If they do not.
         """
-        check_resolved(self.smallest_regularizer, self.noise_std, variance)
+        if not self.uses_mixture:
+            check_resolved(self.smallest_regularizer, self.noise_std, variance)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -56,8 +56,7 @@ class Saved(NamedTuple):
 
     def as_state(self, rule: Rule) -> dict[str, Any]:
         r"""The state as a mapping that ``read`` takes."""
-        arguments = {"version": states.VERSION, "arguments": rule.arguments}
-        return {**arguments, **self._asdict()}
+        return states.sealed({"arguments": rule.arguments, **self._asdict()})
 
 
 def read(state: object, rule: Rule, prior: Prior, columns: range) -> Saved:

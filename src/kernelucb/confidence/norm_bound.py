@@ -151,13 +151,14 @@ class NormTracker:
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running values as plain numbers, for JSON or ``torch.save``."""
-        return {
-            "version": states.VERSION,
-            "inflation": self.inflation,
-            "floor": self.floor,
-            "norm_bound": self.norm_bound,
-            "least_consistent_norm": self.least_consistent_norm,
-        }
+        return states.sealed(
+            {
+                "inflation": self.inflation,
+                "floor": self.floor,
+                "norm_bound": self.norm_bound,
+                "least_consistent_norm": self.least_consistent_norm,
+            }
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state.

@@ -217,13 +217,14 @@ class PrequentialRadius:
 
     def state_dict(self) -> dict[str, Any]:
         r"""Plain numbers, for JSON or ``torch.save``."""
-        return {
-            "version": states.VERSION,
-            "delta": self.delta,
-            "squared": self._squared,
-            "noise_std": list(self._noise_std),
-            "outcomes": list(self._outcomes),
-        }
+        return states.sealed(
+            {
+                "delta": self.delta,
+                "squared": self._squared,
+                "noise_std": list(self._noise_std),
+                "outcomes": list(self._outcomes),
+            }
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state.

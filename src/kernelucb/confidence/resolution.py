@@ -12,7 +12,8 @@ def check_resolved(
     r"""Check that kernel values resolve the ridge parameters of a bound.
 
     They are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``; otherwise
-    round-off decides what the data say. The exact bound chooses its own ``tau`` above that.
+    round-off decides what the data say. This is for bounds whose theorem fixes ``tau``;
+    those of the martingale mixture hold at any, and take a larger one.
 
     Args:
         smallest_regularizer: ``tau``.
@@ -31,6 +32,6 @@ def check_resolved(
         raise ValueError(
             f"noise_std must be at least {smallest:.4g}, got {noise:.4g}: the smallest "
             f"ridge parameter, {ridge:.4g}, is lost in the rounding of a prior variance of "
-            f"{largest:.4g}. MartingaleMixtureUCB without alphas chooses a larger one; "
-            "where it is fixed (IGP-UCB), divide the outcomes by their scale."
+            f"{largest:.4g}. Or use MartingaleMixtureUCB, which takes a larger one; where "
+            "it does not follow the noise (IGP-UCB), divide the outcomes by their scale."
         )

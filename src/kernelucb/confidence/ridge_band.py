@@ -5,15 +5,11 @@ import torch
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb.confidence.resolution import check_resolved
 from kernelucb.regression import KernelRegression
 
 
 class RidgeBand(ConfidenceSet):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
-
-    Raises:
-        ValueError: If kernel values do not resolve the ridge parameter.
 
     Attributes:
         regularizer: ``tau = alpha / noise_std^2``.
@@ -29,7 +25,6 @@ class RidgeBand(ConfidenceSet):
         design: KernelRegression | None = None,
     ) -> None:
         super().__init__(regression, assumptions, design)
-        check_resolved(regularizer, regression.noise_std, regression.section_variance)
         self.regularizer = regularizer
         self.width = width
 

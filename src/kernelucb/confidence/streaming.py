@@ -147,18 +147,19 @@ class StreamingNoiseTracker:
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running bounds as plain numbers, for JSON or ``torch.save``."""
-        return {
-            "version": states.VERSION,
-            "norm_bound": float(self.norm_bound),
-            "noise_lower": self.noise_lower,
-            "noise_upper": self.noise_upper,
-            "delta": self.delta,
-            "lower": self.lower,
-            "upper": None if math.isinf(self.upper) else self.upper,
-            "num_observations": self.num_observations,
-            "consistent": self.consistent,
-            "estimated": sorted(self.estimated),
-        }
+        return states.sealed(
+            {
+                "norm_bound": float(self.norm_bound),
+                "noise_lower": self.noise_lower,
+                "noise_upper": self.noise_upper,
+                "delta": self.delta,
+                "lower": self.lower,
+                "upper": None if math.isinf(self.upper) else self.upper,
+                "num_observations": self.num_observations,
+                "consistent": self.consistent,
+                "estimated": sorted(self.estimated),
+            }
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state.

@@ -18,7 +18,8 @@ def analytic_band(
     r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
 
     Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
-    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2).
+    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; one
+    that round-off would decide is raised until it does not.
 
     Args:
         regression: The data.
@@ -26,6 +27,7 @@ def analytic_band(
         regularizer: ``tau = alpha / noise_std^2``.
         assumptions: What the bound rests on.
     """
+    regularizer = max(regularizer, regression.resolution)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
     excess = constraints.excess(regression, tau).clamp_min(0.0)
     width = float(safe_sqrt(excess / tau))

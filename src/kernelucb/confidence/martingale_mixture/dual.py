@@ -25,7 +25,8 @@ class GridSet(FunctionSet):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid, never
-    tighter than ``ExactSet``.
+    tighter than ``ExactSet``; values that round-off would decide are raised until it does
+    not.
 
     Args:
         regression: The data.
@@ -48,7 +49,8 @@ class GridSet(FunctionSet):
         design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, constraints, assumptions, design)
-        self.register_buffer("regularizers", regularizers.to(regression.eigenvalues))
+        grid = regularizers.to(regression.eigenvalues).clamp_min(regression.resolution)
+        self.register_buffer("regularizers", grid)
         tau = self.regularizers.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
         shrinkage = tau / (self.design.eigenvalues + tau)

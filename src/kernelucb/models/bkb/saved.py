@@ -95,10 +95,7 @@ def _read_entries(
         free_reader = states.reals(tensor.shape, -LARGEST, LARGEST)
         reader = free_reader if free else _equal(tensor)
         readers.setdefault(name, reader)
-    version = readers.pop("version")
-    if isinstance(saved, Mapping) and "version" in saved:
-        saved = {**saved, "version": int(version("version", saved["version"]))}
-    entries = states.read_state("BKBModel", saved, readers)
+    entries = states.read_entries("BKBModel", saved, readers)
     _check_observations(
         {
             name.removeprefix(_STRATEGY): value
