@@ -47,7 +47,7 @@ def _entries(change: Callable[[Tensor], Tensor]) -> Callable[[Any, Any], Any]:
             return [apply(each, None) for each in value]
         if isinstance(value, Tensor):
             return change(value.clone())
-        if isinstance(value, (bool, str)) or value is None:
+        if isinstance(value, (bool, str, dict)) or value is None:
             return _MISSING
         changed = change(torch.tensor(value, dtype=torch.float64))
         return type(value)(changed) if bool(torch.isfinite(changed)) else float(changed)
@@ -206,6 +206,8 @@ def _check_accepted(
     argument = key.split(".")[-1] in _ARGUMENTS
     signed = change.name == "negative" and any(part in key for part in _SIGNED)
     plausible = change.plausible and change.name != "kept by reference"
+    # Any arms may be inducing ones.
+    plausible |= key == "inducing" and change.name == "one less"
     if not (thing.resumes and key and not argument and (plausible or signed)):
         raise WrongError("loaded, and behaves differently")
     sound(now)
