@@ -24,7 +24,7 @@ from botorch.optim.optimize import optimize_acqf_list
 from torch import Tensor
 
 import kernelucb as k
-from benchmarks.attack.fuzz.targets import check_numbers
+from benchmarks.attack.fuzz.checks import check_numbers
 from benchmarks.attack.fuzz.world import one, shared, world
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
@@ -129,7 +129,8 @@ def _several_starts(acqf: Any) -> None:
     candidates, values = optimize_acqf(
         acqf, world().box, q=1, num_restarts=2, return_best_only=False, **given
     )
-    _require(candidates.shape == (2, 1, 2) and values.shape == (2,), "shapes")
+    _require(candidates.shape == (2, 1, 2), "shape of all candidates")
+    check_numbers(values)
 
 
 def _discrete(acqf: Any) -> None:

@@ -15,6 +15,8 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
+from benchmarks.attack.inputs import decades
+
 _STATIONARY = ("rbf", "matern12", "matern32", "matern52", "rq")
 _OTHERS = ("linear", "polynomial", "periodic")
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -38,7 +40,7 @@ def random_kernel(
         kernel = _base(random, dimension, length)
     if random.random() < 0.4:
         kernel = ScaleKernel(kernel).double()
-        kernel.outputscale = torch.tensor(_decades(random, -4, 4)).double()
+        kernel.outputscale = torch.tensor(decades(random, -4, 4)).double()
     return kernel.double().requires_grad_(False)
 
 
@@ -64,11 +66,11 @@ def _named(
 ) -> Kernel:
     if name == "linear":
         kernel = LinearKernel(active_dims=active).double()
-        kernel.variance = torch.tensor([[_decades(random, -2, 2)]]).double()
+        kernel.variance = torch.tensor([[decades(random, -2, 2)]]).double()
         return kernel
     if name == "polynomial":
         kernel = PolynomialKernel(int(random.integers(1, 4)), active_dims=active).double()
-        kernel.offset = torch.tensor([_decades(random, -1, 1)]).double()
+        kernel.offset = torch.tensor([decades(random, -1, 1)]).double()
         return kernel
     options: dict[str, Any] = {"active_dims": active} | (
         {"ard_num_dims": ard} if ard else {}
@@ -76,14 +78,14 @@ def _named(
     if name == "periodic":
         kernel = PeriodicKernel(**options).double()
         kernel.period_length = lengths
-        kernel.lengthscale = torch.full_like(lengths, _decades(random, -0.5, 0.5))
+        kernel.lengthscale = torch.full_like(lengths, decades(random, -0.5, 0.5))
         return kernel
     if name in _SMOOTHNESS:
         kernel = MaternKernel(nu=_SMOOTHNESS[name], **options).double()
     else:
         kernel = (RQKernel if name == "rq" else RBFKernel)(**options).double()
     if name == "rq":
-        kernel.alpha = torch.tensor([_decades(random, -0.5, 1)]).double()
+        kernel.alpha = torch.tensor([decades(random, -0.5, 1)]).double()
     kernel.lengthscale = lengths
     return kernel
 
@@ -96,7 +98,3 @@ def smallest_length(kernel: Kernel) -> float:
         if isinstance(part, Kernel) and part.has_lengthscale
     ]
     return min(lengths, default=float("inf"))
-
-
-def _decades(random: np.random.Generator, low: float, high: float) -> float:
-    return 10.0 ** float(random.uniform(low, high))

@@ -34,6 +34,11 @@ def _device() -> torch.device:
     return torch.device("pretended:0")
 
 
+if AVAILABLE:
+    # Torch counts the devices once, at its first backward pass, which may come before.
+    _device()
+
+
 class _Pretended(Tensor):
     r"""A tensor on the pretended device; what it holds is on the CPU."""
 

@@ -16,6 +16,7 @@ from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 
 from benchmarks.attack import oracle
+from benchmarks.attack.inputs import count_of, decades, drawn_inputs, drawn_queries
 from benchmarks.attack.kernels import random_kernel, smallest_length
 from benchmarks.runner import stream
 
@@ -164,14 +165,14 @@ def make_problem(seed: int, largest: int = 200, plain: bool = False) -> Problem:
     """
     random = stream(seed, "attack", "problem")
     dimension = int(random.integers(1, 6))
-    n = int(random.integers(100, 200)) if random.random() < 0.02 else _count(random)
+    n = int(random.integers(100, 200)) if random.random() < 0.02 else count_of(random)
     n = min(n, largest)
-    length = _decades(random, -3, 3) if random.random() < 0.3 else 1.0
-    spread = length * _decades(random, *((-6, 6) if random.random() < 0.2 else (-1, 1.5)))
+    length = decades(random, -3, 3) if random.random() < 0.3 else 1.0
+    spread = length * decades(random, *((-6, 6) if random.random() < 0.2 else (-1, 1.5)))
     form = str(random.choice(["state", "model", "standardized"], p=[0.5, 0.3, 0.2]))
     form = "state" if plain else form
     single = form != "state" and random.random() < 0.15
-    X = _inputs(random, n, dimension, spread)
+    X = drawn_inputs(random, n, dimension, spread)
     X = torch.from_numpy(X).to(torch.float32 if single else torch.float64)
     transform = None
     if form != "state" and random.random() < 0.4:
@@ -193,7 +194,7 @@ def _with_truth(
     spread: float,
     form: str,
 ) -> Problem:
-    queries, far = _queries(random, X.double(), spread)
+    queries, far = drawn_queries(random, X.double(), spread)
     size = int(random.integers(1, 9))
     pool = torch.cat([X.double(), queries[:4]])
     centres = pool[torch.from_numpy(random.choice(len(pool), size))]
@@ -223,12 +224,12 @@ def _norm(problem: Problem) -> float:
 def _scale(problem: Problem, random: np.random.Generator) -> None:
     r"""A norm of 0.1 to 30, and a prior mean of any size."""
     norm = _norm(problem)
-    problem.weights *= _decades(random, -1, 1.5) / norm if norm > 0 else 0.0
+    problem.weights *= decades(random, -1, 1.5) / norm if norm > 0 else 0.0
     problem.norm = _norm(problem)
     std = float(problem.prior_std(problem.X).max())
     kind = random.random()
     if kind < 0.3:
-        size = 1e8 if random.random() < 0.2 else _decades(random, -6, 6)
+        size = 1e8 if random.random() < 0.2 else decades(random, -6, 6)
         problem.mean_module = ConstantMean().double()
         constant = torch.tensor(random.choice([-1.0, 1.0]) * size * std)
         problem.mean_module.constant = constant.double()
@@ -255,8 +256,8 @@ def _standardize(problem: Problem, random: np.random.Generator) -> bool:
     if not deviation > 1e-3 * typical:
         return False
     problem.weights /= deviation
-    problem.scale = _decades(random, -6, 6)
-    size = 1e8 if random.random() < 0.05 else _decades(random, -6, 6)
+    problem.scale = decades(random, -6, 6)
+    size = 1e8 if random.random() < 0.05 else decades(random, -6, 6)
     problem.offset = float(random.choice([-1.0, 1.0])) * size * problem.scale
     problem.norm = _norm(problem)
     return True
@@ -269,57 +270,12 @@ def _add_noise(problem: Problem, random: np.random.Generator, several: bool) -> 
     level = float(std.square().mean().sqrt())
     floor = math.sqrt(n) * float(problem.tolerance(problem.X).max())
     problem.several = several
-    decades = random.uniform(-10, 3 if random.random() < 0.5 else 0, n)
-    decades = decades if problem.several else np.full(n, decades[0])
-    problem.noise_std = torch.from_numpy(level * 10.0**decades).clamp_min(floor)
+    exponents = random.uniform(-10, 3 if random.random() < 0.5 else 0, n)
+    exponents = exponents if problem.several else np.full(n, exponents[0])
+    problem.noise_std = torch.from_numpy(level * 10.0**exponents).clamp_min(floor)
     if problem.form == "standardized" or random.random() < 0.5:
         return
     direction = torch.from_numpy(random.standard_normal(n))
     length = 0.9 * FREE_RADIUS * random.random()
     problem.noise = problem.noise_std * direction * (length / direction.norm())
     problem.__dict__.pop("Y", None)
-
-
-def _count(random: np.random.Generator) -> int:
-    return int(random.integers(1, 13) if random.random() < 0.6 else random.integers(1, 61))
-
-
-def _inputs(random: np.random.Generator, n: int, dimension: int, spread: float):
-    r"""Uniform inputs with duplicates, near-duplicates, lines, outliers and offsets."""
-    X = random.random((n, dimension)) * spread
-    kind = random.random()
-    if kind < 0.15:
-        X = X[random.integers(0, max(1, n // 2), n)]
-    elif kind < 0.3:
-        near = random.standard_normal((n, dimension)) * _decades(random, -14, -3)
-        X = X[random.integers(0, max(1, n // 2), n)] * (1.0 + near)
-    elif kind < 0.4:
-        X = random.random((n, 1)) * X[:1]
-    elif kind < 0.5:
-        X[random.integers(0, n)] *= _decades(random, 2, 6)
-    elif kind < 0.6:
-        X += spread * _decades(random, 0, 5)
-    elif kind < 0.65:
-        X = np.round(X / spread * 4) / 4 * spread
-    return X
-
-
-def _queries(random: np.random.Generator, X: Tensor, spread: float):
-    r"""Points at, near, between and away from the data; and some very far ones."""
-    n, dimension = X.shape
-
-    def pick(count: int) -> Tensor:
-        return X[torch.from_numpy(random.integers(0, n, count))]
-
-    def noise(count: int) -> Tensor:
-        return torch.from_numpy(random.standard_normal((count, dimension)))
-
-    near = pick(3) + spread * noise(3) * 10.0 ** torch.tensor([[-12.0], [-7.0], [-3.0]])
-    away = pick(2) + spread * noise(2) * torch.tensor([[3.0], [100.0]])
-    fresh = X.min(0).values + spread * torch.from_numpy(random.random((4, dimension)))
-    queries = [pick(3), near, 0.5 * (pick(2) + pick(2)), fresh, away]
-    return torch.cat(queries).double(), (1e8 * spread * noise(3)).double()
-
-
-def _decades(random: np.random.Generator, low: float, high: float) -> float:
-    return 10.0 ** float(random.uniform(low, high))

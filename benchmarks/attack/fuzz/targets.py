@@ -1,17 +1,25 @@
 r"""What is called, with which right arguments, and what is done with the result."""
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import ModelListGP
-from torch import Tensor
 
 import kernelucb as k
-from benchmarks.attack.fuzz.world import one, shared, world
-from benchmarks.attack.verdicts import WrongError
+from benchmarks.attack.fuzz.checks import (
+    Target,
+    check_arms,
+    check_band,
+    check_numbers,
+    check_posterior,
+    check_sides,
+    check_state,
+    check_values,
+)
+from benchmarks.attack.fuzz.methods import methods
+from benchmarks.attack.fuzz.world import shared, world
 from kernelucb.acquisition.chunked import argmax
 from kernelucb.models import (
     BKBModel,
@@ -20,76 +28,6 @@ from kernelucb.models import (
     FeatureMetaModel,
 )
 from kernelucb.safety import gen_safe_initial_conditions
-
-
-class Target(NamedTuple):
-    r"""A call.
-
-    Attributes:
-        name: For the report.
-        call: Takes the arguments by name.
-        arguments: Right ones.
-        use: Uses the result, and raises ``WrongError`` where it is wrong.
-    """
-
-    name: str
-    call: Callable[..., Any]
-    arguments: Callable[[], dict[str, Any]]
-    use: Callable[[Any], None]
-
-
-def check_numbers(result: Any) -> None:
-    r"""No NaN in a number, a tensor, or a tuple or list of these; tensors are floating."""
-    if isinstance(result, (tuple, list)):
-        for part in result:
-            check_numbers(part)
-    elif isinstance(result, Tensor):
-        if result.is_complex() or bool(torch.isnan(result.double()).any()):
-            raise WrongError(f"the result is {result.dtype} with NaN or complex values")
-    elif isinstance(result, float) and result != result:
-        raise WrongError("the result is NaN")
-
-
-def check_sides(result: Any) -> None:
-    r"""Lower and upper bounds: floating, finite and in order."""
-    lower, upper = result
-    if not (lower.is_floating_point() and upper.is_floating_point()):
-        raise WrongError(f"bounds are {lower.dtype}")
-    if not bool(torch.isfinite(lower).all() & torch.isfinite(upper).all()):
-        raise WrongError("bounds are not finite")
-    if not bool((lower <= upper + 1e-9 * (1.0 + upper.abs())).all()):
-        raise WrongError("lower above upper")
-
-
-def check_values(result: Tensor) -> None:
-    r"""Floating values without NaN."""
-    if not result.is_floating_point():
-        raise WrongError(f"values are {result.dtype}")
-    check_numbers(result)
-
-
-def check_band(band: Any) -> None:
-    r"""A band that answers at right points."""
-    check_sides(band.bounds(world().queries))
-    if hasattr(band, "forward"):
-        check_values(band.forward(world().queries.unsqueeze(1)).detach())
-
-
-def check_arms(bandit: Any) -> None:
-    r"""A budgeted bandit that answers."""
-    check_sides(bandit.bounds())
-
-
-def check_state(state: Any) -> None:
-    r"""A regression that answers."""
-    check_values(state.mean(world().queries))
-    check_values(state.variance(world().queries))
-
-
-def check_posterior(model: Any) -> None:
-    r"""A model that predicts."""
-    posterior = model.posterior(world().queries)
-    check_numbers([posterior.mean, posterior.variance])
 
 
 def _nothing(_: Any) -> None:
@@ -285,71 +223,7 @@ def _functions() -> list[Target]:
     return [Target(n, c, lambda a=a: dict(a), use) for n, c, a, use in given]
 
 
-def _methods() -> list[Target]:
-    w = world()
-    targets = []
-
-    def add(owner: str, method: str, use: Any, **arguments: Any) -> None:
-        changes = method in _CHANGING
-        make = one if changes else shared
-        after = (lambda _: None) if use is None else use
-        targets.append(
-            Target(
-                f"{owner}.{method}",
-                lambda **given: getattr(make(owner), method)(**given),
-                lambda: dict(arguments),
-                after,
-            )
-        )
-
-    for owner in _ACQUISITIONS:
-        points = w.X if owner.startswith("meta") else w.queries
-        add(owner, "bounds", check_sides, X=points)
-        add(owner, "forward", check_values, X=points.unsqueeze(1))
-        add(owner, "set_X_pending", None, X_pending=points[:2])
-        add(owner, "load_state_dict", None, state_dict={})
-    add("dual", "majorant", check_values, X=w.queries.unsqueeze(1))
-    add("dual", "witness", lambda each: check_numbers(each.norm), X=w.X[:1], upper=True)
-    add("bandit", "bounds", check_sides, arms=w.queries)
-    add("bandit", "select", None, arms=w.queries)
-    add("bandit", "update", None, x=w.X[5], y=0.5)
-    add("budgeted", "observe", None, arms=[3, 4], outcomes=[0.1, 0.2])
-    add("budgeted", "batch_select", None, max_size=2)
-    for owner in ("state", "nystrom"):
-        add(owner, "mean", check_values, X=w.queries)
-        add(owner, "variance", check_values, X=w.queries)
-        add(owner, "with_pending", check_state, X_pending=w.queries)
-    add("state", "with_noise_std", check_state, noise_std=0.2)
-    add("nystrom", "with_observations", check_state, X=w.X[:2], Y=w.Y[:2], noise_std=0.1)
-    add("norms", "update", check_numbers, model=w.state, noise_std=0.1, delta=0.1,
-        covariance_scale=1.0)  # fmt: skip
-    add("radius", "observe", None, mean=0.0, variance=1.0, outcome=0.5, noise_std=0.1)
-    add("radius", "update", None, model=w.model, X=w.X[:2], Y=w.Y[:2], noise_std=0.1)
-    add("radius", "radius", None, regression=w.state)
-    add("tracker", "update", check_numbers, model=w.state)
-    add("thompson", "forward", check_numbers, X=w.queries, num_samples=2)
-    add("thompson", "sample_values", check_values, X=w.queries, num_samples=2)
-    add("thompson", "paths", None, num_samples=1, num_features=16)
-    add("safe", "margin", check_values, X=w.queries)
-    add("safe", "is_safe", None, X=w.queries)
-    add("safe", "filter", None, choices=w.queries)
-    add("safe", "repair", check_numbers, X=w.queries, anchors=w.X[:1])
-    add("bkb_model", "posterior", lambda post: check_numbers(post.mean), X=w.queries)
-    for method in ("update", "condition_on_observations"):
-        add("bkb_model", method, check_posterior, X=w.X[:2], Y=w.Y[:2].unsqueeze(-1))
-    for owner in ("bandit", "budgeted", "norms", "radius", "tracker", "bkb_model"):
-        add(owner, "load_state_dict", None, state_dict={})
-    return targets
-
-
-_ACQUISITIONS = (
-    "dual", "grid", "analytic", "model", "unknown", "abbasi_yadkori", "streaming",
-    "sketched", "bkb", "scalarized", "meta", "meta_pi",
-)  # fmt: skip
-_CHANGING = ("set_X_pending", "load_state_dict", "update", "observe")
-
-
 @cache
 def targets() -> list[Target]:
     r"""All calls."""
-    return [*_bounds(), *_states(), *_functions(), *_methods()]
+    return [*_bounds(), *_states(), *_functions(), *methods()]
