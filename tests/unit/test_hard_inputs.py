@@ -26,8 +26,16 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import (
+    BKBBandit,
+    KernelBandit,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    information_gain,
+)
 from kernelucb._numerics.kernels import covariance, diagonal
+from kernelucb.models import BKBModel
 from tolerances import KERNEL, REARRANGED
 
 # Models are made of data as they come, in single precision as well.
@@ -50,6 +58,14 @@ KERNELS = {
     ),
     "periodic": PeriodicKernel,
     "piecewise polynomial": lambda: PiecewisePolynomialKernel(2),
+}
+
+
+UNFIT = {
+    "other columns": RBFKernel(ard_num_dims=5).double(),
+    "a column that is not there": RBFKernel(active_dims=(7,)).double(),
+    "derivatives": RBFKernelGrad().double(),
+    "a batch": RBFKernel(batch_shape=torch.Size([2])).double(),
 }
 
 
@@ -171,6 +187,31 @@ class TestModelsOfTheirOwn:
     def test_kernels_with_derivatives_are_refused(self):
         with pytest.raises(UnsupportedError, match="one value"):
             KernelRegression.from_model(make_model(ScaleKernel(RBFKernelGrad())))
+
+    @pytest.mark.parametrize("kernel", UNFIT.values(), ids=UNFIT)
+    def test_kernels_that_do_not_fit_the_inputs_are_refused(self, kernel):
+        X, noise = points(6), {"noise_std": 0.1}
+        budget = {"norm_bound": 1.0, **noise}
+        uses = (
+            lambda: KernelRegression(X, outcomes(X), kernel, 0.1),
+            lambda: NystromRegression(X, outcomes(X), kernel, 0.1, X[:3]),
+            lambda: KernelBandit(kernel, **budget).bounds(X),
+            lambda: KernelBandit(kernel, **budget).update(X[0], 1.0),
+            lambda: BKBBandit(X, kernel, **budget),
+            lambda: BKBModel(X, outcomes(X), kernel, 0.01),
+            lambda: information_gain(kernel, X, **noise),
+        )
+        for use in uses:
+            with pytest.raises(UnsupportedError, match=r"columns|one value"):
+                use()
+
+    def test_pending_points_of_another_width_are_refused(self):
+        state = KernelRegression.from_model(make_model())
+        sketch = NystromRegression.from_model(make_model(), points(4))
+        for wrong in (points(3, 2), points(6).reshape(2, 3, 3)):
+            for each in (state, sketch):
+                with pytest.raises(BotorchTensorDimensionError, match="b x 3"):
+                    each.with_pending(wrong)
 
     def test_kernels_that_cannot_be_copied_are_refused(self):
         X = points(10, 4)

@@ -12,6 +12,7 @@ from operator import add, mul
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import (
     AdditiveKernel,
     Kernel,
@@ -50,6 +51,40 @@ def constant_variance(kernel: Kernel) -> bool:
     while isinstance(kernel, ScaleKernel):
         kernel = kernel.base_kernel
     return type(kernel) in _STATIONARY
+
+
+@torch.no_grad()
+def check_fits(kernel: Any, mean: Any, inputs: Tensor) -> None:
+    r"""Check that a kernel and a mean take such inputs, and give one value for each pair.
+
+    Args:
+        kernel: The kernel.
+        mean: The mean, or None.
+        inputs: ``n x d'``; only the first one is tried.
+
+    Raises:
+        UnsupportedError: If they do not.
+    """
+    point = inputs[:1]
+    parts = {
+        "kernel": (kernel, lambda: covariance(kernel, point, point), (1, 1)),
+        "kernel's diagonal": (kernel, lambda: diagonal(kernel, point, point), (1,)),
+        "mean": (mean, lambda: point[:, 0] if mean is None else mean(point), (1,)),
+    }
+    for name, (module, value, wanted) in parts.items():
+        try:
+            shape = tuple(value().shape)
+        except (RuntimeError, IndexError) as error:
+            raise UnsupportedError(
+                f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
+                f"columns: {error}"
+            ) from error
+        if len(point) and shape != wanted:
+            raise UnsupportedError(
+                f"The {name} {type(module).__name__} gives shape {shape} for one point, "
+                f"not {wanted}; a bound is for one value for each pair of points (no "
+                "derivatives, no tasks, no batches)."
+            )
 
 
 def _values(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:

@@ -128,6 +128,7 @@ class BKBBandit:
         self.candidates = finite("candidates", candidates).detach().double()
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
+        self.prior.check_fits(candidates.detach().double())
         self._exclusive = Exclusive()
         with torch.no_grad():
             arms = SketchedArms(self.prior, self.candidates, self.regularizer)

@@ -279,7 +279,10 @@ class KernelBandit:
             raise BotorchTensorDimensionError(
                 f"Arms have {arms.shape[1]} columns; those observed have {dimension}."
             )
-        return finite("The arms", arms).detach().to(self.observations.inputs)
+        checked = finite("The arms", arms).detach().to(self.observations.inputs)
+        if dimension is None:
+            self.prior.check_fits(checked)
+        return checked
 
 
 class _State(NamedTuple):

@@ -70,6 +70,7 @@ def information_gain(
     if num_points is None:
         num_points = len(inputs)
     whole_number("num_points", num_points)
+    prior.check_fits(inputs)
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
         return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())

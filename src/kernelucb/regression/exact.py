@@ -87,7 +87,9 @@ class KernelRegression(RidgeState):
         self.dimension = train_X.shape[-1]
         self.estimated = estimated_parts(covar_module, mean_module)
         prior = Prior(covar_module, mean_module).to(train_X.device)
-        self._decompose(prior, train_X.detach().double(), targets, noise_std)
+        inputs = train_X.detach().double()
+        prior.check_fits(inputs)
+        self._decompose(prior, inputs, targets, noise_std)
 
     @classmethod
     @checked
@@ -229,7 +231,8 @@ class KernelRegression(RidgeState):
         A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
         eigendecomposition of all inputs.
         """
-        pending = self.prior.transform(X_pending.detach().to(self.train_inputs))
+        X = self._checked(X_pending).detach()
+        pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
             return PendingRegression(self, self._projected(pending), float(noise))

@@ -77,6 +77,7 @@ def read_model(model: Any) -> ModelData:
         offset=offset,
         scale=scale,
     )
+    prior.check_fits(inputs.double())
     _check_prior(model, inputs)
     raw = _raw_inputs(model)
     if inputs.dtype != torch.float64:
@@ -154,13 +155,6 @@ def _check_prior(model: Any, inputs: Tensor) -> None:
         model: In eval mode.
         inputs: ``n x d'`` training inputs as the kernel sees them.
     """
-    covariances = tuple(model.covar_module(inputs[:1]).shape)
-    if covariances != (1, 1):
-        raise UnsupportedError(
-            f"The kernel {type(model.covar_module).__name__} gives {covariances} "
-            "covariances for one point; the bound is for kernels of one value for each "
-            "pair (no derivatives, no tasks)."
-        )
     methods = {"posterior": model.posterior, "__call__": type(model).__call__}
     for name, method in methods.items():
         if not _is_of_the_library(method):

@@ -164,6 +164,7 @@ class NystromRegression(RidgeState):
         self.chunk_size = whole_number("chunk_size", chunk_size)
         self.prior = data.prior
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
+        self.prior.check_fits(inputs)
         inducing = self._kernel_points("inducing_points", inducing_points, inputs)
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
@@ -273,7 +274,8 @@ class NystromRegression(RidgeState):
         the root mean square of the known scales. Pending points become inducing points,
         along whose new directions the observations so far count as unexplained.
         """
-        pending = self.prior.transform(X_pending.detach().to(self.noise_std))
+        X = self._checked(X_pending).detach()
+        pending = self.prior.transform(X.to(self.noise_std))
         noise = self.noise_std.square().mean().sqrt()
         state = self._copy(torch.cat([self.noise_std, noise.expand(len(pending))]))
         state.embedding = self.embedding.extended(pending)

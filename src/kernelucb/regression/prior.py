@@ -45,6 +45,14 @@ class Prior(Module):
         self.offset = offset
         self.scale = scale
 
+    def check_fits(self, inputs: Tensor) -> None:
+        r"""Check that the prior takes ``n x d'`` kernel inputs.
+
+        Raises:
+            UnsupportedError: If it does not, or gives several values for a pair of points.
+        """
+        kernels.check_fits(self.covar_module, self.mean_module, inputs)
+
     @property
     def has_constant_variance(self) -> bool:
         r"""Whether the prior variance is known to be the same everywhere."""

@@ -111,6 +111,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
             device,
             mean_module,
         )
+        kernels.check_fits(gp.covar_module, gp.mean_module, kernel_inputs)
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
         likelihood.noise = X.new_tensor(noise_variance)
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
