@@ -9,6 +9,7 @@ from benchmarks.attack.tasks import Run
 from benchmarks.attack.verdicts import KINDS
 from benchmarks.runner import markdown_table, read_rows, write_atomically, write_rows
 
+_KEPT = Path(__file__).parent / "results"
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?|nan|inf")
 _LINE = re.compile(r":\d+")
 _HEADER = ["family", "what", "cases", "refused", "raw errors", "silently wrong", "minutes"]
@@ -30,9 +31,15 @@ def save_counts(folder: Path, label: str, runs: dict[str, Sequence[Run]]) -> lis
 
 
 def save_table(folder: Path) -> Path:
-    r"""Write ``attack.md`` from ``before.csv`` and ``after.csv``, whichever there are."""
+    r"""Write ``attack.md`` from ``before.csv`` and ``after.csv``, whichever there are.
+
+    One that is not in the folder is taken from the repository.
+    """
     lines = []
-    tables = {label: _read(folder / f"{label}.csv") for label in ("before", "after")}
+    tables = {
+        label: _read(folder / f"{label}.csv") or _read(_KEPT / f"{label}.csv")
+        for label in ("before", "after")
+    }
     for label, rows in tables.items():
         if rows:
             total = {"family": "all", "seconds": "0", "what": ""}
@@ -64,7 +71,9 @@ def _distinct(name: str, runs: Sequence[Run]) -> list[dict[str, str]]:
     groups: dict[tuple[str, ...], list] = {}
     for run in runs:
         for seed, kind, where, message, case in run.failures:
-            key = (kind, _LINE.sub("", where), _NUMBER.sub("#", message)[:60])
+            # Errors by their type and place, wrong results by what is wrong.
+            text = message.split(":")[0] if kind == "untyped" else _NUMBER.sub("#", message)
+            key = (kind, _LINE.sub("", where), text[:40])
             groups.setdefault(key, []).append((seed, where, message, case))
     order = sorted(groups.items(), key=lambda item: -len(item[1]))
     return [

@@ -115,7 +115,7 @@ def test_counts_and_distinct_failures_are_saved(tmp_path):
     def seen(seed):
         kinds = ("ok", "typed", "untyped", "wrong")
         return Verdict(
-            kinds[seed % 4], f"a.py:{seed} f", f"off by {seed}.5", f"case {seed}"
+            kinds[seed % 4], f"a.py:{seed} f", f"off: by {seed}.5", f"case {seed}"
         )
 
     family = FAMILIES["numerics"]._replace(play=seen, count=lambda: 10, chunk=4)
