@@ -34,10 +34,10 @@ class Sections(NamedTuple):
             whole: ``b`` values of ``k(x, x)``.
             covariance: ``b x n`` prior covariances with the sections' inputs.
         """
-        nearest, index = (self.variance - 2.0 * covariance).min(-1)
+        most, index = (covariance - 0.5 * self.variance).max(-1)
         rounding = 8.0 * torch.finfo(whole.dtype).eps * (whole + self.variance[index])
         repeated = (inputs == self.inputs[index]).all(-1)
-        squared = torch.where(repeated, 0.0, nearest + whole + rounding)
+        squared = torch.where(repeated, 0.0, whole - 2.0 * most + rounding)
         return (safe_sqrt(squared) + self.lost[index]).square()
 
 

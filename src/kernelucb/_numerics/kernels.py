@@ -122,7 +122,9 @@ def _is_own(kernel: Any) -> bool:
 
 
 def _rbf(_: Any, squared: Tensor) -> Tensor:
-    return torch.exp(-0.5 * squared)
+    if squared.requires_grad:
+        return torch.exp(-0.5 * squared)
+    return squared.mul_(-0.5).exp_()
 
 
 def _matern(kernel: Any, squared: Tensor) -> Tensor:

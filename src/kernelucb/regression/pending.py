@@ -127,6 +127,7 @@ class PendingRegression(RidgeState):
         variances = self.state.variances_at(points, regularizers, shrinkage)  # pyright: ignore
         return (variances - told.square().sum(1).mT).clamp_min(0.0)
 
+    @torch.no_grad()
     def variance_slopes(
         self, points: PointsBesidePending, regularizer: Tensor
     ) -> VarianceSlopes:

@@ -85,7 +85,8 @@ class Prior(Module):
 
         A row does not depend on the other points on the left: queries belong there.
         """
-        return self.scale**2 * kernels.covariance(self.covar_module, left, right)
+        values = kernels.covariance(self.covar_module, left, right)
+        return values if self.scale == 1.0 else self.scale**2 * values
 
     @property
     def mean_is_linear(self) -> bool:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
-from torch.linalg import vecdot
 from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
@@ -133,7 +132,7 @@ class RidgeState(Module, ABC):
             points: Projection of ``b`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
-        weights = self.mean_terms / (self.eigenvalues + regularizer)
+        weights = (self.eigenvalues + regularizer).reciprocal_().mul_(self.mean_terms)
         return (points.features * weights).sum(-1)
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
@@ -143,7 +142,7 @@ class RidgeState(Module, ABC):
             points: Projection of ``b`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
-        shrinkage = 1.0 / (1.0 + self.eigenvalues / regularizer)
+        shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.unexplained + (points.features.square() * shrinkage).sum(-1)
 
     def variances_at(
@@ -158,6 +157,7 @@ class RidgeState(Module, ABC):
         """
         return points.unexplained.unsqueeze(-1) + points.features.square() @ shrinkage
 
+    @torch.no_grad()
     def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
         r"""Latent variance and its first two derivatives in ``ln(tau)``.
 
@@ -166,13 +166,14 @@ class RidgeState(Module, ABC):
             regularizer: ``b`` values ``tau``.
         """
         tau = regularizer.unsqueeze(-1)
-        inverse = 1.0 / (self.eigenvalues + tau)
-        shrinkage, resolved = tau * inverse, self.eigenvalues * inverse
-        left = points.features.square() * shrinkage
-        falling = left * resolved
-        first = falling.sum(-1)
-        second = vecdot(falling, resolved - shrinkage)
-        return VarianceSlopes(points.unexplained + left.sum(-1), first, second)
+        resolved = self.eigenvalues + tau
+        shrinkage = tau / resolved
+        torch.div(self.eigenvalues, resolved, out=resolved)
+        terms = points.features.square().mul_(shrinkage)
+        value = points.unexplained + terms.sum(-1)
+        first = terms.mul_(resolved).sum(-1)
+        second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
+        return VarianceSlopes(value, first, second)
 
     def norm_in_prior_units(self, norm_bound: float) -> float:
         r"""RKHS norm under the prior in outcome units, from one under the model's kernel.

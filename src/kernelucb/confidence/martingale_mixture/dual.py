@@ -4,7 +4,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.linalg import vecdot
 
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
@@ -152,27 +151,29 @@ class EllipsoidObjective:
     r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` as a function of ``log tau``.
 
     One function for each of ``b`` query points. All of them are sums over the spectrum of
-    fixed terms times powers of ``1 / (lam + tau)``.
+    fixed terms times powers of ``1 / (lam + tau)``. The search takes several steps, so the
+    ``b x r`` tables are written to the same memory in each.
     """
 
     def __init__(self, exact: ExactSet, points: QueryPoints, sign: int) -> None:
-        regression, design = exact.regression, exact.design
-        self.regression, self.design = regression, design
+        regression = exact.regression
+        self.regression, self.design = regression, exact.design
         self.constraints = exact.constraints
-        self.mean_terms = sign * points.centre.features * regression.mean_terms
+        self.mean_terms = sign * regression.mean_terms
         self.fit_terms = regression.targets.square() * regression.eigenvalues
         self.fit_ratios = self.fit_terms / (
             regression.eigenvalues + self.constraints.radius.reference
         )
-        self.spread = points.spread
+        self.features, self.spread = points.centre.features, points.spread
+        self.tables = [torch.empty_like(self.features) for _ in range(3)]
 
     def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
         r"""First and second derivatives at ``b`` values of ``log tau``."""
         tau = log_tau.exp()
-        inverse, square, cube = _inverse_powers(self.regression, tau)
-        mean_slope = -tau * vecdot(self.mean_terms, square)
-        mean_curvature = mean_slope + 2.0 * tau.square() * vecdot(self.mean_terms, cube)
-        excess, a, a_slope = self._log_excess(tau, inverse, square, cube)
+        sums, mean_sums = self._sums(tau)
+        mean_slope = -tau * mean_sums[0]
+        mean_curvature = mean_slope + 2.0 * tau.square() * mean_sums[1]
+        excess, a, a_slope = self._log_excess(tau, sums)
         variance, b, b_slope = self._log_variance(tau)
         width = (excess * variance / tau).sqrt()
         slope = 0.5 * (a + b - 1.0)  # of ln(width)
@@ -180,15 +181,25 @@ class EllipsoidObjective:
         second = mean_curvature + width * (slope.square() + 0.5 * (a_slope + b_slope))
         return first, second
 
-    def _log_excess(
-        self, tau: Tensor, inverse: Tensor, square: Tensor, cube: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _sums(self, tau: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        r"""Sums for the excess, of powers 1 to 3, and for the mean, of powers 2 and 3."""
+        inverse, power, terms = self.tables
+        torch.add(self.regression.eigenvalues, tau.unsqueeze(-1), out=inverse).reciprocal_()
+        sums, mean_sums = [inverse @ self.fit_ratios], []
+        torch.mul(self.features, self.mean_terms, out=terms).mul_(inverse)
+        power.copy_(inverse)
+        for _ in range(2):
+            sums.append(power.mul_(inverse) @ self.fit_terms)
+            mean_sums.append(terms.mul_(inverse).sum(-1))
+        return sums, mean_sums
+
+    def _log_excess(self, tau: Tensor, sums: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         r"""Excess, and the first two derivatives of its logarithm in ``log tau``."""
         radius, norm, _ = self.constraints
-        difference = (radius.reference - tau) * (inverse @ self.fit_ratios)
+        difference = (radius.reference - tau) * sums[0]
         excess = (radius.surplus + tau * norm**2 + difference).clamp_min(_TINY)
-        slope = tau * (norm**2 - square @ self.fit_terms) / excess
-        bend = 2.0 * tau.square() * (cube @ self.fit_terms) / excess
+        slope = tau * (norm**2 - sums[1]) / excess
+        bend = 2.0 * tau.square() * sums[2] / excess
         return excess, slope, slope - slope.square() + bend
 
     def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -197,13 +208,6 @@ class EllipsoidObjective:
         variance = value.clamp_min(_TINY)
         slope = first / variance
         return variance, slope, second / variance - slope.square()
-
-
-def _inverse_powers(state: RidgeState, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    r"""First three powers of ``1 / (lam + tau)``, each ``b x n``."""
-    inverse = 1.0 / (state.eigenvalues + tau.unsqueeze(-1))
-    square = inverse.square()
-    return inverse, square, inverse * square
 
 
 def _parabola_vertex(values: Tensor, best: Tensor) -> Tensor:
