@@ -112,12 +112,41 @@ def test_an_estimate_stays_one():
         ),
         (Mapping[str, float], [1], ValueError, "value must be a mapping, got list"),
         (Mapping[str, float], {"a": "b"}, ValueError, r"value\['a'\] must be a number"),
-        (Annotated[torch.Tensor, torch.int64], ONE, ValueError, "a tensor of torch.int64"),
+        (
+            Annotated[torch.Tensor, torch.int64],
+            ONE,
+            ValueError,
+            "a dense tensor of torch.i",
+        ),
+        (
+            Annotated[torch.Tensor, torch.int64],
+            ONE.long().to_sparse(),
+            ValueError,
+            "value must be a dense tensor of torch.int64",
+        ),
+        (torch.Tensor, ONE.to_sparse(), InputDataError, r"a dense tensor, .*to_dense\(\)"),
+        (float | torch.Tensor, ONE.to_sparse(), InputDataError, "must be a dense tensor"),
+        (float, ONE.to_sparse(), ValueError, "value must be a number, got Tensor"),
     ],
 )
 def test_what_is_refused(hint, value, error, message):
     with pytest.raises(error, match=message):
         taking(hint)(value)
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own: not all that they do is final
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(2, 2).to_sparse_csr(),
+        lambda: torch.nested.nested_tensor([ONE, ONE]),
+    ],
+)
+def test_tensors_in_parts_are_refused(make):
+    with pytest.raises(InputDataError, match="value must be a dense tensor"):
+        taking(torch.Tensor)(make())
+    with pytest.raises(ValueError, match="value must be a number"):
+        taking(float)(make())
 
 
 class Described:
@@ -259,6 +288,7 @@ WRONG = [
     torch.tensor(float("nan")),
     torch.ones(3, 3, 3, dtype=torch.float64),
     torch.zeros(0),
+    torch.ones(4, 2, dtype=torch.float64).to_sparse(),
     KERNEL,
     BOUND,
 ]

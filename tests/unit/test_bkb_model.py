@@ -450,6 +450,26 @@ class TestAwkwardData:
         with pytest.raises(error, match=match):
             BKBModel(**{**good, **options})
 
+    @pytest.mark.parametrize(
+        "X", [None, "x", 1.0, *(QUERIES.to(t) for t in (torch.complex128, torch.bool))]
+    )
+    def test_queries_that_are_no_points(self, X):
+        with pytest.raises(
+            InputDataError, match=r"X must (be a torch tensor|hold floating)"
+        ):
+            make_model()[0].posterior(X)
+        with pytest.raises(InputDataError, match="X must be a dense tensor"):
+            make_model()[0].posterior(QUERIES.to_sparse())
+
+    def test_single_numbers_are_no_observations(self):
+        model, _, Y = make_model()
+        for add in (model.update, model.condition_on_observations):
+            with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
+                add(Y[0, 0], Y[:1])
+
+    def test_no_points_have_an_empty_posterior(self):
+        assert make_model()[0].posterior(QUERIES[:0]).mean.shape == (0, 1)
+
     def test_bad_points(self):
         model, X, Y = make_model()
         with pytest.raises(BotorchTensorDimensionError, match="q x 2"):

@@ -11,6 +11,7 @@ from botorch.exceptions import (
     InputDataError,
     UnsupportedError,
 )
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
@@ -60,6 +61,13 @@ class Polynomials(torch.nn.Module):
 
     def forward(self, X):
         return X ** self.powers.to(X)
+
+
+def gradient_holder():
+    r"""A module with a tensor that is the result of a computation on its parameters."""
+    layer = torch.nn.Linear(1, 2)
+    layer.derived = 2.0 * layer.weight
+    return layer
 
 
 def feature_model(**options):
@@ -486,9 +494,66 @@ class TestBadInput:
         with pytest.raises(InputDataError, match="at least 2 training tasks"):
             FeatureMetaModel(CANDIDATES, VALUES[:1], Polynomials())
 
+    @pytest.mark.parametrize("inputs", [CANDIDATES.sum(), CANDIDATES[:, :0]])
+    def test_inputs_without_columns(self, inputs):
+        with pytest.raises(BotorchTensorDimensionError, match="task_inputs must be"):
+            FeatureMetaModel(inputs, VALUES, Polynomials())
+        with pytest.raises(BotorchTensorDimensionError, match="candidates must be `M x d`"):
+            DiscreteMetaModel(VALUES, inputs)
+        with pytest.raises(BotorchTensorDimensionError, match="task_inputs must have 1"):
+            feature_model().task_norms(CANDIDATES.expand(-1, 2), VALUES)
+        with pytest.raises(BotorchTensorDimensionError, match="task_values as many"):
+            FeatureMetaModel(CANDIDATES, VALUES.sum(), Polynomials())
+
+    @pytest.mark.parametrize(
+        ("features", "message"),
+        [
+            (torch.nn.Linear(3, 2), r"Linear does not take inputs of shape \(12, 1\)"),
+            (ScaleKernel(RBFKernel()), "ScaleKernel gives LazyEvaluatedKernelTensor"),
+            (gradient_holder(), "features cannot be copied: Linear holds"),
+        ],
+    )
+    def test_what_is_no_feature_map(self, features, message):
+        with pytest.raises(UnsupportedError, match=message):
+            FeatureMetaModel(CANDIDATES, VALUES, features)
+
     def test_features_that_cannot_be_stored(self):
         with pytest.raises(UnsupportedError, match="Polynomials cannot be written"):
             feature_model().constructor_options()
+
+
+ONES = torch.ones(2, 3, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "phases", "error", "message"),
+    [
+        (ONES[0], ONES[0], BotorchTensorDimensionError, "frequencies must be `d x K`"),
+        (ONES[:, :0], ONES[0, :0], BotorchTensorDimensionError, "frequencies must be"),
+        (ONES, ONES[:, 0], BotorchTensorDimensionError, "phases must have K = 3 values"),
+        (ONES, ONES, BotorchTensorDimensionError, "phases must have K = 3 values"),
+        (ONES, ONES[0].float(), InputDataError, "phases is torch.float32"),
+        (ONES, math.nan * ONES[0], InputDataError, "phases contains NaN"),
+        (math.inf * ONES, ONES[0], InputDataError, "frequencies contains NaN or inf"),
+    ],
+)
+def test_what_are_no_cosine_features(frequencies, phases, error, message):
+    with pytest.raises(error, match=message):
+        CosineFeatures(frequencies, phases)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (ONES, BotorchTensorDimensionError, r"X must be `... x 2`, got shape \(2, 3\)"),
+        (ONES[0, 0], BotorchTensorDimensionError, "X must be `... x 2`"),
+        (ONES[:, :2].float(), InputDataError, "X is torch.float32 and frequencies"),
+        (ONES[:, :2].long(), InputDataError, "X must hold floating-point"),
+    ],
+)
+def test_inputs_of_cosine_features(X, error, message):
+    with pytest.raises(error, match=message):
+        CosineFeatures(ONES, ONES[0])(X)
 
 
 def test_cosine_features():

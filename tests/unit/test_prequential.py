@@ -5,7 +5,13 @@ import math
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import MultiTaskGP, SingleTaskGP
+from gpytorch.kernels import RBFKernelGrad
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -172,6 +178,58 @@ def test_a_radius_of_other_observations_is_refused(count):
     sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
     with pytest.raises(ValueError, match=f"radius is of {count} observations"):
         SketchedMartingaleMixtureUCB(sketch, norm_bound=1.0, delta=DELTA, radius=radius)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"X": uniform(2, 3, 0)}, BotorchTensorDimensionError, "X must be `n x 2`"),
+        ({"X": uniform(1, 3, 0)[0]}, BotorchTensorDimensionError, "X must be `n x 2`"),
+        ({"X": uniform(2, 2, 0)[0]}, BotorchTensorDimensionError, "Y must be `n x 1`"),
+        ({"X": uniform(2, 2, 0).sum()}, BotorchTensorDimensionError, "X must be `n x 2`"),
+        ({"X": torch.zeros(2, 0)}, BotorchTensorDimensionError, "X must be `n x 2`"),
+        ({"X": uniform(2, 2, 0) * math.nan}, InputDataError, "X contains NaN"),
+        ({"Y": uniform(3, 1, 0)}, BotorchTensorDimensionError, "Y must be `n x 1`"),
+        ({"Y": uniform(2, 1, 0) * math.nan}, InputDataError, "Y contains NaN"),
+        ({"noise_std": -1.0}, ValueError, "noise_std must be"),
+        ({"noise_std": uniform(2, 1, 0).to_sparse()}, InputDataError, "must be a dense"),
+    ],
+)
+def test_wrong_observations_are_refused_before_the_prediction(changed, error, message):
+    problem, radius = make_problem(n=3, d=2), PrequentialRadius(DELTA)
+    given = {"model": problem.model, "X": problem.X, "Y": problem.Y, "noise_std": 0.1}
+    given |= {"X": problem.X[:2], "Y": problem.Y[:2]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(problem.model), "posterior", None)
+        with pytest.raises(error, match=message):
+            radius.update(**{**given, **changed})
+    assert radius.num_observations == 0
+
+
+def test_a_model_of_derivatives_predicts_no_outcome():
+    problem = make_problem(n=3, d=2)
+    gradients = SingleTaskGP(
+        problem.X, problem.Y.unsqueeze(-1), covar_module=RBFKernelGrad().double()
+    )
+    with pytest.raises(UnsupportedError, match="RBFKernelGrad is of several values"):
+        PrequentialRadius(DELTA).update(gradients.eval(), problem.X, problem.Y, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*(not standardized|not contained)")
+def test_a_model_of_several_tasks_predicts_without_the_task_column():
+    problem, radius = make_problem(n=4, d=2), PrequentialRadius(DELTA)
+    tasks = torch.arange(4).double().remainder(2).unsqueeze(-1)
+    model = MultiTaskGP(
+        torch.cat([problem.X, tasks], -1), problem.Y.unsqueeze(-1), 2, output_tasks=[0]
+    )
+    radius.update(model.eval(), problem.X, problem.Y, 0.1)
+    assert radius.num_observations == 4
+
+
+@pytest.mark.parametrize("regression", [None, 1.0, make_problem(n=3).model])
+def test_a_radius_is_of_a_regression_state(regression):
+    with pytest.raises(UnsupportedError, match="regression must be an instance of RidgeS"):
+        PrequentialRadius(DELTA).radius(regression)
 
 
 def test_predictions_ahead_of_the_outcomes_are_an_assumption():

@@ -465,6 +465,18 @@ class TestBadInput:
         with pytest.raises(BotorchTensorDimensionError, match="3 columns"):
             SafeSet(self.acqf).is_safe(torch.zeros(1, 3).double())
 
+    @pytest.mark.parametrize("shape", [(), (0,), (8, 0)])
+    def test_points_without_columns(self, shape):
+        with pytest.raises(BotorchTensorDimensionError, match=r"X must be `\.\.\. x d` w"):
+            SafeSet(self.acqf).margin(torch.zeros(shape).double())
+
+    def test_no_points_have_no_margins(self):
+        assert SafeSet(self.acqf).margin(torch.zeros(0, 2).double()).shape == (0,)
+
+    def test_no_models(self):
+        with pytest.raises(ValueError, match="models is empty"):
+            SafeSet.from_models([], norm_bounds=1.0)
+
     def test_no_candidate_is_safe(self):
         with pytest.raises(NoSafePointError, match="None of the 3 candidates"):
             SafeSet(self.acqf, 50.0).filter(uniform(3, 2, 0))

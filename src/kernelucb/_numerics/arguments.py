@@ -48,7 +48,7 @@ def checked(function: Function) -> Function:
 
     Raises:
         ValueError: If a number, flag, word or sequence of these is of another type.
-        InputDataError: If a tensor is none, or not of a floating type.
+        InputDataError: If a tensor is none, or not dense or not of a floating type.
         UnsupportedError: If a model, kernel or other object is of another class.
     """
     kinds = cache(lambda: _kinds_of(function))
@@ -154,9 +154,10 @@ _PLAIN: dict[Any, _Kind] = {
 
 def _tensor_of(dtype: torch.dtype) -> _Kind:
     def read(_: str, value: Any) -> Any:
-        return value if isinstance(value, Tensor) and value.dtype == dtype else _NO
+        fits = isinstance(value, Tensor) and value.dtype == dtype
+        return value if fits and checks.is_dense(value) else _NO
 
-    return _Kind(f"a tensor of {dtype}", ValueError, read)
+    return _Kind(f"a dense tensor of {dtype}", ValueError, read)
 
 
 def _literal(values: tuple[Any, ...]) -> _Kind:

@@ -85,10 +85,11 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
     Raises:
         ValueError: If a number is not finite and above zero.
         BotorchTensorDimensionError: If a tensor has another number of elements.
+        InputDataError: If a tensor is not dense or not of a floating type.
     """
     if not isinstance(value, Tensor):
         return torch.full((count,), positive_scalar(name, value), dtype=torch.float64)
-    flat = value.detach().double().reshape(-1)
+    flat = tensor(name, value).detach().double().reshape(-1)
     if flat.numel() not in (1, count):
         raise BotorchTensorDimensionError(
             f"{name} must be a number or a tensor with one value per observation "
@@ -102,7 +103,7 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
 
 
 def tensor(name: str, value: object) -> Tensor:
-    r"""Return ``value`` if it is a torch tensor of a floating type.
+    r"""Return ``value`` if it is a dense torch tensor of a floating type.
 
     Raises:
         InputDataError: Otherwise.
@@ -111,6 +112,11 @@ def tensor(name: str, value: object) -> Tensor:
         raise InputDataError(
             f"{name} must be a torch tensor, got {type(value).__name__}; convert it with "
             f"torch.as_tensor({name}, dtype=torch.float64)."
+        )
+    if not is_dense(value):
+        raise InputDataError(
+            f"{name} must be a dense tensor, got layout {value.layout}; pass "
+            f"{name}.to_dense()."
         )
     if not value.dtype.is_floating_point:
         raise InputDataError(
@@ -173,8 +179,14 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
 def is_number(value: object) -> bool:
     r"""Whether it is a real number, or a tensor of one; True and False are none."""
     if isinstance(value, Tensor):
-        return value.numel() == 1 and not (value.is_complex() or value.dtype == torch.bool)
+        real = not (value.is_complex() or value.dtype == torch.bool)
+        return real and is_dense(value) and value.numel() == 1
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def is_dense(value: Tensor) -> bool:
+    r"""Whether a tensor holds all its values in one array: not sparse, not nested."""
+    return value.layout == torch.strided and not value.is_nested
 
 
 def number(name: str, value: Any) -> float:

@@ -5,8 +5,10 @@ from typing import Any, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import MultiTaskGP
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics import states
@@ -17,7 +19,6 @@ from kernelucb._numerics.checks import (
     finite,
     positive_values,
     probability,
-    tensor,
 )
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -167,16 +168,26 @@ class PrequentialRadius:
 
         Args:
             model: Fitted to earlier data only; its latent posterior is the prediction.
-            X: ``n x d`` inputs; several at once where they were chosen together.
+            X: ``n x d`` inputs, or one of ``d`` numbers; several at once where they were
+                chosen together.
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe``.
+
+        Raises:
+            BotorchTensorDimensionError: If the shapes do not fit together, or the model
+                takes another number of columns.
+            InputDataError: If a value is not finite.
+            UnsupportedError: If the model does not predict the value of a function.
         """
-        if not isinstance(model, Model):
-            raise UnsupportedError(
-                f"{type(model).__name__} predicts nothing; give a model with a posterior, "
-                "or its predictions to observe."
+        _check_predicts(model, X)
+        rows = finite("X", X.reshape(-1, X.shape[-1]))
+        if Y.numel() != len(rows):
+            raise BotorchTensorDimensionError(
+                f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
+                f"{tuple(Y.shape)}."
             )
-        rows = tensor("X", X).reshape(-1, X.shape[-1] if X.dim() else 1)
+        finite("Y", Y)
+        positive_values("noise_std", noise_std, len(rows))
         means, variances = [], []
         for part in rows.split(_TOGETHER):
             posterior = cast(GPyTorchPosterior, model.posterior(part))
@@ -184,6 +195,7 @@ class PrequentialRadius:
             variances.append(posterior.variance.reshape(-1).clamp_min(0.0))
         self.observe(torch.cat(means), torch.cat(variances), Y, noise_std)
 
+    @checked
     def radius(self, regression: RidgeState) -> Radius:
         r"""The radius in the form that the confidence sets take.
 
@@ -191,6 +203,7 @@ class PrequentialRadius:
             regression: The same observations under the kernel of the norm bound.
 
         Raises:
+            UnsupportedError: If it is no regression state.
             ValueError: If it is of other observations: another number of them, other noise
                 scales, or (where the state keeps them) other outcomes.
         """
@@ -249,3 +262,36 @@ class PrequentialRadius:
             )
         with self._exclusive:
             self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])
+
+
+def _check_predicts(model: Any, X: Tensor) -> None:
+    r"""Refuse what predicts nothing, and inputs that the model was not made for.
+
+    Raises:
+        UnsupportedError: If it is no model, or one of a function and its derivatives.
+        BotorchTensorDimensionError: If ``X`` does not have the model's ``d`` columns.
+    """
+    if not isinstance(model, Model):
+        raise UnsupportedError(
+            f"{type(model).__name__} predicts nothing; give a model with a posterior, "
+            "or its predictions to observe."
+        )
+    width = getattr(model, "dimension", None)
+    inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced
+    if inputs is None:
+        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
+    if isinstance(inputs, Tensor) and not isinstance(model, MultiTaskGP):
+        width = inputs.shape[-1]  # of several tasks it may predict with or without a task
+    columns = X.shape[-1] if X.dim() > 0 else 0
+    if columns == 0 or columns != (width or columns):
+        raise BotorchTensorDimensionError(
+            f"X must be `n x {width or 'd'}`, got shape {tuple(X.shape)}."
+        )
+    kernel = getattr(model, "covar_module", None)
+    if isinstance(kernel, Kernel) and (
+        kernel.num_outputs_per_input(X[:1], X[:1]) > model.num_outputs
+    ):
+        raise UnsupportedError(
+            f"The kernel {type(kernel).__name__} is of several values at each input, such "
+            "as derivatives; give a model of the function's value alone."
+        )

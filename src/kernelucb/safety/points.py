@@ -22,8 +22,10 @@ def no_safe_point(subject: str) -> NoSafePointError:
 
 def rows_of(X: Tensor) -> Tensor:
     r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
-    if tensor("X", X).dim() < 1:
-        raise BotorchTensorDimensionError("X must be `... x d`, got a single number.")
+    if tensor("X", X).dim() < 1 or X.shape[-1] == 0:
+        raise BotorchTensorDimensionError(
+            f"X must be `... x d` with d >= 1, got shape {tuple(X.shape)}."
+        )
     return X.reshape(-1, X.shape[-1]).double()
 
 

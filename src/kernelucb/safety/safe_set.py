@@ -158,6 +158,8 @@ class SafeSet:
             UnsupportedError: If a model cannot be represented.
         """
         singles = single_output_models(models)
+        if len(singles) == 0:
+            raise ValueError("models is empty; a safe set needs at least one constraint.")
         count = (
             len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
         )

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kernelucb._numerics import kernels, states
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_scalar, training_targets
+from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.models.bkb.gp import SketchedGP
@@ -206,9 +206,9 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
 
         Raises:
             BotorchTensorDimensionError: If the shape is another.
-            InputDataError: If a value is not finite.
+            InputDataError: If X is no dense floating-point tensor of finite values.
         """
-        if X.dim() < 2 or X.shape[-1] != self.dimension:
+        if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
@@ -272,7 +272,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         if X.dim() > 2 or Y.dim() > 2:
             raise UnsupportedError("Give `n x d` inputs, without batch dimensions.")
-        if X.shape[-1] != self.dimension:
+        if X.dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(
                 f"X must be `n x {self.dimension}`, got shape {tuple(X.shape)}."
             )

@@ -261,7 +261,7 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         mean = mean + features @ inducing_values
         left = self.sketch.residual_features(features)
         variance = (unexplained + left.square().sum(-1)).reshape(shape)
-        features, left = features.reshape(*shape, -1), left.reshape(*shape, -1)
+        features, left = features.unflatten(0, shape), left.unflatten(0, shape)
         prior = kernels.covariance(self.model.covar_module, x, x)
         covariance = prior - features @ features.mT + left @ left.mT
         surplus = variance - covariance.diagonal(dim1=-2, dim2=-1)

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from rich.progress import Progress
 from torch import Tensor
 from torch.nn import Module, Parameter
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite, tensor
 
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies, per input range
 _HELD_OUT = 0.2
@@ -32,17 +34,43 @@ class CosineFeatures(Module):
 
     Args:
         frequencies: ``d x K``.
-        phases: ``K``.
+        phases: ``K``, of the same type.
+
+    Raises:
+        BotorchTensorDimensionError: If the shapes are others.
+        InputDataError: If a value is not finite, or the types differ.
     """
 
     @checked
     def __init__(self, frequencies: Tensor, phases: Tensor) -> None:
         super().__init__()
+        if frequencies.dim() != 2 or frequencies.numel() == 0:
+            raise BotorchTensorDimensionError(
+                f"frequencies must be `d x K`, got shape {tuple(frequencies.shape)}."
+            )
+        if phases.shape != frequencies.shape[1:]:
+            raise BotorchTensorDimensionError(
+                f"phases must have K = {frequencies.shape[1]} values, as frequencies has "
+                f"columns, got shape {tuple(phases.shape)}."
+            )
+        _check_type("phases", phases, frequencies)
+        finite("frequencies", frequencies)
+        finite("phases", phases)
         self.frequencies = Parameter(frequencies)
         self.phases = Parameter(phases)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""``... x K`` features of ``... x d`` inputs."""
+        r"""``... x K`` features of ``... x d`` inputs.
+
+        Raises:
+            BotorchTensorDimensionError: If there is another number of columns.
+            InputDataError: If the inputs are of another type than the frequencies.
+        """
+        if tensor("X", X).dim() < 1 or X.shape[-1] != len(self.frequencies):
+            raise BotorchTensorDimensionError(
+                f"X must be `... x {len(self.frequencies)}`, got shape {tuple(X.shape)}."
+            )
+        _check_type("X", X, self.frequencies)
         return torch.cos(X @ self.frequencies + self.phases)
 
     @classmethod
@@ -111,6 +139,14 @@ class CosineFeatures(Module):
                     break
         frequencies = state["frequencies"] / span.unsqueeze(-1)
         return cls(frequencies, state["phases"]).requires_grad_(False)
+
+
+def _check_type(name: str, value: Tensor, frequencies: Tensor) -> None:
+    if value.dtype != frequencies.dtype:
+        raise InputDataError(
+            f"{name} is {value.dtype} and frequencies {frequencies.dtype}; give both the "
+            "same type."
+        )
 
 
 def _split(

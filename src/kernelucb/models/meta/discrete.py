@@ -67,7 +67,7 @@ class DiscreteMetaModel(MetaModel):
                 many values are missing.
         """
         super().__init__()
-        if candidates.dim() != 2 or len(candidates) == 0:
+        if candidates.dim() != 2 or candidates.numel() == 0:
             raise BotorchTensorDimensionError(
                 f"candidates must be `M x d`, got shape {tuple(candidates.shape)}."
             )

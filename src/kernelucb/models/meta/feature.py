@@ -1,7 +1,6 @@
 r"""A prior estimated in a space of basis functions."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -21,7 +20,13 @@ from kernelucb.models.meta.base import (
 )
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures, TaskGroup
 from kernelucb.models.meta.evidence import Evidence, Query, unresolved
-from kernelucb.models.meta.modules import Combined, FeatureKernel, FeatureMean
+from kernelucb.models.meta.modules import (
+    Combined,
+    FeatureKernel,
+    FeatureMean,
+    features_at,
+    frozen_features,
+)
 from kernelucb.models.meta.moments import TaskMoments
 
 # Combinations of basis functions this much smaller than the largest, on all training
@@ -84,6 +89,8 @@ class FeatureMetaModel(MetaModel):
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If values are not finite, there are fewer than two tasks, or a
                 task has fewer inputs than there are independent basis functions.
+            UnsupportedError: If ``features`` do not map inputs to features, or cannot be
+                copied.
         """
         super().__init__()
         self._tasks = tasks = _tasks(task_inputs, task_values)
@@ -94,7 +101,7 @@ class FeatureMetaModel(MetaModel):
             features = CosineFeatures.train_on(
                 groups, min(num_features, max(fewest // 2, 1)), seed=seed, progress=progress
             )
-        self.features = deepcopy(features).double().eval().requires_grad_(False)
+        self.features = frozen_features(features)
         self.dimension = tasks[0][0].shape[-1]
         stacked = torch.cat([group.inputs for group in groups])
         cutoff = _TRAINED if "features" in self.estimated else _INDEPENDENT
@@ -157,18 +164,17 @@ class FeatureMetaModel(MetaModel):
             task_values: As for the constructor.
         """
         tasks = _tasks(task_inputs, task_values)
+        if tasks[0][0].shape[-1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"task_inputs must have {self.dimension} columns, got "
+                f"{tasks[0][0].shape[-1]}."
+            )
         heads = [self._heads(TaskGroup(x, y.unsqueeze(-1))) for x, y in tasks]
         return self._moments.norms(torch.cat(heads))
 
     def _independent_combinations(self, inputs: Tensor, cutoff: float) -> Tensor:
         r"""``K x K'`` weights of combinations that are orthonormal on the inputs."""
-        values = self.features(inputs)
-        if values.shape[:-1] != inputs.shape[:-1]:
-            raise BotorchTensorDimensionError(
-                "features must map `n x d` inputs to `n x K` values, got shape "
-                f"{tuple(values.shape)} for {tuple(inputs.shape)}."
-            )
-        finite("features(task_inputs)", values)
+        values = features_at(self.features, inputs)
         _, singular, right = torch.linalg.svd(values, full_matrices=False)
         kept = singular > cutoff * singular.max()
         return right[kept].mT / singular[kept] * len(inputs) ** 0.5
@@ -226,14 +232,16 @@ def _tasks(
         BotorchTensorDimensionError: If the shapes do not fit together.
         InputDataError: If a value is not finite.
     """
+    values = [each.detach().double().reshape(-1) for each in _each(task_values)]
     shared = isinstance(task_inputs, Tensor)
     if shared and task_inputs.dim() == 2:
-        inputs = [task_inputs.detach().double()] * len(task_values)
+        inputs = [task_inputs.detach().double()] * len(values)
     else:
-        inputs = [each.detach().double() for each in task_inputs]
-    values = [each.detach().double().reshape(-1) for each in task_values]
+        inputs = [each.detach().double() for each in _each(task_inputs)]
     shapes_fit = len(inputs) == len(values) > 0 and all(
-        x.dim() == 2 and len(x) == len(y) > 0 and x.shape[-1] == inputs[0].shape[-1]
+        x.dim() == 2
+        and x.numel() > 0
+        and (len(x), x.shape[1]) == (len(y), inputs[0].shape[1])
         for x, y in zip(inputs, values, strict=True)
     )
     if not shapes_fit:
@@ -245,6 +253,13 @@ def _tasks(
         finite("task_inputs", x)
         finite("task_values", y)
     return list(zip(inputs, values, strict=True))
+
+
+def _each(tasks: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
+    r"""What is given for each task; nothing in a single number."""
+    if isinstance(tasks, Tensor):
+        return tasks.unbind() if tasks.dim() > 0 else ()
+    return tasks
 
 
 def _groups(tasks: Sequence[tuple[Tensor, Tensor]]) -> list[TaskGroup]:

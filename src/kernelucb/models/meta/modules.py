@@ -1,15 +1,32 @@
 r"""GPyTorch means and kernels with explicit features."""
 
+from copy import deepcopy
+
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.checks import finite, tensor
+
 # Rows are candidates if they agree to this share of each column's range: wide enough for a
 # single-precision copy.
 _SAME = 1e-6
+# What a module raises that is called with what it was not made for.
+_OF_A_CALL = (
+    AttributeError,
+    IndexError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 class Lookup(Module):
@@ -51,6 +68,48 @@ class Lookup(Module):
     def forward(self, X: Tensor) -> Tensor:
         r"""``... x r`` rows of the table for ``... x d`` inputs."""
         return self.table[self.index(X)]
+
+
+def frozen_features(features: Module) -> Module:
+    r"""A float64 copy that is not trained.
+
+    Raises:
+        UnsupportedError: If it cannot be copied.
+    """
+    try:
+        copy = deepcopy(features)
+    except (RuntimeError, TypeError) as error:
+        raise UnsupportedError(
+            f"features cannot be copied: {type(features).__name__} holds what is no "
+            f"parameter or buffer of its own ({error})."
+        ) from error
+    return copy.double().eval().requires_grad_(False)
+
+
+def features_at(features: Module, inputs: Tensor) -> Tensor:
+    r"""``n x K`` features of ``n x d`` inputs, as a module that a user gave makes them.
+
+    Raises:
+        UnsupportedError: If it does not map a tensor to a tensor.
+        BotorchTensorDimensionError: If the shape is another.
+        InputDataError: If a value is not finite.
+    """
+    wanted = "features must map `n x d` inputs to `n x K` values"
+    name, shape = type(features).__name__, tuple(inputs.shape)
+    try:
+        values = features(inputs)
+    except _OF_A_CALL as error:
+        raise UnsupportedError(
+            f"{wanted}; {name} does not take inputs of shape {shape}: {error}"
+        ) from error
+    if not isinstance(values, Tensor):
+        raise UnsupportedError(f"{wanted}; {name} gives {type(values).__name__}.")
+    tensor("features(task_inputs)", values)
+    if values.dim() != 2 or len(values) != len(inputs) or values.numel() == 0:
+        raise BotorchTensorDimensionError(
+            f"{wanted}, got shape {tuple(values.shape)} for {shape}."
+        )
+    return finite("features(task_inputs)", values)
 
 
 class Combined(Module):
