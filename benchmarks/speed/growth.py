@@ -6,7 +6,8 @@ measured one after the other, so the ratios compare like with like.
 
     python -m benchmarks.speed.growth [--sizes 200 1000 2000 5000] [--output growth.csv]
 
-Tasks: ``build`` constructs the acquisition function and scores 256 points; ``pending`` is
+Tasks: ``build`` constructs the acquisition function and scores 256 points, for
+``SketchedMartingaleMixtureUCB`` with 400 inducing points as well; ``pending`` is
 ``set_X_pending`` with 4 points and 256 values after it (the exact bound against its own
 build: UCB takes no pending points); ``bounds`` is the band of many points against UCB's
 values of the same points in parts of 2048; ``discrete`` is ``optimize_acqf_discrete`` over
@@ -31,11 +32,21 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_discrete
 from botorch.test_functions import Hartmann
 
-from kernelucb import MartingaleMixtureUCB
+from kernelucb import (
+    MartingaleMixtureUCB,
+    NystromRegression,
+    SketchedMartingaleMixtureUCB,
+)
 
 TASKS = ("build", "pending", "bounds", "discrete")
-NAMES = ("exact bound", "UCB")
+NAMES = {
+    "build": ("exact bound", "sketched bound", "UCB"),
+    "pending": ("exact bound",),
+    "bounds": ("exact bound", "UCB"),
+    "discrete": ("exact bound", "UCB"),
+}
 _DIMENSION, _NOISE_STD, _NORM_BOUND, _PART = 6, 0.05, 10.0, 2048
+_INDUCING = 400
 
 
 def make_model(n: int) -> SingleTaskGP:
@@ -51,6 +62,9 @@ def make_model(n: int) -> SingleTaskGP:
 def construct(name: str, model: SingleTaskGP) -> Any:
     if name == "UCB":
         return UpperConfidenceBound(model, beta=4.0)
+    if name == "sketched bound":
+        state = NystromRegression.from_model(model, model.train_inputs[0][:_INDUCING])
+        return SketchedMartingaleMixtureUCB(state, norm_bound=_NORM_BOUND, delta=0.05)
     return MartingaleMixtureUCB(model, norm_bound=_NORM_BOUND, delta=0.05)
 
 
@@ -108,14 +122,13 @@ def in_fresh_process(task: str, name: str, n: int, candidates: int) -> dict[str,
 def rows(task: str, n: int, candidates: int) -> list[list[Any]]:
     """One row for each function that can do the task."""
     many = candidates if task in ("bounds", "discrete") else 256
-    names = NAMES[:1] if task == "pending" else NAMES
     found = []
-    for name in names:
+    for name in NAMES[task]:
         result = in_fresh_process(task, name, n, many)
         found.append(
             [task, n, many, name, f"{result['seconds']:.3f}", f"{result['megabytes']:.0f}"]
         )
-        print("{:9s} n={:<5d} {:>8d} points  {:12s} {:>9s} s {:>6s} MB".format(*found[-1]))
+        print("{:9s} n={:<5d} {:>8d} points  {:14s} {:>9s} s {:>6s} MB".format(*found[-1]))
     return found
 
 
