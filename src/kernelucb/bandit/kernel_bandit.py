@@ -89,10 +89,9 @@ class KernelBandit:
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range, or ``noise_std`` too small for
-                the kernel: below 1.5e-8 prior deviations (over the square root of the
-                smallest ridge parameter in units of ``noise_std^2``) round-off decides.
-                Where the prior variance varies, ``update`` says so.
+            ValueError: If an argument is out of its range, or for ``"abbasi_yadkori"`` and
+                ``"igp"`` round-off decides the ridge parameter (``docs/ranges.md``); where
+                the prior variance varies, ``update`` says so.
         """
         rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
@@ -248,19 +247,18 @@ class KernelBandit:
 
     def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Query, float]:
         x = self._checked_arms(x.unsqueeze(0) if x.dim() == 1 else x)
-        y = torch.as_tensor(y, dtype=torch.float64)
+        y = finite("y", torch.as_tensor(y, dtype=torch.float64))
         if len(x) != 1 or y.numel() != 1:
             raise BotorchTensorDimensionError(
                 f"update takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
-        outcome = float(finite("y", y))
         if self.rule.bound == "igp" and self.num_observations >= self.rule.horizon:
             raise ValueError(
                 f"horizon is {self.rule.horizon}; the bound holds for no more observations."
             )
         query = self._recalled(x)
         self.rule.check_noise(query.prior_variance)
-        return query, outcome
+        return query, float(y)
 
     def _recalled(self, x: Tensor) -> Query:
         r"""An arm as the observations see it, from the last query where it was there."""
@@ -279,10 +277,10 @@ class KernelBandit:
             raise BotorchTensorDimensionError(
                 f"Arms have {arms.shape[1]} columns; those observed have {dimension}."
             )
-        checked = finite("The arms", arms).detach().to(self.observations.inputs)
+        arms = finite("The arms", arms).detach().to(self.observations.inputs)
         if dimension is None:
-            self.prior.check_fits(checked)
-        return checked
+            self.prior.check_fits(arms)
+        return arms
 
 
 class _State(NamedTuple):

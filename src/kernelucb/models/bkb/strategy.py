@@ -105,10 +105,8 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
     def prior_distribution(self) -> MultivariateNormal:
         r"""Standard normal weights of the features."""
         weights = torch.zeros_like(self.sketch.weights)
-        eye = IdentityLinearOperator(
-            len(weights), dtype=weights.dtype, device=weights.device
-        )
-        return MultivariateNormal(weights, eye)
+        like = {"dtype": weights.dtype, "device": weights.device}
+        return MultivariateNormal(weights, IdentityLinearOperator(len(weights), **like))
 
     @property
     @cached(name="variances")
@@ -122,9 +120,8 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
     ) -> "BKBVariationalStrategy":
         r"""With more observations, and the inducing points drawn again.
 
-        In blocks that at most double the number of observations: the variances that a block
-        is drawn with are those of the step before, and the variances after half of the data
-        are larger than needed, so the draw is as accurate and somewhat more generous.
+        In blocks that at most double the number of observations: a block is drawn with the
+        variances of the step before, which are larger: as accurate, and more generous.
 
         Args:
             inputs: ``n x d'`` kernel inputs.
@@ -224,8 +221,8 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         points = data.inputs[self.inducing_index]
         self.inducing_points = points
         kernel = self.model.covar_module
-        compared = data.inputs[:_COMPARED]
-        self.prior_values = kernels.covariance(kernel, compared, compared)
+        first = data.inputs[:_COMPARED]
+        self.prior_values = kernels.covariance(kernel, first, first)
         _, self._basis, self._sections = InducingSpan.of(kernel, points)
         self.features, self._unexplained = self._span.project_all(data.inputs)
         empty = Sketch.empty(self.features.shape[1], self.regularizer, data.inputs)
