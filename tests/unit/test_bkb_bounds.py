@@ -127,6 +127,9 @@ class TestAssumptions:
         expected = 6.0 * 3.0 * math.log(4.0 * 1000 / 0.05) / 0.25
         assert required_qbar(1000, 0.05, 0.5) == pytest.approx(expected)
 
+    def test_an_accuracy_whose_square_is_zero(self):
+        assert required_qbar(1000, 0.05, 1e-200) == math.inf
+
     def test_enough_inducing_points(self):
         model = make_model(qbar=required_qbar(100, 0.05))
         assumptions = make_acqf(model).assumptions

@@ -470,6 +470,12 @@ class TestAwkwardData:
     def test_no_points_have_an_empty_posterior(self):
         assert make_model()[0].posterior(QUERIES[:0]).mean.shape == (0, 1)
 
+    def test_a_kernel_that_cannot_be_copied(self):
+        kernel = MaternKernel()
+        kernel.derived = 2.0 * kernel.raw_lengthscale
+        with pytest.raises(UnsupportedError, match="MaternKernel cannot be copied"):
+            BKBModel(*make_data(), kernel, LAM)
+
     def test_bad_points(self):
         model, X, Y = make_model()
         with pytest.raises(BotorchTensorDimensionError, match="q x 2"):

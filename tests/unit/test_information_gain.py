@@ -4,6 +4,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 import torch
+from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 
@@ -136,3 +137,15 @@ def test_domain_size_rounds_by_default():
     for method in ("greedy", "spectral"):
         explicit = information_gain(k, X, noise_std=0.3, num_points=5, method=method)
         assert information_gain(k, X, noise_std=0.3, method=method) == explicit
+
+
+@pytest.mark.parametrize("method", ["exact", "greedy", "spectral"])
+def test_no_points_have_no_gain(method):
+    with pytest.raises(BotorchTensorDimensionError, match="`n x d` with n >= 1"):
+        information_gain(
+            frozen_kernel("rbf"),
+            torch.zeros(0, 2).double(),
+            noise_std=0.1,
+            num_points=3,
+            method=method,
+        )

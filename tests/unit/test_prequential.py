@@ -215,7 +215,7 @@ def test_a_model_of_derivatives_predicts_no_outcome():
         PrequentialRadius(DELTA).update(gradients.eval(), problem.X, problem.Y, 0.1)
 
 
-@pytest.mark.filterwarnings("ignore:.*(not standardized|not contained)")
+@pytest.mark.filterwarnings("ignore:.*(not standardized|not contained|Sparse invariant)")
 def test_a_model_of_several_tasks_predicts_without_the_task_column():
     problem, radius = make_problem(n=4, d=2), PrequentialRadius(DELTA)
     tasks = torch.arange(4).double().remainder(2).unsqueeze(-1)

@@ -76,7 +76,7 @@ def required_qbar(horizon: int, delta: float, epsilon: float = 0.5) -> float:
         epsilon: Accuracy, between 0 and 1.
     """
     log = math.log(4.0 * horizon / delta)
-    return 6.0 * accuracy_factor(epsilon) * log / epsilon**2
+    return 6.0 * accuracy_factor(epsilon) * log / epsilon / epsilon  # its square may be 0
 
 
 def covered_rounds(qbar: float, delta: float, epsilon: float = 0.5) -> int:

@@ -53,7 +53,7 @@ def information_gain(
 
     Raises:
         ValueError: If a scalar is out of its range or missing.
-        BotorchTensorDimensionError: If ``X`` is not ``n x d``.
+        BotorchTensorDimensionError: If ``X`` is not ``n x d``, or empty.
         InputDataError: If ``X`` is not finite.
     """
     prior, train_inputs, scale = _prior_and_noise(model, noise_std)
@@ -62,9 +62,9 @@ def information_gain(
             raise ValueError("X is needed when only a kernel is given.")
         inputs = train_inputs
     else:
-        if X.dim() != 2:
+        if X.dim() != 2 or len(X) == 0:
             raise BotorchTensorDimensionError(
-                f"X must be `n x d`, got shape {tuple(X.shape)}."
+                f"X must be `n x d` with n >= 1, got shape {tuple(X.shape)}."
             )
         inputs = prior.transform(finite("X", X).double())
     if num_points is None:

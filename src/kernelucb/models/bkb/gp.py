@@ -1,6 +1,5 @@
 r"""The GPyTorch model that holds prior and strategy."""
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from gpytorch.models import ApproximateGP
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.frozen import frozen_copy
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy
 
 
@@ -53,5 +53,4 @@ class SketchedGP(ApproximateGP):
 
 def frozen(module: Module, device: torch.device) -> Any:
     r"""A float64 copy that is not trained."""
-    copy = deepcopy(module).to(device=device, dtype=torch.float64).eval()
-    return copy.requires_grad_(False)
+    return frozen_copy(module).to(device)

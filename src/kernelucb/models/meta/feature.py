@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
+from kernelucb._numerics.frozen import frozen_copy
 from kernelucb.models.meta.base import (
     MetaModel,
     numbers,
@@ -25,7 +26,6 @@ from kernelucb.models.meta.modules import (
     FeatureKernel,
     FeatureMean,
     features_at,
-    frozen_features,
 )
 from kernelucb.models.meta.moments import TaskMoments
 
@@ -101,7 +101,7 @@ class FeatureMetaModel(MetaModel):
             features = CosineFeatures.train_on(
                 groups, min(num_features, max(fewest // 2, 1)), seed=seed, progress=progress
             )
-        self.features = frozen_features(features)
+        self.features = frozen_copy(features)
         self.dimension = tasks[0][0].shape[-1]
         stacked = torch.cat([group.inputs for group in groups])
         cutoff = _TRAINED if "features" in self.estimated else _INDEPENDENT

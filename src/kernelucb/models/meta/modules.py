@@ -1,7 +1,5 @@
 r"""GPyTorch means and kernels with explicit features."""
 
-from copy import deepcopy
-
 import torch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
@@ -68,22 +66,6 @@ class Lookup(Module):
     def forward(self, X: Tensor) -> Tensor:
         r"""``... x r`` rows of the table for ``... x d`` inputs."""
         return self.table[self.index(X)]
-
-
-def frozen_features(features: Module) -> Module:
-    r"""A float64 copy that is not trained.
-
-    Raises:
-        UnsupportedError: If it cannot be copied.
-    """
-    try:
-        copy = deepcopy(features)
-    except (RuntimeError, TypeError) as error:
-        raise UnsupportedError(
-            f"features cannot be copied: {type(features).__name__} holds what is no "
-            f"parameter or buffer of its own ({error})."
-        ) from error
-    return copy.double().eval().requires_grad_(False)
 
 
 def features_at(features: Module, inputs: Tensor) -> Tensor:
