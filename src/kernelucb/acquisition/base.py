@@ -131,9 +131,10 @@ class KernelUCB(AcquisitionFunction, ABC):
         Raises:
             StateError: If it is another's.
         """
-        if not isinstance(state_dict, Mapping):
-            kind = type(state_dict).__name__
-            raise StateError(f"A state must be a mapping, got {kind}.")
+        if not isinstance(state_dict, Mapping) or not all(
+            isinstance(name, str) for name in state_dict
+        ):
+            raise StateError("A state must be a mapping from names, of state_dict().")
         return super().load_state_dict(state_dict, *arguments, **options)
 
     def _load_from_state_dict(

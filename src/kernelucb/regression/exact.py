@@ -232,6 +232,8 @@ class KernelRegression(RidgeState):
         eigendecomposition of all inputs.
         """
         X = self._checked(X_pending).detach()
+        if len(X) == 0:
+            return self
         pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):

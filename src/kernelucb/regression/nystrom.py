@@ -275,6 +275,8 @@ class NystromRegression(RidgeState):
         along whose new directions the observations so far count as unexplained.
         """
         X = self._checked(X_pending).detach()
+        if len(X) == 0:
+            return self
         pending = self.prior.transform(X.to(self.noise_std))
         noise = self.noise_std.square().mean().sqrt()
         state = self._copy(torch.cat([self.noise_std, noise.expand(len(pending))]))

@@ -1,10 +1,8 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
-from copy import deepcopy
 from typing import Any
 
 import torch
-from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform, Normalize
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
@@ -12,6 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics import kernels
+from kernelucb._numerics.frozen import frozen_copy
 
 
 class Prior(Module):
@@ -39,9 +38,11 @@ class Prior(Module):
         scale: float = 1.0,
     ) -> None:
         super().__init__()
-        self.covar_module = _frozen(covar_module)
-        self.mean_module = None if mean_module is None else _frozen(mean_module)
-        self.input_transform = None if input_transform is None else _frozen(input_transform)
+        self.covar_module = frozen_copy(covar_module)
+        self.mean_module = None if mean_module is None else frozen_copy(mean_module)
+        self.input_transform = (
+            None if input_transform is None else frozen_copy(input_transform)
+        )
         self.offset = offset
         self.scale = scale
 
@@ -115,14 +116,3 @@ class Prior(Module):
         between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
         rounding = 8.0 * torch.finfo(whole.dtype).eps * whole
         return (whole - 2.0 * between + rounding).clamp_min(0.0).sqrt()
-
-
-def _frozen(module: Module) -> Module:
-    try:
-        copy = deepcopy(module)
-    except RuntimeError as error:  # tensors computed from others, as in LCEAKernel
-        raise UnsupportedError(
-            f"{type(module).__name__} cannot be copied, and a bound keeps a frozen copy of "
-            f"its prior: {error}. Use a kernel whose tensors are parameters or buffers."
-        ) from error
-    return copy.to(torch.float64).eval().requires_grad_(False)
