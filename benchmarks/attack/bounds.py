@@ -23,6 +23,8 @@ from kernelucb import (
     StreamingKernelUCB,
     WangDeFreitasUCB,
 )
+from kernelucb.confidence.martingale_mixture import GridSet
+from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.models import BKBModel
 
 Covers = Literal["noise", "exact", "never"]
@@ -45,6 +47,20 @@ class Attacked(NamedTuple):
     bounds: Bounds
     forward: Any = None
     factor: float = 1.0
+
+
+def width_of(attacked: Attacked) -> float:
+    r"""What a band multiplies deviations by; 0 where the norm bound limits that."""
+    return _width(getattr(attacked.forward, "confidence_set", None))
+
+
+def _width(band: Any) -> float:
+    if isinstance(band, ScalarizedSet):
+        pairs = zip(band.weights, band.sets, strict=True)
+        return sum(abs(weight) * _width(part) for weight, part in pairs)
+    if isinstance(band, GridSet):
+        return float(band.squared_widths.max().sqrt())
+    return getattr(band, "width", 0.0)
 
 
 class Kind(NamedTuple):

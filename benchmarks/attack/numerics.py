@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.attack.bounds import KINDS, Attacked, Kind, bandit_of, state
+from benchmarks.attack.bounds import KINDS, Attacked, Kind, bandit_of, state, width_of
 from benchmarks.attack.problems import DELTA, EPS, EPS_SINGLE, Problem, make_problem
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
@@ -71,7 +71,8 @@ def check_band(
     _require(bool((lower <= upper + allowed).all()), "lower above upper")
     if truth:
         _check_inside(lower, upper, attacked.factor * problem.truth(queries), allowed)
-    allowed = allowed + _SEARCH * (upper - lower) + problem.blur(queries)
+    blur = problem.blur(queries, width_of(attacked))
+    allowed = allowed + _SEARCH * (upper - lower) + blur
     _check_neighbours(attacked, problem, (lower, upper), allowed, random)
     if attacked.forward is not None:
         values = attacked.forward(queries.reshape(2, -1, 1, queries.shape[-1]))

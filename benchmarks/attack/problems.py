@@ -112,13 +112,19 @@ class Problem:
         reach = self._reach(X)
         return 64.0 * (level * values + EPS * (1.0 + reach) * self.norm * self._unit(X))
 
-    def blur(self, X: Tensor) -> Tensor:
+    def blur(self, X: Tensor, width: float = 0.0) -> Tensor:
         r"""By how much two valid bands may differ at each point, outcome units.
 
         Eigenvalues below ``4 eps`` times the largest cannot be told from zero, so where a
         part of each section lies, of length up to ``sqrt(4 n eps) sd(x)``, is not known.
+        A band multiplies it by the norm, or by its own width where that is larger.
+
+        Args:
+            X: ``b x d`` points.
+            width: The multiplier of deviations in the band, prior units.
         """
-        return math.sqrt(16.0 * len(self.X) * EPS) * self.norm * self._unit(X)
+        factor = max(self.norm, width * self.scale)
+        return math.sqrt(16.0 * len(self.X) * EPS) * factor * self._unit(X)
 
     def _unit(self, X: Tensor) -> Tensor:
         return self.prior_std(X) / self.scale

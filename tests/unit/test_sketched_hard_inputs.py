@@ -93,6 +93,25 @@ def test_duplicates_whose_remainder_is_round_off():
         assert bool((lower <= upper).all())
 
 
+@pytest.mark.parametrize("seed", [10, 46, 53, 78])
+def test_noise_scales_far_apart(seed):
+    r"""A few observations 1e12 times as precise as others contradict nothing.
+
+    The features they see are nearly collinear, and the sums lost their differences.
+    """
+    X = 10.0 ** (2.0 * uniform(20, 1, seed) - 1.0)
+    noise = 10.0 ** (12.0 * uniform(20, 1, seed + 1000)[:, 0] - 8.0)
+    kernel, weights = frozen_kernel("rbf"), normal(3, seed + 5)
+    f = 5.0 * kernel(X, X[:3]).to_dense() @ weights
+    norm = 5.0 * float((weights @ kernel(X[:3]).to_dense() @ weights).sqrt())
+    state = NystromRegression(X, f, kernel, noise, X[5:17])
+    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=norm)
+    assert acqf.function_constraints.contradiction is None
+    lower, upper = acqf.bounds(X)
+    slack = SKETCH_EQUAL * norm
+    assert bool((lower <= f + slack).all() and (upper >= f - slack).all())
+
+
 def test_noise_that_rounding_hides_is_refused():
     r"""What cannot be told from rounding says which noise can."""
     X = 5e3 * (2.0 * uniform(25, 2, 0) - 1.0) * 10.0 ** (-9.0 * uniform(25, 1, 3))

@@ -50,9 +50,10 @@ class WeightProblem(NamedTuple):
             span = gram.new_zeros(len(gram), 1)
         cross = span.mT @ gram[:, :-1]
         resolved = span.mT @ sums.gram[own, further]
-        remainder = _remainder(embedding, sums, span) + resolved @ resolved.mT
+        rounding = _rounding(embedding, sums, span)
+        remainder = _remainder(sums, span, rounding) + resolved @ resolved.mT
         unexplained = sums.unexplained.sum() + sums.gram.diagonal()[further].sum()
-        split = _balanced_split(embedding, sums, cross, remainder, unexplained)
+        split = _balanced_split(embedding, sums, cross, remainder, rounding, unexplained)
         ones = cross.new_ones(cross.shape[-1])
         return cls(cross, remainder, gram[-1] @ span, ones, split)
 
@@ -82,17 +83,28 @@ class WeightProblem(NamedTuple):
         )
 
 
-def _remainder(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
+def _rounding(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
+    r"""Bound on the error of the remainder along each of ``r`` weights.
+
+    That of ``E`` itself, and that of the sums ``W^T E W``: where columns of ``W`` are
+    nearly collinear (a few observations much more precise than all others), weights of
+    length one are differences of large multiples of them.
+    """
+    squares = sums.gram.diagonal()[[*range(len(span) - 1), -1]]
+    multiples = (squares.unsqueeze(-1) * span.square()).sum(0)
+    lost = sums.whole + sums.unexplained.sum() * multiples
+    return embedding.round_off * lost
+
+
+def _remainder(sums: Sums, span: Tensor, rounding: Tensor) -> Tensor:
     r"""What the sums leave open on the span of the weights, rounded up.
 
     Its trace where it is not known.
     """
-    identity = torch.eye(span.shape[-1]).to(span)
     if sums.residual is None:
-        return sums.unexplained.sum() * identity
+        return sums.unexplained.sum() * torch.eye(span.shape[-1]).to(span)
     inner = span.mT @ sums.residual @ span
-    rounding = embedding.round_off * sums.whole
-    return 0.5 * (inner + inner.mT) + rounding * identity
+    return 0.5 * (inner + inner.mT) + rounding.diag()
 
 
 def _balanced_split(
@@ -100,6 +112,7 @@ def _balanced_split(
     sums: Sums,
     cross: Tensor,
     remainder: Tensor,
+    rounding: Tensor,
     unexplained: Tensor,
 ) -> float:
     r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
@@ -114,7 +127,7 @@ def _balanced_split(
     separate = share * embedding.separate_variance() * sums.precisions.sum()
     left = unexplained + separate
     # A remainder that is round-off may be negative; the split must be fit for it as well.
-    rounding = embedding.round_off * sums.whole
-    spread = spread.clamp_min(rounding * (weights * (weights @ sums.gram[own, own])).sum())
+    least = weights * rounding.unsqueeze(-1) * (weights @ sums.gram[own, own])
+    spread = spread.clamp_min(least.sum())
     ratio = torch.where(left > 0.0, spread / left, 0.0)  # zero for sections of zero
     return min(max(float(ratio.sqrt()), _LEAST_SPLIT), _LARGEST_SPLIT)
