@@ -182,6 +182,8 @@ def _tensor(
     if not isinstance(value, Tensor) or value.dtype != dtype:
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise StateError(f"{name} must be a tensor of {dtype}, got {kind}.")
+    if value.layout != torch.strided or value.is_meta:
+        raise StateError(f"{name} must be a dense tensor with values.")
     sizes = tuple(value.shape)
     fits = len(sizes) == len(shape) and all(
         want in (None, size) for want, size in zip(shape, sizes, strict=True)
@@ -205,8 +207,15 @@ def _checksum(entries: Mapping[str, Any]) -> str:
             digest.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
             digest.update(plain.numpy().tobytes())
         else:
-            digest.update(f"{name} {json.dumps(value, sort_keys=True)}".encode())
+            digest.update(f"{name} {_plain_text(name, value)}".encode())
     return digest.hexdigest()
+
+
+def _plain_text(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(f"{name} must hold plain values: {error}.") from error
 
 
 def _names(keys: set[Any]) -> str:
