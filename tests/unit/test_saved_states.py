@@ -8,14 +8,17 @@ import torch
 
 from kernelucb._numerics import states
 from kernelucb.exceptions import StateError
-from problems import float64
 
 READERS = {
     "level": states.real(),
     "interval": states.optional(states.sequence(states.real())),
     "inputs": states.reals((None,)),
 }
-ENTRIES = {"level": 1.0, "interval": [1.0, 2.0], "inputs": float64([1.0, 2.0])}
+ENTRIES = {
+    "level": 1.0,
+    "interval": [1.0, 2.0],
+    "inputs": torch.ones(2, dtype=torch.float64),
+}
 
 
 def read(**changes):
@@ -33,7 +36,7 @@ def test_a_state_as_it_was_saved_is_read():
 )
 def test_what_was_never_saved_is_refused(value):
     r"""The readers take any sequence and any number; JSON knows a few only."""
-    with pytest.raises(StateError, match="interval|changed"):
+    with pytest.raises(StateError, match="interval"):
         read(interval=value)
 
 

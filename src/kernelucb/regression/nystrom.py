@@ -21,6 +21,7 @@ from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.nystrom import check_noise
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
+from kernelucb.regression.nystrom_points import difference, project
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 from kernelucb.regression.ridge import RidgeState
@@ -219,21 +220,10 @@ class NystromRegression(RidgeState):
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
         r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
 
-        The first with ``Z Z^T <= K_w`` in place of ``K_w``; the second by
-        ``det(I + Z Z^T + E) <= det(I + Z Z^T) det(I + E)`` and Hadamard's inequality.
-
         Args:
-            regularizers: ``g`` values ``tau``.
+            regularizers: ``g`` values ``tau``; see ``Sums.evidence``.
         """
-        gram = self.sums.gram[:-1, :-1]
-        values, vectors = torch.linalg.eigh(gram)
-        shares = (self.sums.gram[-1, :-1] @ vectors).square()
-        tau = self._like_state(regularizers).unsqueeze(-1)
-        explained = (shares / (values.clamp_min(0.0) + tau)).sum(-1)
-        rounding = torch.finfo(gram.dtype).eps * gram.trace()
-        log_dets = torch.log1p(values.clamp_min(rounding) / tau).sum(-1)
-        log_dets = log_dets + torch.log1p(self.sums.unexplained / tau).sum(-1)
-        return (self.sums.gram[-1, -1] - explained).clamp_min(0.0), log_dets
+        return self.sums.evidence(self._like_state(regularizers))
 
     @checked
     @torch.no_grad()
@@ -291,42 +281,15 @@ class NystromRegression(RidgeState):
         return state
 
     def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``.
-
-        ``unexplained`` holds the split part of ``rho^2`` as well, so it may exceed what
-        ``features`` leave of the prior variance.
-        """
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        coordinates = self.embedding(inputs)
-        features = coordinates @ self.feature_basis
-        whole = self.prior.variance(inputs)
-        resolved = (coordinates * self._problem.scale).square().sum(-1)
-        left = resolved - features.square().sum(-1)
-        left = left.clamp_min(0.0) + self.embedding.round_off * whole
-        rest = self.embedding.residual_variance(inputs, coordinates)
-        return Projection(
-            inputs=inputs,
-            prior_mean=self.prior.mean(inputs),
-            prior_variance=whole,
-            features=features,
-            unexplained=(1.0 + self.split) * rest + left,
+        return project(
+            self.prior, inputs, self.embedding, self._problem, self.feature_basis
         )
 
     def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
-
-        The unexplained parts count as opposite to each other: the triangle inequality.
-        """
-        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
-        whole = points.prior_variance + other.prior_variance - 2.0 * covariance
-        farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
-        return Projection(
-            inputs=points.inputs,
-            prior_mean=points.prior_mean - other.prior_mean,
-            prior_variance=whole.clamp_min(0.0),
-            features=points.features - other.features,
-            unexplained=farthest.square(),
-        )
+        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
+        return difference(self.prior, points, other)
 
 
 def _check_columns(name: str, X: Tensor, dimension: int) -> None:

@@ -148,6 +148,24 @@ class Sums(NamedTuple):
         count = self.count + len(targets)
         return Sums(*rows, unexplained, gram, residual, whole, count)
 
+    def evidence(self, tau: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
+
+        The first with ``Z Z^T <= K_w`` in place of ``K_w``; the second by
+        ``det(I + Z Z^T + E) <= det(I + Z Z^T) det(I + E)`` and Hadamard's inequality.
+
+        Args:
+            tau: ``g`` regularisers.
+        """
+        gram, tau = self.gram[:-1, :-1], tau.unsqueeze(-1)
+        values, vectors = torch.linalg.eigh(gram)
+        shares = (self.gram[-1, :-1] @ vectors).square()
+        explained = (shares / (values.clamp_min(0.0) + tau)).sum(-1)
+        rounding = torch.finfo(gram.dtype).eps * gram.trace()
+        log_dets = torch.log1p(values.clamp_min(rounding) / tau).sum(-1)
+        log_dets = log_dets + torch.log1p(self.unexplained / tau).sum(-1)
+        return (self.gram[-1, -1] - explained).clamp_min(0.0), log_dets
+
 
 class _Rows(NamedTuple):
     inputs: Tensor

@@ -1,0 +1,65 @@
+r"""Query points in the span of inducing features."""
+
+from torch import Tensor
+
+from kernelucb.regression.prior import Prior
+from kernelucb.regression.projection import Projection
+from kernelucb.regression.sums import Embedding
+from kernelucb.regression.weights import WeightProblem
+
+
+def project(
+    prior: Prior,
+    inputs: Tensor,
+    embedding: Embedding,
+    problem: WeightProblem,
+    feature_basis: Tensor,
+) -> Projection:
+    r"""Coordinates of kernel inputs in the eigenbasis; differentiable in the inputs.
+
+    ``unexplained`` holds the split part of ``rho^2`` as well, so it may exceed what
+    ``features`` leave of the prior variance.
+
+    Args:
+        prior: Prior of the outcomes.
+        inputs: ``b x d'`` kernel inputs.
+        embedding: Coordinates in the inducing span.
+        problem: The weights, which say how those are scaled and how ``rho`` is split.
+        feature_basis: ``m x r`` matrix that maps coordinates to features.
+    """
+    coordinates = embedding(inputs)
+    features = coordinates @ feature_basis
+    whole = prior.variance(inputs)
+    resolved = (coordinates * problem.scale).square().sum(-1)
+    left = resolved - features.square().sum(-1)
+    left = left.clamp_min(0.0) + embedding.round_off * whole
+    rest = embedding.residual_variance(inputs, coordinates)
+    return Projection(
+        inputs=inputs,
+        prior_mean=prior.mean(inputs),
+        prior_variance=whole,
+        features=features,
+        unexplained=(1.0 + problem.split) * rest + left,
+    )
+
+
+def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
+    r"""The functional ``f(x) - f(x')`` in the form of a projected point.
+
+    The unexplained parts count as opposite to each other: the triangle inequality.
+
+    Args:
+        prior: Prior of the outcomes.
+        points: Projection of ``b`` points ``x``.
+        other: Projection of one point ``x'``.
+    """
+    covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
+    whole = points.prior_variance + other.prior_variance - 2.0 * covariance
+    farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
+    return Projection(
+        inputs=points.inputs,
+        prior_mean=points.prior_mean - other.prior_mean,
+        prior_variance=whole.clamp_min(0.0),
+        features=points.features - other.features,
+        unexplained=farthest.square(),
+    )
