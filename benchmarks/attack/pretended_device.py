@@ -31,6 +31,10 @@ _INDEXED = (torch.ops.aten.index.Tensor, torch.ops.aten.index_put_.default)
 @cache
 def _device() -> torch.device:
     backend_registration._setup_privateuseone_for_python_backend("pretended")
+    # Asked for by torch.random.fork_rng, which looks at every device that there is.
+    module: Any = torch.get_device_module("pretended")
+    module.get_rng_state = lambda device=None: torch.get_rng_state()
+    module.set_rng_state = lambda state, device=None: None
     return torch.device("pretended:0")
 
 

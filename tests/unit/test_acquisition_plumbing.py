@@ -203,3 +203,17 @@ def test_mean_enters_the_value():
     acqf = MartingaleMixtureUCB(shifted, norm_bound=3.0)
     for one, other in zip(acqf.bounds(X), build("exact").bounds(X), strict=True):
         assert_close(one - 4.0, other, rtol=1e-9, atol=1e-9)
+
+
+def test_many_points_are_what_their_parts_are():
+    r"""Values, bounds and gradients do not show that they were computed in parts."""
+    acqf, many = build("exact"), uniform(1100, 2, 3).requires_grad_()
+    values, (lower, upper) = acqf(many.unsqueeze(-2)), acqf.bounds(many)
+    (gradient,) = torch.autograd.grad((values + upper - 2.0 * lower).sum(), many)
+    for part in (slice(0, 5), slice(510, 515), slice(1095, 1100)):
+        few = many[part].detach().requires_grad_()
+        value, (low, high) = acqf(few.unsqueeze(-2)), acqf.bounds(few)
+        expected = torch.autograd.grad((value + high - 2.0 * low).sum(), few)[0]
+        for own, wanted in ((values, value), (lower, low), (upper, high)):
+            assert_close(own[part], wanted, rtol=REARRANGED, atol=0.0)
+        assert_close(gradient[part], expected, rtol=REARRANGED, atol=1e-12)

@@ -154,6 +154,11 @@ class OwnPosterior(SingleTaskGP):
         return super().posterior(X**3, **options)
 
 
+class SamePosterior(SingleTaskGP):
+    def posterior(self, X, **options):
+        return super().posterior(X, **options)
+
+
 class OwnTransform(SingleTaskGP):
     def transform_inputs(self, X, input_transform=None):
         return X**3
@@ -173,9 +178,10 @@ class TestModelsOfTheirOwn:
         with pytest.raises(UnsupportedError, match="SingleTaskGP"):
             KernelRegression.from_model(model)
 
-    def test_a_forward_that_says_the_same_is_taken(self):
+    @pytest.mark.parametrize("kind", [SameForward, SamePosterior])
+    def test_methods_that_say_the_same_are_taken(self, kind):
         X = points(12)
-        own, plain = SameForward(X, outcomes(X)), SingleTaskGP(X, outcomes(X))
+        own, plain = kind(X, outcomes(X)), SingleTaskGP(X, outcomes(X))
         means = [KernelRegression.from_model(model).mean(X) for model in (own, plain)]
         assert torch.equal(*means)
 

@@ -509,7 +509,7 @@ class TestBadInput:
         ("features", "message"),
         [
             (torch.nn.Linear(3, 2), r"Linear does not take inputs of shape \(12, 1\)"),
-            (ScaleKernel(RBFKernel()), "ScaleKernel gives LazyEvaluatedKernelTensor"),
+            (ScaleKernel(RBFKernel()), "ScaleKernel gives"),
             (gradient_holder(), "Linear cannot be copied"),
         ],
     )

@@ -68,9 +68,9 @@ def measure(task: AccuracyTask) -> Run:
 
 def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
     state = bandit.arms
-    exact = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
+    prior = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
     seen = state.observed
-    exact.observe(seen, state.counts[seen], state.sums[seen], seen)
+    exact = prior.with_observations(seen, state.counts[seen], state.sums[seen], seen)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     run.smallest.append(float(ratio.min()))

@@ -6,6 +6,7 @@ and products with them, are evaluated here from differences; other kernels by GP
 which then centres on the points on the right.
 """
 
+import math
 from collections.abc import Callable
 from functools import reduce
 from operator import add, mul
@@ -17,6 +18,7 @@ from gpytorch.kernels import (
     AdditiveKernel,
     Kernel,
     MaternKernel,
+    PeriodicKernel,
     ProductKernel,
     RBFKernel,
     RQKernel,
@@ -108,6 +110,8 @@ def _on_active_columns(
     if kind in _COMBINED:
         parts = (_values(part, left, right, distance) for part in kernel.kernels)
         return reduce(_COMBINED[kind], parts)
+    if kind is PeriodicKernel:
+        return _periodic(kernel, left, right, distance)
     lengthscale = kernel.lengthscale
     return _STATIONARY[kind](kernel, distance(left / lengthscale, right / lengthscale))
 
@@ -118,7 +122,15 @@ def _is_own(kernel: Any) -> bool:
         return False
     if type(kernel) is ScaleKernel:
         return _is_own(kernel.base_kernel)
-    return type(kernel) in _COMBINED or type(kernel) in _STATIONARY
+    return type(kernel) in {PeriodicKernel, *_COMBINED, *_STATIONARY}
+
+
+def _periodic(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
+    r"""From differences of each column: GPyTorch's lose the digits of the origin."""
+    if distance is _squared_distances:
+        left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+    turns = math.pi * (left - right) / kernel.period_length[..., 0, :]
+    return torch.exp(-2.0 * (turns.sin().square() / kernel.lengthscale[..., 0, :]).sum(-1))
 
 
 def _rbf(_: Any, squared: Tensor) -> Tensor:

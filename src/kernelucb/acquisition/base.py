@@ -20,14 +20,11 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
 from kernelucb._numerics.fingerprint import fingerprint, same_tensors
+from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
-
-# Points that are evaluated together: memory does not grow with their number, and for most
-# data what is computed of them stays in the processor's cache.
-_TOGETHER = 512
 
 _Support = Callable[[QueryPoints, int], Support]
 
@@ -193,11 +190,13 @@ class KernelUCB(AcquisitionFunction, ABC):
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
         orientation = 1.0 if self.maximize else -1.0
         weight, offset = orientation * self._weight, orientation * self._offset
-        values = [
-            self._value(self._scoring_set.project(part), weight, offset, support)
-            for part in X.reshape(-1, X.shape[-1]).split(_TOGETHER)
-        ]
-        return torch.cat(values).reshape(batch_shape).to(X.dtype)
+
+        def value(part: Tensor) -> Tensor:
+            points = self._scoring_set.project(part)
+            return self._value(points, weight, offset, support)
+
+        values = in_parts(X.reshape(-1, X.shape[-1]), value)
+        return values.reshape(batch_shape).to(X.dtype)
 
     def _value(
         self, points: QueryPoints, weight: float, offset: float, support: _Support
@@ -224,8 +223,8 @@ class KernelUCB(AcquisitionFunction, ABC):
                 f"X must be `n x d`, got shape {tuple(X.shape)}."
             )
         self._check_points("X", X)
-        parts = [self.confidence_set.bounds(part) for part in X.split(_TOGETHER)]
-        lower, upper = (torch.cat(side).to(X.dtype) for side in zip(*parts, strict=True))
+        sides = in_parts(X, lambda part: torch.stack(self.confidence_set.bounds(part)))
+        lower, upper = sides.to(X.dtype)
         return lower, upper
 
     def _check_points(self, name: str, X: Tensor) -> None:

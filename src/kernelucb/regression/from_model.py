@@ -14,6 +14,7 @@ from botorch.models.transforms.outcome import (
 )
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.models import ExactGP
+from gpytorch.settings import fast_computations
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite
@@ -22,7 +23,7 @@ from kernelucb.regression.prior import Prior
 
 # Most rows at which a model's prior is compared with its kernel and mean, and the factor
 # that takes a single one to a point nearby (an index of a category stays a valid one).
-_COMPARED, _NEARBY = 512, 0.9
+_COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
 
 
 class ModelData(NamedTuple):
@@ -155,10 +156,10 @@ def _check_prior(model: Any, inputs: Tensor) -> None:
         model: In eval mode.
         inputs: ``n x d'`` training inputs as the kernel sees them.
     """
-    methods = {"posterior": model.posterior, "__call__": type(model).__call__}
-    for name, method in methods.items():
-        if not _is_of_the_library(method):
-            raise _other_prior(model, f"has its own `{name}`")
+    if not _is_of_the_library(type(model).__call__):
+        raise _other_prior(model, "has its own `__call__`")
+    if not _is_of_the_library(model.posterior) and not _posterior_is_as_read(model):
+        raise _other_prior(model, "has its own `posterior`")
     raw, transform = _raw_inputs(model), getattr(model, "input_transform", None)
     known = raw if transform is None else transform(raw)
     if not torch.equal(model.transform_inputs(raw), known):
@@ -171,6 +172,21 @@ def _is_of_the_library(method: Any) -> bool:
     r"""Whether a method is BoTorch's or GPyTorch's, which read kernel and mean alone."""
     module = getattr(method, "__module__", None) or ""
     return module.split(".")[0] in ("botorch", "gpytorch")
+
+
+def _posterior_is_as_read(model: Any) -> bool:
+    r"""Whether ``posterior`` agrees with BoTorch's at some of the data, up to jitter."""
+    rows = _raw_inputs(model)[:_COMPARED_POSTERIOR]
+    points = torch.cat([rows, _NEARBY * rows]).unsqueeze(-2)
+    with fast_computations(False, False, False):
+        own, theirs = model.posterior(points), GPyTorchModel.posterior(model, points)
+    accuracy = torch.finfo(rows.dtype).eps ** 0.4
+    length = theirs.variance.max().sqrt() + theirs.mean.abs().max()
+    same = (
+        (own.mean - theirs.mean).abs().max() <= accuracy * length,
+        (own.variance - theirs.variance).abs().max() <= accuracy * length.square(),
+    )
+    return all(map(bool, same))
 
 
 def _prior_is_as_read(model: Any, inputs: Tensor) -> bool:
