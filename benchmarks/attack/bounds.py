@@ -31,6 +31,7 @@ Covers = Literal["noise", "exact", "never"]
 Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 # So many inducing points that every observation is one.
 _ALL = 1e12
+_WIDTHS = {"abbasi_yadkori": AbbasiYadkoriUCB, "igp": IGPUCB}
 _BANDITS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
 SCALES = (None, 0.01, 100.0, (0.1, 1.0, 10.0), "mixture")
 
@@ -42,16 +43,19 @@ class Attacked(NamedTuple):
         bounds: Lower and upper bound at ``b x d`` points.
         forward: The acquisition function, where there is one.
         factor: The truth of the band is ``factor`` times that of the problem.
+        like: The stateless function with the same band, where there is no ``forward``.
     """
 
     bounds: Bounds
     forward: Any = None
     factor: float = 1.0
+    like: Any = None
 
 
 def width_of(attacked: Attacked) -> float:
     r"""What a band multiplies deviations by; 0 where the norm bound limits that."""
-    return _width(getattr(attacked.forward, "confidence_set", None))
+    function = attacked.like if attacked.forward is None else attacked.forward
+    return _width(getattr(function, "confidence_set", None))
 
 
 def _width(band: Any) -> float:
@@ -208,7 +212,12 @@ def _bandit(bound: str) -> Callable[..., Attacked]:
         if bound in _BANDITS[:3]:
             scale = SCALES[random.integers(len(SCALES))]
             options = {} if scale is None else {"covariance_scale": scale}
-        return Attacked(bandit_of(bound, problem, norm, **options).bounds)
+        bandit = bandit_of(bound, problem, norm, **options)
+        like = None
+        if bound in _WIDTHS:
+            data = bandit.observations.regression()
+            like = _WIDTHS[bound](data, norm_bound=norm, delta=DELTA)
+        return Attacked(bandit.bounds, like=like)
 
     return build
 

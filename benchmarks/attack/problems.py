@@ -104,13 +104,15 @@ class Problem:
 
         Three errors that no algorithm in this precision avoids, with a factor of 64 for how
         they add up over a few dozen terms: outcomes and prior mean are rounded; inputs
-        divided by a length scale are, which moves a section by that rounding times its own
-        length; and the band is a sum of terms as large as ``norm sd(x)``.
+        divided by a length scale are (the length scale too, in the precision of the model),
+        which moves a section by that rounding times its own length; and the band is a sum
+        of terms as large as ``norm sd(x)``.
         """
         values = self.truth(X).abs() + float(self.Y.abs().max())
         level = EPS_SINGLE if self.single else EPS
         reach = self._reach(X)
-        return 64.0 * (level * values + EPS * (1.0 + reach) * self.norm * self._unit(X))
+        rounded = EPS + level * reach
+        return 64.0 * (level * values + rounded * self.norm * self._unit(X))
 
     def blur(self, X: Tensor, width: float = 0.0) -> Tensor:
         r"""By how much two valid bands may differ at each point, outcome units.

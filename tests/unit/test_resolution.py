@@ -61,3 +61,26 @@ def test_the_smallest_noise_that_works_is_named():
         AbbasiYadkoriUCB(state, norm_bound=1.0)
     smallest = KernelRegression(X, function(X), kernel, 1.5e-8)
     AbbasiYadkoriUCB(smallest, norm_bound=1.0)
+
+
+def test_noise_scales_too_far_apart_are_refused():
+    X = uniform(6, 2, 1)
+    noise = torch.tensor([1.0] * 5 + [0.9e-8], dtype=torch.float64)
+    with pytest.raises(ValueError, match="apart"):
+        KernelRegression(X, X.sum(-1), frozen_kernel("rbf"), noise)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_truth_is_inside_where_outcomes_are_lost_beside_others(seed):
+    kernel = frozen_kernel("matern52", lengthscale=0.4)
+    function = RKHSFunction.random(kernel, norm=0.999, d=2, seed=seed)
+    X, queries = uniform(12, 2, seed + 50), uniform(40, 2, seed + 90)
+    noise = torch.where(torch.arange(12) % 2 == 0, 1.01e-8, 1.0).double()
+    state = KernelRegression(X, function(X), kernel, noise)
+    for options in ({}, {"form": "analytic"}, {"alphas": "paper"}):
+        acqf = MartingaleMixtureUCB(state, norm_bound=1.0, **options)
+        everywhere = torch.cat([X, queries])
+        lower, upper = acqf.bounds(everywhere)
+        truth = function(everywhere)
+        assert bool((lower <= truth + 1e3 * EPS).all())
+        assert bool((truth <= upper + 1e3 * EPS).all())

@@ -29,6 +29,7 @@ from kernelucb.confidence.martingale_mixture import (
     consistent_constraints,
     grid_regularizers,
     mixture_radius,
+    radius_beside_dropped,
 )
 from kernelucb.confidence.norm import least_norm
 from kernelucb.confidence.norm_bound import NormBound, NormBoundLike, resolve_norm_bound
@@ -158,6 +159,7 @@ class MartingaleMixtureUCB(KernelUCB):
         norm = resolve_norm_bound(norm_bound, regression, fit)
         if joint is not None:
             fit = joint.radius(norm.value)
+        fit = radius_beside_dropped(regression, fit, norm.value)
         least = least_norm(regression, fit)
         constraints = consistent_constraints(regression, fit, norm.value, least, strict)
         assumptions = _assumptions(regression, constraints, joint, delta, norm)

@@ -24,6 +24,11 @@ from kernelucb.regression.ridge import RidgeState
 _LARGEST_UPDATE = 64
 
 
+# Noise scales that one decomposition takes: the kernel matrix is divided by their squares,
+# and round-off is that of its largest entry.
+_LARGEST_RATIO = 1e8 * (1.0 + 1e-9)
+
+
 class KernelRegression(RidgeState):
     r"""Whitened kernel regression in the eigenbasis of its kernel matrix.
 
@@ -152,6 +157,13 @@ class KernelRegression(RidgeState):
         self, prior: Prior, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
     ) -> None:
         noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
+        least, most = (float(value) for value in noise.aminmax())
+        if most > _LARGEST_RATIO * least:
+            raise ValueError(
+                f"noise_std goes from {least:.3g} to {most:.3g}; scales more than 1e8 apart "
+                "cannot be told from round-off together. Leave out the outcomes with the "
+                "largest, or raise the smallest."
+            )
         parts = decompose(prior, inputs, targets, noise)
         self.prior = prior
         self.resolution = parts.resolution

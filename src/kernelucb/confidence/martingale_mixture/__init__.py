@@ -4,6 +4,7 @@ from kernelucb.confidence.martingale_mixture.analytic import analytic_band
 from kernelucb.confidence.martingale_mixture.constraints import (
     Constraints,
     consistent_constraints,
+    radius_beside_dropped,
 )
 from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
@@ -39,6 +40,7 @@ __all__ = [
     "covariance_scales",
     "grid_regularizers",
     "mixture_radius",
+    "radius_beside_dropped",
     "regularizer_range",
     "sketched_radius",
 ]

@@ -4,6 +4,7 @@ import math
 import warnings
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -13,7 +14,7 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression import RidgeState
+from kernelucb.regression import KernelRegression, RidgeState
 
 # An empty set is widened to the single consistent function and a little beyond, as one is
 # that holds little more than it (outcomes 1e8 prior deviations off, say): so it keeps an
@@ -46,6 +47,31 @@ class Constraints(NamedTuple):
         weights = regression.targets.square() * lam / (lam + reference)
         difference = (reference - regularizer) * (weights / (lam + tau)).sum(-1)
         return self.radius.surplus + regularizer * self.norm**2 + difference
+
+
+def radius_beside_dropped(
+    regression: KernelRegression, radius: Radius, norm: float
+) -> Radius:
+    r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
+
+    Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a
+    function of norm ``B`` says about the outcomes along those directions, at most
+    ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
+    ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
+    of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
+
+    Args:
+        regression: The data.
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+    """
+    scales = regression.noise_std
+    spread = float(scales.max() / scales.min()) ** 2
+    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * spread <= 1.0:
+        return radius
+    hidden = norm * math.sqrt(regression.resolution)
+    length = math.sqrt(radius.squared(regression))
+    return Radius(radius.reference, radius.surplus + hidden * (2.0 * length + hidden))
 
 
 def consistent_constraints(
