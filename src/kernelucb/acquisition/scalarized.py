@@ -1,6 +1,7 @@
 r"""Upper confidence bound of a weighted sum of several outcomes."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -162,6 +163,10 @@ def scalarized_inputs(
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
+    unknown = (options or {}).keys() - signature(bound).parameters.keys()
+    if unknown:
+        names = ", ".join(sorted(map(str, unknown)))
+        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     singles = single_output_models(model)
     weights, offset = _weights(posterior_transform, len(singles))
     norms = per_output_norms("norm_bound", norm_bound, len(singles))

@@ -26,7 +26,7 @@ _LARGEST_UPDATE = 64
 
 # Noise scales that one decomposition takes: the kernel matrix is divided by their squares,
 # and round-off is that of its largest entry.
-_LARGEST_RATIO = 1e8 * (1.0 + 1e-9)
+_LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 
 
 class KernelRegression(RidgeState):
@@ -160,9 +160,9 @@ class KernelRegression(RidgeState):
         least, most = (float(value) for value in noise.aminmax())
         if most > _LARGEST_RATIO * least:
             raise ValueError(
-                f"noise_std goes from {least:.3g} to {most:.3g}; scales more than 1e8 apart "
-                "cannot be told from round-off together. Leave out the outcomes with the "
-                "largest, or raise the smallest."
+                f"noise_std goes from {least:.3g} to {most:.3g}; scales more than 1e8 "
+                "apart cannot be told from round-off together. Leave out the outcomes with "
+                "the largest, or raise the smallest."
             )
         parts = decompose(prior, inputs, targets, noise)
         self.prior = prior
