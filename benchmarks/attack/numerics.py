@@ -117,12 +117,7 @@ def _check_neighbours(
     company = attacked.bounds(torch.cat([queries, problem.far]))
     for here, before in zip(company, together, strict=True):
         apart = (here[: len(queries)] - before).detach().abs()
-        worst = int((apart / allowed).argmax())
-        if not bool((apart <= allowed).all()):
-            raise WrongError(
-                f"with far neighbours it differs by {float(apart[worst]):.3g}, not "
-                f"{float(allowed[worst]):.3g}"
-            )
+        _require_within(apart, allowed, "with far neighbours it differs by")
 
 
 def check_order(problem: Problem, random: np.random.Generator) -> None:
@@ -144,12 +139,7 @@ def check_order(problem: Problem, random: np.random.Generator) -> None:
     for (lower, upper), (low, high) in pairwise(sides):
         room = allowed + _SEARCH * (high - low) + problem.blur(queries)
         over = torch.maximum(upper - high, low - lower)
-        worst = int((over / room).argmax())
-        if not bool((over <= room).all()):
-            raise WrongError(
-                f"wider than at fewer ridge parameters by {float(over[worst]):.3g}, not "
-                f"{float(room[worst]):.3g}"
-            )
+        _require_within(over, room, "wider than at fewer ridge parameters by")
 
 
 def check_bandit(problem: Problem, random: np.random.Generator) -> None:
@@ -162,13 +152,14 @@ def check_bandit(problem: Problem, random: np.random.Generator) -> None:
     queries = problem.queries
     for mine, other in zip(bandit.bounds(queries), band.bounds(queries), strict=True):
         room = problem.tolerance(queries) + problem.blur(queries)
-        apart = (mine - other).abs()
-        worst = int((apart / room).argmax())
-        if not bool((apart <= room).all()):
-            raise WrongError(
-                f"bandit {name} and stateless class differ by {float(apart[worst]):.3g}, "
-                f"not {float(room[worst]):.3g}"
-            )
+        text = f"bandit {name} and stateless class differ by"
+        _require_within((mine - other).abs(), room, text)
+
+
+def _require_within(apart: Tensor, room: Tensor, text: str) -> None:
+    worst = int((apart / room).argmax())
+    held = bool((apart <= room).all())
+    _require(held, f"{text} {float(apart[worst]):.3g}, not {float(room[worst]):.3g}")
 
 
 def _require(holds: bool, text: str) -> None:

@@ -10,8 +10,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.ridge_band import fixed_ridge_band
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,
     finite_domain_beta,
@@ -119,7 +118,6 @@ class SrinivasUCB(KernelUCB):
             assumptions = assumptions.without_guarantee(
                 f"beta is multiplied by {scale:g}; no theorem covers that"
             )
-        check_resolved(1.0, regression.noise_std, regression.section_variance)
-        band = RidgeBand(regression, 1.0, math.sqrt(scale * beta), assumptions)
+        band = fixed_ridge_band(regression, 1.0, math.sqrt(scale * beta), assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.beta = beta

@@ -3,8 +3,7 @@ r"""The self-normalised bound of Abbasi-Yadkori (2012)."""
 import math
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
 
@@ -29,8 +28,7 @@ def abbasi_yadkori_band(
     """
     log_det = float(regression.log_det(regularizer))
     width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
-    check_resolved(regularizer, regression.noise_std, regression.section_variance)
-    return RidgeBand(regression, regularizer, width, assumptions)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
 
 
 def abbasi_yadkori_width(

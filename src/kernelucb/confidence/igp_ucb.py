@@ -3,8 +3,7 @@ r"""The bound of Improved GP-UCB (Chowdhury & Gopalan 2017)."""
 import math
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
 
@@ -32,8 +31,7 @@ def igp_ucb_band(
     noise_std = float(regression.noise_std[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)
     width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
-    check_resolved(regularizer, regression.noise_std, regression.section_variance)
-    return RidgeBand(regression, regularizer, width, assumptions)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
 
 
 def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:

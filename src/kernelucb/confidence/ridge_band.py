@@ -5,6 +5,7 @@ import torch
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.resolution import check_resolved
 from kernelucb.regression import KernelRegression
 
 
@@ -44,3 +45,18 @@ class RidgeBand(ConfidenceSet):
         return RidgeBand(
             self.regression, self.regularizer, self.width, self.assumptions, design
         )
+
+
+def fixed_ridge_band(
+    regression: KernelRegression,
+    regularizer: float,
+    width: float,
+    assumptions: Assumptions,
+) -> RidgeBand:
+    r"""The band of a theorem that fixes ``tau``.
+
+    Raises:
+        ValueError: If round-off decides what the data say at it; see ``check_resolved``.
+    """
+    check_resolved(regularizer, regression.noise_std, regression.section_variance)
+    return RidgeBand(regression, regularizer, width, assumptions)

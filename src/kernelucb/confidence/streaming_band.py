@@ -17,8 +17,7 @@ from kernelucb.confidence.norm_bound import (
     resolve_norm_bound,
     tracker_of,
 )
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.regression import KernelRegression
@@ -96,8 +95,7 @@ def streaming_band(
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
     regularizer = ridge_regularizer(regression, norm, tracker.upper)
     assumptions = _assumptions(regression, tracker, delta, norm_assumption)
-    check_resolved(regularizer, regression.noise_std, regression.section_variance)
-    return RidgeBand(regression, regularizer, width, assumptions)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
 
 
 def _assumptions(

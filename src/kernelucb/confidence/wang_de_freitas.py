@@ -3,8 +3,7 @@ r"""The bound of Wang & de Freitas (2014)."""
 import math
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
 FIXED_DESIGN = Assumption(
@@ -41,5 +40,4 @@ def wang_de_freitas_band(
         + 2.0 * gain
         + 2.0 * math.log(2.0 / delta)
     )
-    check_resolved(1.0, regression.noise_std, regression.section_variance)
-    return RidgeBand(regression, 1.0, math.sqrt(squared), assumptions)
+    return fixed_ridge_band(regression, 1.0, math.sqrt(squared), assumptions)

@@ -180,13 +180,10 @@ def _posterior_is_as_read(model: Any) -> bool:
     points = torch.cat([rows, _NEARBY * rows]).unsqueeze(-2)
     with fast_computations(False, False, False):
         own, theirs = model.posterior(points), GPyTorchModel.posterior(model, points)
-    accuracy = torch.finfo(rows.dtype).eps ** 0.4
     length = theirs.variance.max().sqrt() + theirs.mean.abs().max()
-    same = (
-        (own.mean - theirs.mean).abs().max() <= accuracy * length,
-        (own.variance - theirs.variance).abs().max() <= accuracy * length.square(),
+    return _agree(own.mean, theirs.mean, length) and _agree(
+        own.variance, theirs.variance, length.square()
     )
-    return all(map(bool, same))
 
 
 def _prior_is_as_read(model: Any, inputs: Tensor) -> bool:
@@ -200,15 +197,18 @@ def _prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     mean, prior = model.mean_module(points), model.forward(points)
     variance, between = _variance_and_block(model.covar_module(points))
     own_variance, own_between = _variance_and_block(prior.lazy_covariance_matrix)
-    accuracy = torch.finfo(mean.dtype).eps ** 0.4  # more than jitter changes
     largest = variance.max()
-    length = largest.sqrt() + mean.abs().max()
-    same = (
-        (own_variance - variance).abs().max() <= accuracy * largest,
-        (own_between - between).abs().max() <= accuracy * largest,
-        (prior.mean - mean).abs().max() <= accuracy * length,
+    return (
+        _agree(own_variance, variance, largest)
+        and _agree(own_between, between, largest)
+        and _agree(prior.mean, mean, largest.sqrt() + mean.abs().max())
     )
-    return all(map(bool, same))
+
+
+def _agree(own: Tensor, expected: Tensor, scale: Tensor) -> bool:
+    r"""Whether two tensors differ by no more than jitter does, relative to a scale."""
+    accuracy = torch.finfo(expected.dtype).eps ** 0.4
+    return bool((own - expected).abs().max() <= accuracy * scale)
 
 
 def _variance_and_block(covariance: Any) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@ r"""Query points in the span of inducing features."""
 from torch import Tensor
 
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection
+from kernelucb.regression.projection import Projection, resolved
 from kernelucb.regression.sums import Embedding
 from kernelucb.regression.weights import WeightProblem
 
@@ -30,17 +30,13 @@ def project(
     coordinates = embedding(inputs)
     features = coordinates @ feature_basis
     whole = prior.variance(inputs)
-    resolved = (coordinates * problem.scale).square().sum(-1)
-    left = resolved - features.square().sum(-1)
+    scaled = (coordinates * problem.scale).square().sum(-1)
+    left = scaled - features.square().sum(-1)
     left = left.clamp_min(0.0) + embedding.round_off * whole
     rest = embedding.residual_variance(inputs, coordinates)
-    return Projection(
-        inputs=inputs,
-        prior_mean=prior.mean(inputs),
-        prior_variance=whole,
-        features=features,
-        unexplained=(1.0 + problem.split) * rest + left,
-    )
+    mean, unexplained = prior.mean(inputs), (1.0 + problem.split) * rest + left
+    resolved(mean, unexplained)
+    return Projection(inputs, mean, whole, features, unexplained)
 
 
 def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
