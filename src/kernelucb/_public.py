@@ -20,16 +20,16 @@ from kernelucb.certificates import (
     RegretCertificate,
     regret_certificate,
 )
+from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.misspecification import (
     ConsistencyCheck,
     check_consistency,
 )
-from kernelucb.confidence.norm import least_consistent_norm
-from kernelucb.confidence.norm_bound import NormTracker
-from kernelucb.confidence.norm_description import NormDescription, describe_norm_bound
-from kernelucb.confidence.prequential import PrequentialRadius
-from kernelucb.confidence.streaming import StreamingNoiseTracker
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
+from kernelucb.confidence.norm.least import least_consistent_norm
+from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 

@@ -20,7 +20,7 @@ from kernelucb._demo.problems import Problem
 from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 NUM_CANDIDATES = 1024

@@ -17,8 +17,8 @@ from kernelucb.bandit.observations import Observations, Query, allowed_columns
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.martingale_mixture import CovarianceScale
-from kernelucb.confidence.norm_bound import NormBoundLike, NormTracker
+from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -49,7 +49,7 @@ class KernelBandit:
         >>> for _ in range(1000):
         ...     arms = torch.rand(100, 3, dtype=torch.float64)
         ...     index = bandit.select(arms)
-        ...     bandit.update(arms[index], play(arms[index]))
+        ...     bandit.observe(arms[index], play(arms[index]))
     """
 
     @checked
@@ -91,7 +91,7 @@ class KernelBandit:
         Raises:
             ValueError: If an argument is out of its range, or for ``"abbasi_yadkori"`` and
                 ``"igp"`` round-off decides the ridge parameter (``docs/ranges.md``); where
-                the prior variance varies, ``update`` says so.
+                the prior variance varies, ``observe`` says so.
         """
         rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
@@ -183,7 +183,7 @@ class KernelBandit:
 
     @checked
     @torch.no_grad()
-    def update(self, x: Tensor, y: float | Tensor) -> None:
+    def observe(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation.
 
         Args:
@@ -200,7 +200,7 @@ class KernelBandit:
             query, outcome = self._checked_observation(x, y)
             bands = self._state.bands.fork()
             bands.hear(self._tracker)
-            bands.update(query, outcome)
+            bands.observe(query, outcome)
             self._publish(bands, None)
 
     @torch.no_grad()
@@ -250,7 +250,7 @@ class KernelBandit:
         y = finite("y", torch.as_tensor(y, dtype=torch.float64))
         if len(x) != 1 or y.numel() != 1:
             raise BotorchTensorDimensionError(
-                f"update takes one arm and one outcome, got {len(x)} and {y.numel()}."
+                f"observe takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
         if self.rule.bound == "igp" and self.num_observations >= self.rule.horizon:
             raise ValueError(

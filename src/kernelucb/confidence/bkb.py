@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import given_norm
+from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.posterior_band import PosteriorModel
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
