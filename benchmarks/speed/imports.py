@@ -6,7 +6,7 @@ other work on the machine hits all of them alike; medians.
     python -m benchmarks.speed.imports [--repeats 9]
 
 *First use* is what a script needs before its first bound: BoTorch's names in the one case,
-this package's and the same names of BoTorch in the other.
+the same names and one of this package in the other.
 """
 
 import argparse
