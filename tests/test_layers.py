@@ -2,7 +2,7 @@ r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> regression -> confidence -> {acquisition, bandit, certificates}``, ``safety``
 on ``acquisition``, and ``ax`` on those and on ``models``, which stands beside on
-``_numerics`` alone; ``_public`` collects the public names, which the package root hands
+``regression``; ``_public`` collects the public names, which the package root hands
 out; ``plotting``, ``__main__`` and its ``_demo`` stand on top.
 """
 
@@ -20,7 +20,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LOWER = {
     "exceptions": set(),
     "_numerics": set(),
-    "models": {"_numerics"},
+    "models": {"_numerics", "regression"},
     "regression": {"_numerics"},
     "confidence": {"_numerics", "regression"},
     "bandit": {"_numerics", "regression", "confidence"},

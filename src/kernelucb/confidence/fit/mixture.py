@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
@@ -88,7 +89,9 @@ def mixture_radius(
 
 
 def sketched_radius(
-    regression: NystromRegression, delta: float, covariance_scale: CovarianceScale
+    regression: NystromRegression | DTCRegression,
+    delta: float,
+    covariance_scale: CovarianceScale,
 ) -> Radius:
     r"""Upper bound on ``mixture_radius`` that needs no kernel matrix, anytime.
 

@@ -1,0 +1,131 @@
+r"""Orthonormal features of the kernel sections at inducing points."""
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.functional import pad
+
+from kernelucb.regression.prior import Prior
+
+# Directions whose squared length is below this share of the sections' own are left out:
+# round-off, eps over its root, would show in the coordinates along them.
+_CUT_OFF = 1e-10
+# Rows that are worked on together, so that nothing as large as the features is needed.
+ROWS = 4096
+
+
+class Basis(Module):
+    r"""Coordinates of ``k(x, .)`` in an orthonormal basis of the inducing sections.
+
+    Repeated and collinear inducing points add nothing.
+
+    Attributes:
+        inducing: ``m x d'`` kernel inputs.
+        matrix: ``m x r`` matrix that maps covariances to features.
+    """
+
+    prior: Prior
+    inducing: Tensor
+    matrix: Tensor
+
+    def __init__(self, prior: Prior, inducing: Tensor, matrix: Tensor) -> None:
+        super().__init__()
+        object.__setattr__(self, "prior", prior)  # a part of whoever holds the basis
+        self.register_buffer("inducing", inducing, persistent=False)
+        self.register_buffer("matrix", matrix, persistent=False)
+
+    @classmethod
+    def of(cls, prior: Prior, inducing: Tensor) -> "Basis":
+        r"""Basis of the sections at ``m x d'`` kernel inputs; one ``eigh``."""
+        covariance = prior.covariance(inducing, inducing)
+        return cls(prior, inducing, directions(covariance, covariance.diagonal()))
+
+    @classmethod
+    def empty(cls, prior: Prior, like: Tensor) -> "Basis":
+        r"""Basis of no sections, for kernel inputs like ``like``."""
+        return cls(prior, like[:0], like.new_zeros(0, 0))
+
+    def extended(self, inputs: Tensor) -> "Basis":
+        r"""The basis with what ``p x d'`` kernel inputs add to it, behind the old one."""
+        features = self(inputs)
+        rest = self.prior.covariance(inputs, inputs) - features @ features.mT
+        return self.bordered(
+            inputs, features, directions(rest, self.prior.variance(inputs))
+        )
+
+    def bordered(self, inputs: Tensor, features: Tensor, new: Tensor) -> "Basis":
+        r"""The basis with directions of more sections behind the old ones.
+
+        Args:
+            inputs: ``p x d'`` kernel inputs of the sections.
+            features: ``p x r`` old features of these.
+            new: ``p x r'`` columns that make directions of what those leave.
+        """
+        old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
+        new = pad(new, (self.matrix.shape[-1], 0))
+        inducing = torch.cat([self.inducing, inputs])
+        return Basis(self.prior, inducing, torch.cat([old, new]))
+
+    def rotated(self, rotation: Tensor) -> "Basis":
+        r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
+        return Basis(self.prior, self.inducing, self.matrix @ rotation)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        r"""Features of ``b x d'`` kernel inputs, ``b x r``; differentiable."""
+        if 0 in (len(inputs), len(self.inducing)):
+            return inputs.new_zeros(len(inputs), self.matrix.shape[-1])
+        return self.prior.covariance(inputs, self.inducing) @ self.matrix
+
+    @property
+    def round_off(self) -> float:
+        r"""Bound on the error of an inner product of features, relative to ``k(x, x)``."""
+        return (len(self.inducing) + 8.0) * torch.finfo(self.matrix.dtype).eps
+
+    def residual_variance(self, inputs: Tensor, features: Tensor) -> Tensor:
+        r"""``k(x, x) - |z(x)|^2`` rounded up, ``b`` values, never negative."""
+        prior_variance = self.prior.variance(inputs)
+        rest = prior_variance - features.square().sum(-1)
+        return (rest + self.round_off * prior_variance).clamp_min(0.0)
+
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Features of ``b x d'`` kernel inputs, and the variance that they leave."""
+        features = self(inputs)
+        return features, self.residual_variance(inputs, features)
+
+    def project_all(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``project`` of very many inputs, in memory for hardly more than the result."""
+        features = inputs.new_empty(len(inputs), self.matrix.shape[-1])
+        residual_variance = inputs.new_empty(len(inputs))
+        for start in range(0, len(inputs), ROWS):
+            rows = slice(start, start + ROWS)
+            features[rows], residual_variance[rows] = self.project(inputs[rows])
+        return features, residual_variance
+
+    def separate_variance(self) -> Tensor:
+        r"""Mean variance of an inducing section that the other ones do not explain."""
+        squares = self.matrix.square().sum(-1)  # zero for a section that is zero itself
+        return torch.where(squares > 0.0, squares.reciprocal(), 0.0).mean()
+
+
+def directions(matrix: Tensor, variance: Tensor) -> Tensor:
+    r"""``r`` columns ``c`` with ``c^T matrix c = 1`` that resolve a Gram matrix.
+
+    Args:
+        matrix: ``m x m`` inner products of sections, or of what a basis leaves of them.
+        variance: ``m`` squared lengths of the whole sections, which the cut-off is relative
+            to.
+
+    Raises:
+        InputDataError: If an eigenvalue is negative beyond any round-off.
+    """
+    scale = torch.where(variance > 0, variance, torch.inf).rsqrt()
+    values, vectors = torch.linalg.eigh(scale.outer(scale) * (0.5 * (matrix + matrix.mT)))
+    if len(values) and float(values[0]) < -1e-8 * max(1.0, float(values[-1])):
+        raise InputDataError(
+            "The kernel matrix of the inducing points has a negative eigenvalue "
+            f"({float(values[0]):.3g} where the diagonal is one): covar_module is not a "
+            "positive semi-definite kernel."
+        )
+    kept = values > _CUT_OFF
+    return scale.unsqueeze(-1) * vectors[:, kept] / values[kept].sqrt()
