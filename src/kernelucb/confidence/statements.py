@@ -1,7 +1,32 @@
 r"""The wording of guarantees and assumptions, once for every bound."""
 
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.regression import RidgeState
+
+
+class PriorKnowledge(Protocol):
+    r"""What is known of prior and noise; every regression state says it of its own."""
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        r"""Parts of the model that were fitted to the data."""
+        ...
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""``n`` noise standard deviations, outcome units."""
+        ...
+
+
+class DeclaredPrior(NamedTuple):
+    r"""``PriorKnowledge`` of a bound that keeps no regression state."""
+
+    estimated: frozenset[str]
+    noise_std: Tensor
+
 
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
@@ -13,7 +38,7 @@ REPORTED = Assumption(
 
 def rkhs_assumptions(
     source: str,
-    regression: RidgeState,
+    regression: PriorKnowledge,
     delta: float,
     norm: Assumption,
     *,
@@ -26,7 +51,7 @@ def rkhs_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        regression: The data, or what is known of prior and noise.
         delta: Failure probability.
         norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
@@ -56,7 +81,7 @@ def rkhs_assumptions(
 
 
 def bayesian_assumptions(
-    source: str, regression: RidgeState, delta: float, domain: str
+    source: str, regression: PriorKnowledge, delta: float, domain: str
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
@@ -64,7 +89,7 @@ def bayesian_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        regression: The data, or what is known of prior and noise.
         delta: Failure probability.
         domain: Where the bound holds, in words.
     """
@@ -113,7 +138,7 @@ def _domain(statement: str, estimated: bool) -> Assumption:
 
 def bounded_noise_assumptions(
     source: str,
-    regression: RidgeState,
+    regression: PriorKnowledge,
     delta: float,
     norm: Assumption,
     information_gain: float | None,
@@ -123,7 +148,7 @@ def bounded_noise_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        regression: The data, or what is known of prior and noise.
         delta: Failure probability.
         norm: Where the norm bound comes from.
         information_gain: Bound on the maximum information gain; None where the gain of
@@ -149,7 +174,7 @@ def bounded_noise_assumptions(
     return assumptions.with_extra(gain)
 
 
-def _kernel(regression: RidgeState) -> Assumption:
+def _kernel(regression: PriorKnowledge) -> Assumption:
     if "kernel" in regression.estimated:
         return Assumption(
             "kernel",
@@ -160,7 +185,7 @@ def _kernel(regression: RidgeState) -> Assumption:
     return Assumption("kernel", "the kernel was fixed before the data", Status.GIVEN)
 
 
-def _mean(regression: RidgeState) -> Assumption:
+def _mean(regression: PriorKnowledge) -> Assumption:
     if "mean" in regression.estimated:
         return Assumption(
             "mean",
@@ -171,7 +196,7 @@ def _mean(regression: RidgeState) -> Assumption:
     return Assumption("mean", "the prior mean was fixed before the data", Status.GIVEN)
 
 
-def _noise(regression: RidgeState, condition: str) -> Assumption:
+def _noise(regression: PriorKnowledge, condition: str) -> Assumption:
     smallest = float(regression.noise_std.min())
     largest = float(regression.noise_std.max())
     scale = f"{smallest:.6g}"
