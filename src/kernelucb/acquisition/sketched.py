@@ -47,7 +47,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
 
     def __init__(
         self,
-        model: NystromRegression,
+        model: Any,
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,

@@ -19,7 +19,7 @@ from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.confidence.statements import DeclaredPrior
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 _CHUNK = 1024
@@ -139,11 +139,11 @@ class KernelBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
-        prior = DeclaredPrior(self._estimated, noise_std)
+        known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
-            assumptions = bands.rule.assumptions(prior)
+            assumptions = bands.rule.assumptions(known)
             self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 

@@ -223,11 +223,11 @@ class Rule:
         tau = float(self.regularizers(1.0))
         return abbasi_yadkori_band(regression, norm, self.delta, tau, assumptions)
 
-    def assumptions(self, regression: PriorKnowledge) -> Assumptions:
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
         return rkhs_assumptions(
             _SOURCES[self.bound],
-            regression,
+            known,
             self.delta,
             given_norm(self.norm_bound)
             if self.tracker is None

@@ -8,7 +8,7 @@ import torch
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.posterior_band import PosteriorModel
-from kernelucb.confidence.statements import DeclaredPrior, rkhs_assumptions
+from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 
 _SOURCE = "Calandriello et al. (2019), Theorem 2"
 _PRACTICAL = (
@@ -165,13 +165,9 @@ def bkb_assumptions(
         estimated: Parts of the prior that were fitted to the data.
     """
     rounds = covered_rounds(qbar, delta, epsilon)
-    noise = torch.tensor([noise_std], dtype=torch.float64)
+    known = Knowledge(estimated, torch.tensor([noise_std], dtype=torch.float64))
     assumptions = rkhs_assumptions(
-        _SOURCE,
-        DeclaredPrior(estimated, noise),
-        delta,
-        given_norm(norm_bound),
-        horizon=rounds,
+        _SOURCE, known, delta, given_norm(norm_bound), horizon=rounds
     )
     if radius == "practical":
         return assumptions.without_guarantee(_PRACTICAL)
