@@ -21,7 +21,7 @@ from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.confidence.statements import DeclaredPrior
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 
@@ -146,7 +146,7 @@ class KernelBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         noise_std = torch.tensor([self._bound.noise_std], dtype=torch.float64)
-        known = DeclaredPrior(self._estimated, noise_std)
+        known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
