@@ -43,7 +43,10 @@ def save_table(folder: Path) -> Path:
         if path is not None:
             rows = read_table(path)
             total = rows.drop(columns="family").astype(float).sum()
-            cells = [_cells(row) for row in [*rows.to_dict("records"), {"family": "all", **total}]]
+            cells = [
+                _cells(row)
+                for row in [*rows.to_dict("records"), {"family": "all", **total}]
+            ]
             lines += ["", f"{label.capitalize()}:", "", *markdown_table(_HEADER, cells)]
     path = folder / "attack.md"
     write_lines(path, lines[1:])
@@ -91,4 +94,3 @@ def _distinct(name: str, runs: Sequence[Run]) -> list[dict[str, str]]:
         }
         for (kind, _, _), cases in order
     ]
-

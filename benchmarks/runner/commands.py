@@ -111,12 +111,16 @@ class Benchmark:
 
         return register
 
+    def call(self, arguments: Sequence[str] | None = None) -> Call:
+        r"""Read a command line."""
+        options = self._parser().parse_args(arguments)
+        return Call(options.command, options, Folders.of(self.folder, options.output))
+
     def main(self, arguments: Sequence[str] | None = None) -> None:
         r"""Run one command; print the files that it wrote, and the tables among them."""
-        options = self._parser().parse_args(arguments)
-        call = Call(options.command, options, Folders.of(self.folder, options.output))
+        call = self.call(arguments)
         try:
-            files = self.commands[options.command].run(call) or ()
+            files = self.commands[call.command].run(call) or ()
         except (BenchmarkError, FileNotFoundError) as error:
             raise SystemExit(str(error)) from error
         for path in files:

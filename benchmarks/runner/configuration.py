@@ -1,4 +1,4 @@
-r"""The one reader of ``config.toml``: tables become dataclasses, checked against their hints.
+r"""The one reader of ``config.toml``: tables become dataclasses with checked fields.
 
 What a table may leave out: a field with a default; and a field without one that a table
 around it has, or ``[protocol]``. The fields of the whole are read in their order, and later
@@ -88,7 +88,9 @@ def _value(hint: Any, value: Any, place: str, scope: ChainMap, named: dict) -> A
     if origin is dict and isinstance(value, Mapping):
         return _table(inner[1], value, place, scope, named)
     if origin in (tuple, list):
-        if isinstance(value, Mapping) and all(isinstance(v, inner[0]) for v in value.values()):
+        if isinstance(value, Mapping) and all(
+            isinstance(v, inner[0]) for v in value.values()
+        ):
             return tuple(value.values())
         items = inner[:1] * len(value) if isinstance(value, list | tuple) else ()
         items = inner if origin is tuple and Ellipsis not in inner else items

@@ -40,7 +40,9 @@ def coverage(call: Call) -> list[Path]:
     rows = []
     for name, claim in CLAIMS.items():
         played = _played(
-            name, problems, lambda p, seed: along_the_edge(p, claim, seed, rounds)  # noqa: B023
+            name,
+            problems,
+            lambda p, seed: along_the_edge(p, claim, seed, rounds),  # noqa: B023
         )
         rows.append(
             {

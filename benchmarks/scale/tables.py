@@ -8,10 +8,12 @@ RATIOS = ("weights", "band", "further", "trace", "prequential")
 
 
 def ratios(rows: pd.DataFrame) -> pd.DataFrame:
-    r"""Mean over seeds, by kernel in words, number of observations and of inducing points."""
+    r"""Mean over seeds, by kernel in words and numbers of points."""
     where = rows[["kernel", "lengthscale", "dimension"]].astype(str)
     named = rows.assign(
-        kernel=where.agg("{0[kernel]}, length {0[lengthscale]}, d = {0[dimension]}".format, 1)
+        kernel=where.agg(
+            "{0[kernel]}, length {0[lengthscale]}, d = {0[dimension]}".format, 1
+        )
     )
     groups = named.groupby(["kernel", "observations", "inducing"], sort=False)
     values = ["remainder", *RATIOS]

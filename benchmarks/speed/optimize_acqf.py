@@ -122,7 +122,11 @@ def run(call: Call) -> list[Path]:
             row = {"problem": problem, "n": n, "measure": name, "lower_quartile": lower}
             rows.append(row | {"median": median, "upper_quartile": upper})
             rows[-1]["pairs"] = len(ratios)
-            print("{:10s} n={:<5d} {:9s} quartiles {} {} {} ({} pairs)".format(*rows[-1].values()))
+            print(
+                "{:10s} n={:<5d} {:9s} quartiles {} {} {} ({} pairs)".format(
+                    *rows[-1].values()
+                )
+            )
     write_table(call.options.output, rows)
     return [call.options.output]
 

@@ -147,7 +147,5 @@ def _long_run(
         f"process so far {peak:.2f} GiB, of which features "
         f"{8 * bandit.arms.features.numel() / 2**30:.2f}:",
         "",
-        *markdown_table(
-            ["rounds", "batches", "m", "seconds", "regret over uniform"], rows
-        ),
+        *markdown_table(["rounds", "batches", "m", "seconds", "regret over uniform"], rows),
     ]

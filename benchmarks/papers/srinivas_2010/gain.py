@@ -81,7 +81,9 @@ def _largest_eigenvalues(table: Tensor) -> list[float]:
 def _table(settings: GainSettings, rows: pd.DataFrame) -> list[str]:
     shown = [n for n in (10, 30, 100) if n in settings.samples]
     pairs = zip(rows["greedy"].astype(float), rows["spectral"].astype(float), strict=True)
-    cells = rows.assign(cell=[f"{greedy:.1f} / {spectral:.1f}" for greedy, spectral in pairs])
+    cells = rows.assign(
+        cell=[f"{greedy:.1f} / {spectral:.1f}" for greedy, spectral in pairs]
+    )
     table = cells.pivot(index="kernel", columns="samples", values="cell")
     kernels = rows["kernel"].unique()
     return [
