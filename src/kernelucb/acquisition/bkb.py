@@ -19,7 +19,7 @@ from kernelucb.confidence.posterior_band import PosteriorBand, PosteriorState
 Radius = Literal["certified", "practical"]
 
 
-class BKBUCB(KernelUCB):
+class BKBUCB(KernelUCB[PosteriorState]):
     r"""Upper confidence bound of budgeted kernel bandits.
 
     ``mean(x) +- beta / sqrt(lam) sd(x)`` with the posterior of a ``BKBModel``; a prediction
@@ -37,7 +37,7 @@ class BKBUCB(KernelUCB):
         >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01)
         >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, radius="practical")
         >>> point, value, index = argmax(acqf, candidates)
-        >>> model.update(point, play(point))
+        >>> model.observe(point, play(point))
 
     Attributes:
         width: Multiplier of the latent standard deviation, ``beta / sqrt(lam)``.

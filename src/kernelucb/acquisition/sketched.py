@@ -9,20 +9,17 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.martingale_mixture import (
-    CovarianceScale,
-    ExactSet,
-    consistent_constraints,
-    sketched_radius,
-)
-from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.norm_bound import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.fit.mixture import CovarianceScale, sketched_radius
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.martingale_mixture import ExactSet
+from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
 
 
-class SketchedMartingaleMixtureUCB(KernelUCB):
+class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
     r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
 
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
@@ -39,7 +36,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
         >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
-        >>> state = state.with_observations(new_X, new_Y)  # the next round
+        >>> state = state.observe(new_X, new_Y)  # the next round
 
     Attributes:
         norm_bound: The norm bound in use, outcome units; larger than the one given where
@@ -111,7 +108,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         self.least_consistent_norm = least * state.outcome_scale
 
 
-class _SketchedSet(ExactSet):
+class _SketchedSet(ExactSet[NystromRegression]):
     r"""Where no function fits, round-off may put the sides of the relaxed set past each
     other: then the band is what lies between them.
     """

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import fixed_ridge_band
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,
@@ -27,7 +27,7 @@ from kernelucb.regression import KernelRegression
 _DOMAIN_SIZE = 1000
 
 
-class SrinivasUCB(KernelUCB):
+class SrinivasUCB(KernelUCB[KernelRegression]):
     r"""GP-UCB with the betas of Srinivas et al. (2010).
 
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
@@ -39,7 +39,7 @@ class SrinivasUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,

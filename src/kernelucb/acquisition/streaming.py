@@ -5,13 +5,13 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormBoundLike
-from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 
 
-class StreamingKernelUCB(KernelUCB):
+class StreamingKernelUCB(KernelUCB[KernelRegression]):
     r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
 
     ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
@@ -47,7 +47,7 @@ class StreamingKernelUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_lower: float,
@@ -84,7 +84,7 @@ class StreamingKernelUCB(KernelUCB):
         tracker, norm = corollary_tracker(
             tracker, regression, norm_bound, noise_lower, noise_upper, delta
         )
-        lower, upper = tracker.update(regression)
+        lower, upper = tracker.observe(regression)
         band = streaming_band(regression, tracker, delta, norm)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_lower, self.noise_upper = lower, upper

@@ -13,15 +13,15 @@ from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import (
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
+from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.paths import PosteriorPaths
 
@@ -56,7 +56,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     @checked
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
@@ -92,7 +92,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
                 unknown, or the tracker does not fit.
             UnsupportedError: If the model cannot be represented.
         """
-        super().__init__(model, replacement=replacement)
+        super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
         if noise_lower is None and noise_upper is None and tracker is None:
             regression = KernelRegression.of(model, noise_std)
@@ -109,7 +109,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             tracker, statement = corollary_tracker(
                 tracker, regression, norm_bound, noise_lower, noise_upper, delta
             )
-            tracker.update(regression)
+            tracker.observe(regression)
             band = streaming_band(regression, tracker, delta, statement)
             norm = regression.norm_in_prior_units(tracker.norm_bound)
         self.maximize = maximize
@@ -253,7 +253,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
 def _known_noise_band(
     regression: KernelRegression, norm: NormBound, delta: float
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
     assumptions = rkhs_assumptions(
         "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm.assumption

@@ -14,6 +14,7 @@ from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_nu
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
 _CHUNK = 1024
@@ -137,7 +138,7 @@ def regret_certificate(
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
     points = _checked("candidates", cast(Tensor, candidates), confidence_set)
     best = _recommended(points, recommended, confidence_set, sign)
-    values = _in_chunks(lambda X: confidence_set.largest_excess(X, best, sign), points)
+    values = _in_chunks(lambda X: confidence_set.max_gain_over(X, best, sign), points)
     gap, index = values.max(0)
     finite_set = RegretCertificate(
         gap=max(float(gap), 0.0),
@@ -162,13 +163,14 @@ def _on_box(
 ) -> RegretCertificate:
     r"""From Sobol points to the whole box."""
     norm, change = confidence_set.norm, None
-    if norm is not None:
-        change = largest_change(confidence_set.regression, norm)
+    state = confidence_set.regression
+    if norm is not None and isinstance(state, RidgeState):
+        change = largest_change(state, norm)
     if change is None or box.shape[1] > _MOST_DIMENSIONS:
         return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
     result = largest_on_box(
-        lambda X: confidence_set.largest_excess(X, best, sign),
+        lambda X: confidence_set.max_gain_over(X, best, sign),
         # The recommended point stays, so only f(x) changes within a cell.
         change,
         box,

@@ -33,7 +33,7 @@ class RidgeState(Module, ABC):
         singular_values: Their square roots.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
         noise_std: ``n`` noise standard deviations, outcome units.
-        resolution: What round-off makes of a zero eigenvalue.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
     """
@@ -43,7 +43,7 @@ class RidgeState(Module, ABC):
     targets: Tensor
     noise_std: Tensor
     prior: Prior
-    resolution: float
+    eigenvalue_cutoff: float
     dimension: int
     estimated: frozenset[str]
 
@@ -125,6 +125,24 @@ class RidgeState(Module, ABC):
         tau = self._like_state(regularizer).unsqueeze(-1)
         return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
 
+    def quadratic_form_drop(self, tau_ref: float, regularizer: Tensor) -> Tensor:
+        r"""``quadratic_form(tau_ref) - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
+        nothing cancels where both forms are large and nearly equal, as at small noise.
+
+        Args:
+            tau_ref: A regulariser.
+            regularizer: ``tau``, any shape.
+        """
+        inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
+        return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
+
+    def drop_weights(self, tau_ref: float) -> Tensor:
+        r"""``r`` values ``z^2 lam / (lam + tau_ref)``; see ``quadratic_form_drop``."""
+        lam = self.eigenvalues
+        return self.targets.square() * lam / (lam + tau_ref)
+
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Ridge estimate minus prior mean at projected points, ``b`` values.
 
@@ -143,7 +161,7 @@ class RidgeState(Module, ABC):
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
-        return points.unexplained + (points.features.square() * shrinkage).sum(-1)
+        return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
 
     def variances_at(
         self, points: Projection, regularizers: Tensor, shrinkage: Tensor
@@ -155,7 +173,7 @@ class RidgeState(Module, ABC):
             regularizers: ``g`` values ``tau``.
             shrinkage: ``r x g`` values ``tau / (lam + tau)``, which a grid keeps.
         """
-        return points.unexplained.unsqueeze(-1) + points.features.square() @ shrinkage
+        return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
 
     @torch.no_grad()
     def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
@@ -170,7 +188,7 @@ class RidgeState(Module, ABC):
         shrinkage = tau / resolved
         torch.div(self.eigenvalues, resolved, out=resolved)
         terms = points.features.square().mul_(shrinkage)
-        value = points.unexplained + terms.sum(-1)
+        value = points.residual_variance + terms.sum(-1)
         first = terms.mul_(resolved).sum(-1)
         second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
         return VarianceSlopes(value, first, second)

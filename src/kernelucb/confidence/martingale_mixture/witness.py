@@ -1,11 +1,11 @@
 r"""The function of the confidence set that attains the bound."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.base import RidgePoints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.regression import Projection, RidgeState
 
@@ -40,13 +40,15 @@ class Witness(NamedTuple):
         points = self.regression.project(X)
         prior = self.regression.prior.covariance(points.inputs, self.point.inputs)[:, 0]
         rest = prior - points.features @ self.point.features[0]
-        length = self.point.unexplained.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
+        length = self.point.residual_variance.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
         deviation = points.features @ self.weights + self.rest_weight * rest / length
         return points.prior_mean + deviation
 
 
 @torch.no_grad()
-def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int) -> Witness:
+def attaining_function(
+    confidence_set: ExactSet[Any], points: RidgePoints, sign: int
+) -> Witness:
     r"""Maximiser of ``sign * f(x)`` over the confidence set.
 
     Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge
@@ -60,7 +62,7 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     regression, constraints = confidence_set.regression, confidence_set.constraints
     tau = confidence_set.support(points, sign).regularizer
     point, lam = points.centre, regression.eigenvalues
-    features, rest = point.features[0], point.unexplained.sqrt()[0]
+    features, rest = point.features[0], point.residual_variance.sqrt()[0]
     if bool(torch.isinf(tau)):
         multiple = sign * constraints.norm / point.prior_variance.sqrt()[0]
         weights = multiple * features

@@ -1,0 +1,169 @@
+r"""The confidence set of martingale mixtures: a fit constraint and a norm constraint."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.norm.least import least_misfit
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+)
+from kernelucb.regression import KernelRegression, RidgeState
+
+# An empty set is widened to the single consistent function and a little beyond, as one is
+# that holds little more than it (outcomes 1e8 prior deviations off, say): so it keeps an
+# interior, which strong duality and the conic solver need and round-off cannot close.
+_INTERIOR = 1e-6
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class Constraints(NamedTuple):
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }`` (Lemma 4.2).
+
+    Attributes:
+        radius: Squared radius of the fit, noise units.
+        norm: Norm bound, prior units.
+        contradiction: The assumption that was relaxed because the set was empty; None
+            where it was not.
+    """
+
+    radius: Radius
+    norm: float
+    contradiction: Assumption | None
+
+    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
+
+        Their ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        empty.
+        """
+        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
+        return self.excess_from(regularizer, drop)
+
+    def excess_from(self, regularizer: Tensor, drop: Tensor) -> Tensor:
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``.
+
+        Args:
+            regularizer: ``tau``.
+            drop: The difference of the forms, one value for each ``tau``.
+        """
+        return self.radius.slack + regularizer * self.norm**2 + drop
+
+    def log_excess_slopes(
+        self, tau: Tensor, sums: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Excess, and the first two derivatives of its logarithm in ``ln(tau)``.
+
+        Args:
+            tau: ``b`` regularisers.
+            sums: For each of them ``sum_i w_i / (lam_i + tau)`` with the state's
+                ``drop_weights``, then ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p``
+                = 2 and 3.
+        """
+        drop = (self.radius.tau_ref - tau) * sums[0]
+        excess = self.excess_from(tau, drop).clamp_min(_TINY)
+        slope = tau * (self.norm**2 - sums[1]) / excess
+        bend = 2.0 * tau.square() * sums[2] / excess
+        return excess, slope, slope - slope.square() + bend
+
+
+def radius_beside_dropped(
+    regression: KernelRegression, radius: Radius, norm: float
+) -> Radius:
+    r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
+
+    Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a
+    function of norm ``B`` says about the outcomes along those directions, at most
+    ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
+    ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
+    of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
+
+    Args:
+        regression: The data.
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+    """
+    scales = regression.noise_std
+    ratio = float(scales.max() / scales.min()) ** 2
+    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
+        return radius
+    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
+    length = math.sqrt(radius.squared(regression))
+    return Radius(radius.tau_ref, radius.slack + hidden * (2.0 * length + hidden))
+
+
+def consistent_constraints(
+    regression: RidgeState,
+    radius: Radius,
+    norm: float,
+    least: float,
+    strict: bool,
+) -> Constraints:
+    r"""The constraints, relaxed with a warning where no function satisfies them.
+
+    Args:
+        regression: The data.
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+        least: Least consistent norm, prior units.
+        strict: Raise instead of relaxing.
+
+    Raises:
+        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+    """
+    if math.isfinite(least):
+        scale = regression.outcome_scale
+        return attainable_norm(radius, norm, least, scale, strict=strict)
+    needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
+    slack = needed - float(regression.quadratic_form(radius.tau_ref))
+    statement = (
+        f"No function of any norm (norm bound {norm * regression.outcome_scale:.4g}, least "
+        "consistent norm inf) fits the data at this delta: repeated or nearly repeated "
+        "inputs differ by more than the noise scale allows. noise_std is too small."
+    )
+    factor = math.sqrt(needed / radius.squared(regression))
+    action = f"The bound uses a fit radius {factor:.3g} times as large instead."
+    contradiction = Assumption("noise", statement, Status.VIOLATED)
+    _announce(contradiction, action, strict)
+    return Constraints(Radius(radius.tau_ref, slack), norm, contradiction)
+
+
+def attainable_norm(
+    radius: Radius, norm: float, least: float, outcome_scale: float, strict: bool = False
+) -> Constraints:
+    r"""The constraints, with a larger norm and a warning where no function satisfies them.
+
+    Args:
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+        least: Least consistent norm, prior units; finite.
+        outcome_scale: Outcome units per prior unit, for the message.
+        strict: Raise instead of relaxing.
+
+    Raises:
+        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+    """
+    if least <= norm:
+        return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
+    statement = (
+        f"No function of norm at most {norm * outcome_scale:.4g} fits the data at this "
+        f"delta: the least consistent norm is {least * outcome_scale:.4g}. The norm bound "
+        "or the noise scale is too small, or the kernel is wrong."
+    )
+    contradiction = Assumption("norm", statement, Status.VIOLATED)
+    _announce(contradiction, "The bound uses the least consistent norm instead.", strict)
+    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+
+
+def _announce(contradiction: Assumption, action: str, strict: bool) -> None:
+    if strict:
+        raise InconsistentConfidenceSetError(contradiction.statement)
+    message = f"{contradiction.statement} {action}"
+    warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
