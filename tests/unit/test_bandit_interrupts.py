@@ -64,7 +64,7 @@ def test_interrupted_bounds_leave_what_is_known_of_the_arms_before(bound):
     r"""An arm that was scored before the interruption is observed after it."""
     bandit, arms = played(bound, 2.0 * NORM)
     bandit.select(arms)
-    undisturbed, others, at = deepcopy(bandit), arms.flip(0), 5
+    undisturbed, others, at = deepcopy(bandit), arms.flip(0), 1
     undisturbed.observe(arms[3], 0.1)
     expected = undisturbed.bounds(arms)
     subject = deepcopy(bandit)
@@ -72,7 +72,7 @@ def test_interrupted_bounds_leave_what_is_known_of_the_arms_before(bound):
         subject.observe(arms[3], 0.1)
         for ours, theirs in zip(subject.bounds(arms), expected, strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
-        subject, at = deepcopy(bandit), at + 5
+        subject, at = deepcopy(bandit), at + 1 + at // 8
 
 
 def test_a_tracker_given_follows_the_estimate():

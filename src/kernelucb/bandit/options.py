@@ -1,7 +1,7 @@
 r"""From the arguments of ``KernelBandit`` to the bound that they name."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,11 +18,12 @@ from kernelucb.bandit.bounds import (
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture import grid_regularizers
-from kernelucb.confidence.norm.tracker import NormBoundLike, tracker_of
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
 
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 Form = Literal["dual", "analytic"]
 Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
+_Shared = tuple[float | NormTracker, float, float]  # norm, noise_std, delta
 
 
 class Options(NamedTuple):
@@ -56,7 +57,7 @@ def bound_of(
     return build(options, (norm, noise_std, probability("delta", delta)))
 
 
-def _martingale_mixture(options: Options, shared: Any) -> BanditBound:
+def _martingale_mixture(options: Options, shared: _Shared) -> BanditBound:
     alphas, scale = options.alphas, options.covariance_scale
     scales = covariance_scales(1.0 if scale is None else scale)
     if options.form == "analytic":
@@ -68,12 +69,12 @@ def _martingale_mixture(options: Options, shared: Any) -> BanditBound:
     return Grid(*shared, scales, grid_regularizers(alphas, 1.0, shared[1] ** 2))
 
 
-def _abbasi_yadkori(options: Options, shared: Any) -> BanditBound:
+def _abbasi_yadkori(options: Options, shared: _Shared) -> BanditBound:
     tau = _one_tau('bound="abbasi_yadkori"', options.alphas, shared[1])
     return AbbasiYadkori(*shared, 1.0 if tau is None else tau)
 
 
-def _igp_ucb(options: Options, shared: Any) -> BanditBound:
+def _igp_ucb(options: Options, shared: _Shared) -> BanditBound:
     horizon = 1000 if options.horizon is None else options.horizon
     positive_scalar("horizon", horizon)
     return IGP(*shared, igp_ucb_regularizer(shared[1], horizon), int(horizon))
