@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
+from benchmarks.runner import fixed_kernel
+from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.acquisition import chunked
 
@@ -57,7 +58,7 @@ def measure(
         seed: Of the problem.
     """
     name, lengthscale, dimension = SETTING
-    log, kernel = _Log(), kernel_of(name, lengthscale)
+    log, kernel = _Log(), fixed_kernel(name, lengthscale)
     log.step("imports", lambda: None)
     stream = log.step("data", lambda: Stream.make(kernel, observations, dimension, seed))
     random = torch.Generator().manual_seed(1000 + seed)
