@@ -17,8 +17,8 @@ from benchmarks.attack.pretended_device import pretended_device
 from benchmarks.attack.subjects import BOUNDS
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.models import BKBModel
+from kernelucb.optim.chunked import argmax
 
 _GIVEN: dict[str, Any] = {"norm_bound": 5.0, "delta": 0.1}
 

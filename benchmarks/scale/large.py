@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
-from kernelucb.acquisition import chunked
+from kernelucb.optim import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)

@@ -24,7 +24,6 @@ from kernelucb.acquisition import (
     StreamingKernelUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition.thompson import KernelThompsonSampling
 from kernelucb.bandit import BKBBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
@@ -41,6 +40,7 @@ from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
 from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 

@@ -38,10 +38,10 @@ from kernelucb import (
     optimize_acqf_safely,
     regret_certificate,
 )
-from kernelucb.acquisition import chunked
 from kernelucb.models.bkb import BKBModel
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import DiscreteMetaModel, FeatureMetaModel
+from kernelucb.optim import chunked
 from problems import frozen_kernel, make_problem, uniform
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")

@@ -20,13 +20,13 @@ from benchmarks.attack.fuzz.checks import (
 )
 from benchmarks.attack.fuzz.methods import methods
 from benchmarks.attack.fuzz.world import shared, world
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.models import (
     BKBModel,
     CosineFeatures,
     DiscreteMetaModel,
     FeatureMetaModel,
 )
+from kernelucb.optim.chunked import argmax
 from kernelucb.safety import gen_safe_initial_conditions
 
 
