@@ -70,9 +70,9 @@ def measure(
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 
-    def band(state, radius=None) -> SketchedMartingaleMixtureUCB:
+    def band(state, fit="martingale") -> SketchedMartingaleMixtureUCB:
         return SketchedMartingaleMixtureUCB(
-            state, norm_bound=NORM_BOUND, delta=DELTA, radius=radius
+            state, norm_bound=NORM_BOUND, delta=DELTA, fit=fit
         )
 
     acqf = log.step("band", lambda: band(state))

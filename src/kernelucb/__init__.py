@@ -37,6 +37,7 @@ from kernelucb.confidence.misspecification import (
     check_consistency,
 )
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
@@ -71,6 +72,7 @@ __all__ = [
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
+    "UnknownNoise",
     "WangDeFreitasUCB",
     "check_consistency",
     "describe_norm_bound",
