@@ -22,7 +22,7 @@ from kernelucb.regression import NystromRegression
 _SOURCE = "Flynn & Reeb (2024), weak duality"
 
 
-class SketchedMartingaleMixtureUCB(KernelUCB):
+class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
     r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
 
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
@@ -100,7 +100,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         self.least_consistent_norm = problem.least_consistent_norm
 
 
-class _SketchedSet(ExactSet):
+class _SketchedSet(ExactSet[NystromRegression]):
     r"""Where no function fits, round-off may put the sides of the relaxed set past each
     other: then the band is what lies between them.
     """

@@ -1,6 +1,6 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -19,7 +19,7 @@ from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 _CHUNK = 1024
@@ -139,11 +139,11 @@ class KernelBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
-        given = cast(KernelRegression, _Given(self._estimated, noise_std))
+        known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
-            assumptions = bands.rule.assumptions(given)
+            assumptions = bands.rule.assumptions(known)
             self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
@@ -293,8 +293,3 @@ class _State(NamedTuple):
 
     bands: Bands
     last: Query | None
-
-
-class _Given(NamedTuple):
-    estimated: frozenset[str]
-    noise_std: Tensor

@@ -34,7 +34,7 @@ from kernelucb.confidence.norm.tracker import (
     tracker_of,
 )
 from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 Bound = Literal["exact", "grid", "analytic", "abbasi_yadkori", "igp"]
@@ -223,11 +223,11 @@ class Rule:
         tau = float(self.regularizers(1.0))
         return abbasi_yadkori_band(regression, norm, self.delta, tau, assumptions)
 
-    def assumptions(self, regression: KernelRegression) -> Assumptions:
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
         return rkhs_assumptions(
             _SOURCES[self.bound],
-            regression,
+            known,
             self.delta,
             given_norm(self.norm_bound)
             if self.tracker is None

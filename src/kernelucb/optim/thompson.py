@@ -57,7 +57,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     @checked
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | UnknownNoise | None = None,
@@ -89,7 +89,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
                 given for a known noise.
             UnsupportedError: If the model cannot be represented.
         """
-        super().__init__(model, replacement=replacement)
+        super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
         if not isinstance(noise_std, UnknownNoise):
             if tracker is not None:
@@ -250,7 +250,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
 def _known_noise_band(
     regression: KernelRegression, norm: NormBound, delta: float
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
     assumptions = rkhs_assumptions(
         "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm.assumption
