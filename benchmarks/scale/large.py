@@ -10,7 +10,7 @@ import torch
 from benchmarks.runner import fixed_kernel
 from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
-from kernelucb.acquisition import chunked
+from kernelucb.optim import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)
@@ -71,9 +71,9 @@ def measure(
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 
-    def band(state, radius=None) -> SketchedMartingaleMixtureUCB:
+    def band(state, fit="martingale") -> SketchedMartingaleMixtureUCB:
         return SketchedMartingaleMixtureUCB(
-            state, norm_bound=NORM_BOUND, delta=DELTA, radius=radius
+            state, norm_bound=NORM_BOUND, delta=DELTA, fit=fit
         )
 
     acqf = log.step("band", lambda: band(state))

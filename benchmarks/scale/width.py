@@ -73,12 +73,12 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
         )
         given = _Given(squared, pairs.noise_std)
         widths = [
-            width(SketchedMartingaleMixtureUCB(state, radius=radius, **options))
-            for state, radius in (
+            width(SketchedMartingaleMixtureUCB(state, fit=fit, **options))
+            for state, fit in (
                 (pairs, given),
-                (pairs, None),
-                (sketch, None),
-                (trace, None),
+                (pairs, "martingale"),
+                (sketch, "martingale"),
+                (trace, "martingale"),
                 (pairs, prequential),
             )
         ]
