@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.attack.problems import DELTA, Problem
+from benchmarks.attack.subjects import BOUNDS
 from kernelucb import (
     BKBUCB,
     IGPUCB,
@@ -21,6 +22,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.martingale_mixture import GridSet
@@ -32,7 +34,6 @@ Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 # So many inducing points that every observation is one.
 _ALL = 1e12
 _WIDTHS = {"abbasi_yadkori": AbbasiYadkoriUCB, "igp": IGPUCB}
-_BANDITS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
 SCALES = (None, 0.01, 100.0, (0.1, 1.0, 10.0), "mixture")
 
 
@@ -117,12 +118,9 @@ def _acqf(bound: Any, **options: Any) -> Callable[..., Attacked]:
 def _unknown(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
     model, _ = base(problem, random)
     level = float(problem.noise_std.max())
+    limits = (0.3 * level, 10.0 * level) if random.random() < 0.7 else ()
     acqf = MartingaleMixtureUCB(
-        model,
-        norm_bound=norm,
-        noise_std="unknown",
-        noise_bounds=(0.3 * level, 10.0 * level) if random.random() < 0.7 else None,
-        delta=DELTA,
+        model, norm_bound=norm, noise_std=UnknownNoise(*limits), delta=DELTA
     )
     return Attacked(acqf.bounds, acqf)
 
@@ -132,7 +130,7 @@ def _streaming(problem: Problem, norm: float, random: np.random.Generator) -> At
     level = float(problem.noise_std.max())
     upper = None if random.random() < 0.3 else 10.0 * level
     acqf = StreamingKernelUCB(
-        model, norm_bound=norm, noise_lower=level, noise_upper=upper, delta=DELTA
+        model, norm_bound=norm, noise_std=UnknownNoise(level, upper), delta=DELTA
     )
     return Attacked(acqf.bounds, acqf)
 
@@ -195,8 +193,8 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
         norm_bound=norm,
         noise_std=float(problem.noise_std.max()),
         delta=DELTA,
-        bound=bound,  # pyright: ignore[reportArgumentType]
         mean_module=problem.mean_module,
+        **BOUNDS[bound],
         **options,
     )
     for i, (x, y) in enumerate(zip(problem.X.double(), problem.Y, strict=True)):
@@ -209,7 +207,7 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
 def _bandit(bound: str) -> Callable[..., Attacked]:
     def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
         options = {}
-        if bound in _BANDITS[:3]:
+        if bound not in _WIDTHS:
             scale = SCALES[random.integers(len(SCALES))]
             options = {} if scale is None else {"covariance_scale": scale}
         bandit = bandit_of(bound, problem, norm, **options)
@@ -255,5 +253,5 @@ KINDS: dict[str, Kind] = {
     "bkb": Kind(_bkb, "exact", plain=True),
     "bkb bandit": Kind(_bkb_bandit, "exact", largest=40, plain=True),
     "scalarized": Kind(_scalarized),
-    **{f"bandit {name}": Kind(_bandit(name), largest=40, plain=True) for name in _BANDITS},
+    **{f"bandit {name}": Kind(_bandit(name), largest=40, plain=True) for name in BOUNDS},
 }

@@ -10,17 +10,25 @@ two per cent above the least consistent norm; ``contradicted`` one that the data
 so that the set is relaxed in each round; ``estimated`` none.
 """
 
-import argparse
-import csv
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
-from gpytorch.kernels import MaternKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from benchmarks.runner import (
+    Benchmark,
+    Call,
+    fixed_kernel,
+    names,
+    number,
+    option,
+    rkhs_norm,
+    write_table,
+)
 from kernelucb import KernelBandit, least_consistent_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -31,11 +39,10 @@ _ARMS, _DIMENSION, _NORM, _NOISE_STD, _DELTA = 100, 3, 5.0, 0.1, 0.05
 class Function:
     """A kernel expansion of known norm, and noisy outcomes of it."""
 
-    def __init__(self, kernel: MaternKernel) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.generator = kernel, torch.Generator().manual_seed(0)
         self.centres, weights = self.points(12), self.normal(12)
-        gram = kernel(self.centres).to_dense()
-        self.weights = weights * _NORM / (weights @ gram @ weights).sqrt()
+        self.weights = weights * _NORM / rkhs_norm(kernel, self.centres, weights)
 
     def points(self, count: int) -> Tensor:
         return torch.rand(count, _DIMENSION, dtype=torch.float64, generator=self.generator)
@@ -48,12 +55,6 @@ class Function:
         return self.kernel(X, self.centres).to_dense() @ self.weights + noise
 
 
-def make_kernel() -> MaternKernel:
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    return kernel.requires_grad_(False)
-
-
 def norm_bound(setting: str, bandit: KernelBandit) -> float | None:
     if setting == "next to least":
         data: Any = bandit.observations.regression()
@@ -63,7 +64,7 @@ def norm_bound(setting: str, bandit: KernelBandit) -> float | None:
 
 @torch.no_grad()
 def seconds_a_round(setting: str, n: int, rounds: int) -> float:
-    kernel = make_kernel()
+    kernel = fixed_kernel("matern52", 0.3)
     function = Function(kernel)
     X = function.points(n)
     Y = function.outcomes(X)
@@ -86,29 +87,31 @@ def seconds_a_round(setting: str, n: int, rounds: int) -> float:
     return (time.process_time() - start) / rounds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--settings", nargs="+", default=SETTINGS, choices=SETTINGS)
-    parser.add_argument(
-        "--sizes", nargs="+", type=int, default=[250, 500, 1000, 1500, 2000]
-    )
-    parser.add_argument("--rounds", type=int, help="instead of a sixteenth of the size")
-    parser.add_argument("--output", type=Path, help="a CSV file")
-    options = parser.parse_args()
+BENCHMARK = Benchmark("benchmarks.speed.bandit", __doc__.splitlines()[0])
+
+
+@BENCHMARK.command(
+    "",
+    options=[
+        names("--settings", "which", default=SETTINGS, choices=SETTINGS),
+        names("--sizes", "which", type=int, default=[250, 500, 1000, 1500, 2000]),
+        number("--rounds", "instead of a sixteenth of the size"),
+        option("--output", type=Path, help="a CSV file"),
+    ],
+)
+def run(call: Call) -> None:
+    options, rows = call.options, []
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-    rows = []
     for setting in options.settings:
         for n in options.sizes:
             rounds = options.rounds or n // 16
-            seconds = seconds_a_round(setting, n, rounds)
-            rows.append([setting, n, rounds, f"{seconds:.4f}"])
-            print("{:14s} n={:<5d} {:>4d} rounds {:>8s} s a round".format(*rows[-1]))
+            seconds = f"{seconds_a_round(setting, n, rounds):.4f}"
+            rows.append({"setting": setting, "n": n, "rounds": rounds, "seconds": seconds})
+            print(f"{setting:14s} n={n:<5d} {rounds:>4d} rounds {seconds:>8s} s a round")
     if options.output is not None:
-        with options.output.open("w", newline="") as file:
-            header = ["setting", "n", "rounds", "seconds"]
-            csv.writer(file).writerows([header, *rows])
+        write_table(options.output, rows)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

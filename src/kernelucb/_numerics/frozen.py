@@ -32,7 +32,8 @@ def frozen_copy(module: Module) -> Module:
 def draft_of(module: ModuleT) -> ModuleT:
     r"""A copy whose tensors and parts can be replaced without those of the original."""
     draft = copy(module)
-    draft._buffers, draft._modules = dict(module._buffers), dict(module._modules)
+    own = {name: dict(vars(module)[name]) for name in ("_buffers", "_modules")}
+    vars(draft).update(own)
     return draft
 
 

@@ -11,9 +11,10 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.bkb import BKBRule, Budget, SketchedModel
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 
-class BKBUCB(KernelUCB):
+class BKBUCB(KernelUCB[DTCRegression]):
     r"""Upper confidence bound of budgeted kernel bandits.
 
     ``mean(x) +- beta / sqrt(alpha) sd(x)`` with the posterior of a ``BKBModel``; a

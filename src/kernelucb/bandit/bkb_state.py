@@ -49,7 +49,7 @@ class BKBState(NamedTuple):
         before = arms.variance
         gain = float(torch.log1p(before[index] / arms.alpha).sum())
         change = Change.of(index, outcomes - arms.prior_mean[index])
-        total = arms.counts.index_add(0, change.index, change.counts)
+        total = arms.counts.index_add(0, change.places, change.counts)
         drawn, generator = self._draw(before, total, qbar)
         new = drawn[~torch.isin(drawn, arms.inducing)]
         if len(arms.inducing) + len(new) > _SLACK * len(drawn):

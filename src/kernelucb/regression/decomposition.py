@@ -76,7 +76,7 @@ def decompose(
         z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
     return Decomposition(
         distinct_inputs=pooled.inputs,
-        distinct_index=pooled.index,
+        distinct_index=pooled.positions,
         distinct_variance=prior.variance(pooled.inputs),
         distinct_lost=lost,
         eigenvalues=lam,

@@ -20,14 +20,14 @@ class Pooled(NamedTuple):
         noise_std: ``m`` noise scales of these means.
         scatter: Whitened squared distance of the outcomes to their means; None where no
             input is repeated.
-        index: ``m`` positions of an observation at each input.
+        positions: ``m`` positions of an observation at each input.
     """
 
     inputs: Tensor
     residuals: Tensor
     noise_std: Tensor
     scatter: Tensor | None
-    index: Tensor
+    positions: Tensor
 
 
 def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
@@ -64,13 +64,13 @@ class Change(NamedTuple):
     r"""Observations added up at each of the places where they were made.
 
     Attributes:
-        index: ``k`` different places, ascending.
+        places: ``k`` different places, ascending.
         counts: ``k`` numbers of observations there.
         sums: ``k`` sums of outcomes minus prior means.
         squares: ``k`` sums of their squares.
     """
 
-    index: Tensor
+    places: Tensor
     counts: Tensor
     sums: Tensor
     squares: Tensor
@@ -112,7 +112,7 @@ class Tally(NamedTuple):
         change = Change.of(index[known:], residuals)
         zeros = self.counts.new_zeros(len(first) - known)
         totals = (
-            torch.cat([old, zeros]).index_add(0, change.index, more)
+            torch.cat([old, zeros]).index_add(0, change.places, more)
             for old, more in zip(self[1:], change[1:], strict=True)
         )
         return Tally(every[first], *totals), change

@@ -133,7 +133,7 @@ class DTCState(Fixed):
         """
         state = draft_of(self)
         change = state._add(inputs, residuals)
-        index = torch.cat([self.inducing_index, change.index]).unique()
+        index = torch.cat([self.inducing_index, change.places]).unique()
         if len(index) > len(self.inducing_index):
             state.inducing_index = index
             state._refresh()

@@ -24,7 +24,7 @@ class Sums(NamedTuple):
         gram: ``W^T W``, ``(r + 1) x (r + 1)``.
         residual: ``W^T D^-1/2 E D^-1/2 W``; None where it was not asked for.
         whole: Trace of ``D^-1/2 K D^-1/2``.
-        count: Number of observations ``t``.
+        num_observations: ``t``.
     """
 
     inputs: Tensor
@@ -34,7 +34,7 @@ class Sums(NamedTuple):
     gram: Tensor
     residual: Tensor | None
     whole: Tensor
-    count: int
+    num_observations: int
 
     @classmethod
     def empty(cls, basis: Basis, pairs: bool) -> "Sums":
@@ -83,7 +83,7 @@ class Sums(NamedTuple):
             residual = residual + half + half.mT
         whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
         residual_variance = torch.cat([self.residual_variance, residual_variance])
-        count = self.count + len(targets)
+        count = self.num_observations + len(targets)
         return Sums(*rows, residual_variance, gram, residual, whole, count)
 
     def evidence(self, tau: Tensor) -> tuple[Tensor, Tensor]:

@@ -126,7 +126,7 @@ def _balanced_split(
     weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
     own = slice(cross.shape[-1])
     spread = (weights * (remainder @ weights @ sums.gram[own, own])).sum()
-    share = min(1.0, len(basis.inducing) / sums.count)
+    share = min(1.0, len(basis.inducing) / sums.num_observations)
     separate = share * basis.separate_variance() * sums.precisions.sum()
     left = residual_variance + separate
     # A remainder that is round-off may be negative; the split must be fit for it as well.
