@@ -15,7 +15,7 @@ from benchmarks.runner import (
 )
 from kernelucb import KernelRegression
 from kernelucb.models import BKBModel
-from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.basis import EigenBasis
 from kernelucb.regression.lowrank.sketch import Sketch
 from kernelucb.regression.prior import Prior
 
@@ -72,7 +72,7 @@ def run_starvation(seed: int, folders: Folders) -> list[Path]:
 
 def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Variances of the subset of regressors and of the DTC, for given points."""
-    basis, ones = Basis.of(Prior(kernel), points), torch.ones_like(Y[:, 0])
+    basis, ones = EigenBasis.of(Prior(kernel), points), torch.ones_like(Y[:, 0])
     features, residual_variance = basis.project(grid)
     sketch = Sketch.empty(features.shape[1], _NOISE_STD**2, X)
     sketch = sketch.observe(basis(X), ones, Y[:, 0])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar
-from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.basis import Basis, EigenBasis
 from kernelucb.regression.lowrank.draws import draw_some, first_state, uniform_numbers
 from kernelucb.regression.lowrank.sketch import Sketch
 from kernelucb.regression.prior import Prior
@@ -131,7 +131,7 @@ class _Candidates(NamedTuple):
         cls, prior: Prior, points: Tensor, inputs: Tensor, counts: Tensor
     ) -> "_Candidates":
         r"""From ``m x d`` points, ``n x d`` inputs and how often each came."""
-        basis = Basis.of(prior, points)
+        basis = EigenBasis.of(prior, points)
         gram, left = points.new_zeros(2 * basis.matrix.shape[-1:]), 0.0
         for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):
             features, residual_variance = basis.project(part)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics.frozen import Fixed
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.basis import EigenBasis
 from kernelucb.regression.lowrank.dtc import DTCState
 
 
@@ -116,7 +116,7 @@ class BKBVariationalStrategy(Fixed, _VariationalStrategy):
         shape, prior = x.shape[:-1], self.state.prior
         flat, basis = x.reshape(-1, x.shape[-1]), self.state.basis
         if not torch.equal(inducing_points, basis.inducing):
-            basis = Basis.of(prior, inducing_points)
+            basis = EigenBasis.of(prior, inducing_points)
         features, residual_variance = basis.project(flat)
         mean = (prior.mean(flat) + features @ inducing_values).reshape(shape)
         told = _factor(features, variational_inducing_covar)

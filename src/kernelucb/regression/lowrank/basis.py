@@ -6,13 +6,14 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
+from kernelucb._numerics.features import Sections, lost_lengths, split_variance
+from kernelucb._numerics.frozen import draft_of
+from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.prior import Prior
 
 # Directions whose squared length is below this share of the sections' own are left out:
 # round-off, eps over its root, would show in the coordinates along them.
 _CUT_OFF = 1e-10
-# Rows that are worked on together, so that nothing as large as the features is needed.
-ROWS = 4096
 
 
 class Basis(Module):
@@ -93,19 +94,79 @@ class Basis(Module):
         features = self(inputs)
         return features, self.residual_variance(inputs, features)
 
-    def project_all(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``project`` of very many inputs, in memory for hardly more than the result."""
-        features = inputs.new_empty(len(inputs), self.matrix.shape[-1])
-        residual_variance = inputs.new_empty(len(inputs))
-        for start in range(0, len(inputs), ROWS):
-            rows = slice(start, start + ROWS)
-            features[rows], residual_variance[rows] = self.project(inputs[rows])
-        return features, residual_variance
-
     def separate_variance(self) -> Tensor:
         r"""Mean variance of an inducing section that the other ones do not explain."""
         squares = self.matrix.square().sum(-1)  # zero for a section that is zero itself
         return torch.where(squares > 0.0, squares.reciprocal(), 0.0).mean()
+
+
+class EigenBasis(Basis):
+    r"""Features in the eigenbasis of all inducing sections, for the posterior of BKB.
+
+    Its theorem asks for the whole span: the cut-off is that of ``kernel_spectrum``, and
+    what round-off hides below it stays in the residual variance, as in the exact
+    regression. ``Basis`` has a larger cut-off and features as accurate as its bounds need.
+
+    Attributes:
+        matrix: ``m x r`` matrix that maps covariances to features.
+        own: ``m x r'`` matrix of the features in the order of the eigenvalues, ascending.
+        rotation: ``r' x r``, from these to the features.
+    """
+
+    variance: Tensor
+    lost: Tensor
+    own: Tensor
+    rotation: Tensor
+
+    @classmethod
+    def of(cls, prior: Prior, inducing: Tensor) -> "EigenBasis":
+        r"""Basis of the sections at ``m x d'`` kernel inputs; one ``eigh``."""
+        covariance = prior.covariance(inducing, inducing)
+        spectrum = kernel_spectrum(0.5 * (covariance + covariance.mT))
+        resolved = spectrum.values > 0
+        matrix = spectrum.vectors[:, resolved] / spectrum.values[resolved].sqrt()
+        hidden = spectrum.vectors[:, ~resolved]
+        basis = cls(prior, inducing, matrix)
+        lost = lost_lengths(hidden, 1.0, spectrum.eigenvalue_cutoff)
+        basis.register_buffer("lost", lost, persistent=False)
+        variance = prior.variance(inducing)
+        basis.register_buffer("variance", variance, persistent=False)
+        basis.register_buffer("own", matrix, persistent=False)
+        rotation = torch.eye(matrix.shape[1]).to(matrix)
+        basis.register_buffer("rotation", rotation, persistent=False)
+        return basis
+
+    def rotated(self, rotation: Tensor) -> "EigenBasis":
+        r"""The basis with features multiplied by ``r x r'`` orthonormal columns."""
+        basis = draft_of(self)
+        basis.matrix, basis.rotation = self.matrix @ rotation, self.rotation @ rotation
+        return basis
+
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Features of ``b x d'`` kernel inputs, and the variance that they leave.
+
+        Where round-off explains more than there is, features are corrected in the order of
+        their eigenvalues.
+        """
+        if len(inputs) == 0:
+            return self(inputs), self.prior.variance(inputs)
+        covariance = self.prior.covariance(inputs, self.inducing)
+        prior_variance = self.prior.variance(inputs)
+        sections = Sections(self.inducing, self.variance, self.lost)
+        reach = sections.reach(inputs, prior_variance, covariance)
+        features = covariance @ self.matrix
+        squared = features.square().sum(-1)
+        rest = torch.minimum(prior_variance - squared, reach).clamp_min(0.0)
+        excessive = squared > prior_variance
+        if bool(excessive.any()):
+            careful, left = split_variance(
+                covariance[excessive] @ self.own,
+                prior_variance[excessive],
+                reach[excessive],
+            )
+            features = features.index_put((excessive,), careful @ self.rotation)
+            rest = rest.index_put((excessive,), left)
+        return features, rest
 
 
 def directions(matrix: Tensor, variance: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.frozen import Fixed, draft_of
-from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.basis import Basis, EigenBasis
 from kernelucb.regression.lowrank.draws import draw, first_state, inclusion_probabilities
-from kernelucb.regression.lowrank.sketch import Sketch
+from kernelucb.regression.lowrank.sketch import ROWS, Sketch
 from kernelucb.regression.pooling import Change, Tally
 from kernelucb.regression.prior import Prior
 
@@ -119,7 +119,7 @@ class DTCState(Fixed):
     def _add_resampled(self, inputs: Tensor, residuals: Tensor) -> None:
         known, before = len(self.counts), self.variance
         change = self._add(inputs, residuals)
-        features, left = self.basis.project_all(self.distinct_inputs[known:])
+        features, left = self._project(self.distinct_inputs[known:])
         if not self._resample(torch.cat([before, self.sketch.variance(features, left)])):
             self._extend(features, left, change)
 
@@ -192,10 +192,19 @@ class DTCState(Fixed):
         inputs = self.distinct_inputs
         first = inputs[:_COMPARED]
         self.prior_values = self.prior.covariance(first, first)
-        self.basis = Basis.of(self.prior, inputs[self.inducing_index])
-        self.features, self.residual_variance = self.basis.project_all(inputs)
+        self.basis = EigenBasis.of(self.prior, inputs[self.inducing_index])
+        self.features, self.residual_variance = self._project(inputs)
         empty = Sketch.empty(self.features.shape[1], self.alpha, inputs)
         self.sketch = empty.observe(self.features, self.counts, self.sums)
+
+    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Of very many inputs, in memory for hardly more than the result."""
+        features = inputs.new_empty(len(inputs), self.basis.matrix.shape[-1])
+        residual_variance = inputs.new_empty(len(inputs))
+        for start in range(0, len(inputs), ROWS):
+            rows = slice(start, start + ROWS)
+            features[rows], residual_variance[rows] = self.basis.project(inputs[rows])
+        return features, residual_variance
 
     def _apply(self, fn: Any, recurse: bool = True) -> "DTCState":
         super()._apply(fn, recurse)

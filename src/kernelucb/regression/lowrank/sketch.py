@@ -16,8 +16,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from kernelucb.regression.lowrank.basis import ROWS
-
+# Rows that are worked on together, so that nothing as large as the features is needed.
+ROWS = 4096
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.
 _LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
 
