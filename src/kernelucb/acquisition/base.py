@@ -150,9 +150,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             for name, value in own.items()
         ):
             raise StateError(
-                f"This state was not saved by this {type(self).__name__}: data, prior, norm "
-                "bound and radius of a bound are fixed when it is built. Build the bound "
-                "again from the model; to keep one, use copy.deepcopy or pickle."
+                f"This state was not saved by this {type(self).__name__}: data, prior, "
+                "norm bound and radius of a bound are fixed when it is built. Build the "
+                "bound again from the model; to keep one, use copy.deepcopy or pickle."
             )
         super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 

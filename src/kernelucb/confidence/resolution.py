@@ -12,8 +12,8 @@ def check_resolved(
     r"""Check that kernel values resolve the ridge parameters of a bound.
 
     Kernel values are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``;
-    otherwise the bound would depend on round-off. This is for bounds whose theorem fixes ``tau``;
-    those of the martingale mixture hold at any, and take a larger one.
+    otherwise the bound would depend on round-off. For theorems that fix ``tau``; the bounds
+    of the martingale mixture hold at any ``tau``, and take a larger one.
 
     Args:
         smallest_regularizer: ``tau``.
