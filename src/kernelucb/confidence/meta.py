@@ -11,7 +11,7 @@ _SOURCE = "Wang, Kim & Kaelbling (2018), Theorems 2 and 4"
 
 
 class EstimatedPrior(PosteriorModel, Protocol):
-    r"""What the bounds ask of a model; see ``kernelucb.models.meta.MetaModel``."""
+    r"""What the bounds read of a model; see ``kernelucb.models.meta.MetaModel``."""
 
     estimated: frozenset[str]
 
@@ -22,7 +22,7 @@ class EstimatedPrior(PosteriorModel, Protocol):
 
     @property
     def num_evaluations(self) -> int:
-        r"""Number of distinct evaluations that told something."""
+        r"""Number of evaluations that count: those not determined by earlier ones."""
         ...
 
     @property
