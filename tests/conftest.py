@@ -1,13 +1,14 @@
 r"""Set-up that every test shares: a picture back-end, seeds, Hypothesis profiles."""
 
-import matplotlib
+import os
+
 import pytest
-import torch
 from hypothesis import settings
 
-matplotlib.use("Agg")
+# Before torch and matplotlib are imported, here or by a process that a test starts.
+os.environ["MPLBACKEND"] = "Agg"
 # Tests run in several processes; threads of theirs would only wait for each other.
-torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # Reproducible by default. `--hypothesis-profile=explore` looks for new examples.
 settings.register_profile(
@@ -24,4 +25,6 @@ def seeded():
     The default dtype stays float32, as users have it: tests ask for float64 explicitly,
     so that a constant which the library makes in the default dtype shows.
     """
+    import torch  # not in the process that only hands out the tests
+
     torch.manual_seed(0)
