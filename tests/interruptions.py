@@ -8,7 +8,7 @@ Example:
     >>> bandit = KernelBandit(kernel, norm_bound=5.0, noise_std=0.1)
     >>> check_atomic(
     ...     make=lambda: deepcopy(bandit),
-    ...     call=lambda bandit: bandit.update(x, y),
+    ...     call=lambda bandit: bandit.observe(x, y),
     ...     view=lambda bandit: (bandit.state_dict(), bandit.bounds(arms)),
     ...     stride=7,
     ... )

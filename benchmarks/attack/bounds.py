@@ -202,7 +202,7 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
     for i, (x, y) in enumerate(zip(problem.X.double(), problem.Y, strict=True)):
         if i % 3 == 0:
             bandit.select(torch.cat([x.unsqueeze(0), problem.queries]))
-        bandit.update(x, float(y))
+        bandit.observe(x, float(y))
     return bandit
 
 

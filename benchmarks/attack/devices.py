@@ -54,7 +54,7 @@ def _bandit(bound: Any) -> Callable[[Any], Any]:
     def build(t: Any) -> Any:
         bandit = k.KernelBandit(t.kernel, noise_std=0.1, bound=bound, **_GIVEN)
         for x, y in zip(t.X, t.Y, strict=True):
-            bandit.update(x, y)
+            bandit.observe(x, y)
         return bandit
 
     return build

@@ -36,7 +36,7 @@ def _attempt(seed: int) -> None:
             delta=_DELTA, covariance_scale=question.scale,
         )  # fmt: skip
         for x, y in zip(X, Y, strict=True):
-            band.update(x, float(y))
+            band.observe(x, float(y))
     else:
         state: Any = KernelRegression(X, Y, kernel, question.noise_std)
         band = MartingaleMixtureUCB(

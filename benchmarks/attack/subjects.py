@@ -76,7 +76,7 @@ def _bandit(bound: str, **options: Any) -> Subject:
     def step(bandit: Any, index: int) -> None:
         if index % 2:
             bandit.select(X[index : index + 4])
-        bandit.update(X[index], float(Y[index]))
+        bandit.observe(X[index], float(Y[index]))
 
     return Subject(make, step, lambda each: list(each.bounds(world().queries)))
 
@@ -101,7 +101,7 @@ def _bkb_model() -> Subject:
         return BKBModel(X[-2:], Y[-2:].unsqueeze(-1), world().kernel, 0.01)
 
     def step(model: Any, index: int) -> None:
-        model.update(X[index : index + 2], Y[index : index + 2].unsqueeze(-1))
+        model.observe(X[index : index + 2], Y[index : index + 2].unsqueeze(-1))
 
     def look(model: Any) -> list[Tensor]:
         posterior = model.posterior(world().queries)
@@ -116,7 +116,7 @@ def _tracker(make: Callable[[], Any]) -> Subject:
 
     def step(tracker: Any, index: int) -> None:
         state = k.KernelRegression(X[: index + 1], Y[: index + 1], world().kernel, 0.1)
-        tracker.update(state)
+        tracker.observe(state)
 
     return Subject(make, step, lambda each: [_numbers(each.state_dict())])
 
@@ -125,7 +125,7 @@ def _radius() -> Subject:
     X, Y = _data()
 
     def step(radius: Any, index: int) -> None:
-        radius.update(world().model, X[index : index + 1], Y[index : index + 1], 0.1)
+        radius.observe(world().model, X[index : index + 1], Y[index : index + 1], 0.1)
 
     return Subject(
         k.PrequentialRadius, step, lambda each: [_numbers(each.state_dict())]

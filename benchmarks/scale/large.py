@@ -80,7 +80,7 @@ def measure(
     log.step("selection", lambda: chunked.argmax(acqf, arms))
     log.total("from nothing to the first selection", "inducing points")
     new = arms[:NEW], torch.zeros(NEW, dtype=torch.float64)
-    log.step(f"{NEW} more observations", lambda: band(state.with_observations(*new)))
+    log.step(f"{NEW} more observations", lambda: band(state.observe(*new)))
     if further is None:
         return log.rows
     model = log.step("BKBModel", lambda: stream.model())
@@ -89,7 +89,7 @@ def measure(
     log.step("BKBUCB, selection", lambda: chunked.argmax(acqf, arms))
     log.step(
         f"{NEW} more observations, BKBModel",
-        lambda: model.update(new[0], new[1].unsqueeze(-1)),
+        lambda: model.observe(new[0], new[1].unsqueeze(-1)),
     )
     radius = log.step("prequential radius", lambda: stream.prequential_radius())
     acqf = log.step("band, prequential", lambda: band(state, radius))

@@ -71,11 +71,11 @@ class Stream:
         radius = PrequentialRadius(DELTA)
         rows = slice(0, min(_FIRST, len(self.X)))
         prior = self.kernel(self.X[rows], diag=True)
-        radius.observe(0.0 * prior, prior, self.Y[rows], NOISE_STD)
+        radius.observe_predictions(0.0 * prior, prior, self.Y[rows], NOISE_STD)
         targets = self.Y.unsqueeze(-1)
         model = BKBModel(self.X[rows], targets[rows], self.kernel, NOISE_STD**2, QBAR)
         while (seen := radius.num_observations) < len(self.X):
             rows = slice(seen, min(seen + max(_FIRST, seen // num_blocks), len(self.X)))
-            radius.update(model, self.X[rows], targets[rows], NOISE_STD)
-            model.update(self.X[rows], targets[rows])
+            radius.observe(model, self.X[rows], targets[rows], NOISE_STD)
+            model.observe(self.X[rows], targets[rows])
         return radius

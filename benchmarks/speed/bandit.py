@@ -71,7 +71,7 @@ def seconds_a_round(setting: str, n: int, rounds: int) -> float:
     def filled(bound: float | None) -> KernelBandit:
         bandit = KernelBandit(kernel, norm_bound=bound, noise_std=_NOISE_STD, delta=_DELTA)
         for x, y in zip(X, Y, strict=True):
-            bandit.update(x, y)
+            bandit.observe(x, y)
         return bandit
 
     bandit = filled(_NORM)
@@ -82,7 +82,7 @@ def seconds_a_round(setting: str, n: int, rounds: int) -> float:
     for _ in range(rounds):
         arms = function.points(_ARMS)
         x = arms[bandit.select(arms)].unsqueeze(0)
-        bandit.update(x, float(function.outcomes(x)))
+        bandit.observe(x, float(function.outcomes(x)))
     return (time.process_time() - start) / rounds
 
 

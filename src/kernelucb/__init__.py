@@ -11,71 +11,23 @@ is a band that holds for every point and every round at once with probability
 ``1 - delta``, and ``acqf.assumptions`` says what that rests on.
 """
 
-from kernelucb.acquisition import (
-    BKBUCB,
-    IGPUCB,
-    AbbasiYadkoriUCB,
-    MartingaleMixtureUCB,
-    MetaPI,
-    MetaUCB,
-    ScalarizedUCB,
-    SketchedMartingaleMixtureUCB,
-    SrinivasUCB,
-    StreamingKernelUCB,
-    WangDeFreitasUCB,
-)
-from kernelucb.acquisition.thompson import KernelThompsonSampling
-from kernelucb.bandit import BKBBandit, KernelBandit
-from kernelucb.certificates import (
-    CertifiedGapStopping,
-    RegretCertificate,
-    regret_certificate,
-)
-from kernelucb.confidence.information_gain import information_gain
-from kernelucb.confidence.misspecification import (
-    ConsistencyCheck,
-    check_consistency,
-)
-from kernelucb.confidence.norm import least_consistent_norm
-from kernelucb.confidence.norm_bound import NormTracker
-from kernelucb.confidence.norm_description import NormDescription, describe_norm_bound
-from kernelucb.confidence.prequential import PrequentialRadius
-from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AbbasiYadkoriUCB",
-    "BKBBandit",
-    "BKBUCB",
-    "CertifiedGapStopping",
-    "ConsistencyCheck",
-    "ConstraintWidth",
-    "IGPUCB",
-    "KernelBandit",
-    "KernelRegression",
-    "KernelThompsonSampling",
-    "MartingaleMixtureUCB",
-    "MetaPI",
-    "MetaUCB",
-    "NormDescription",
-    "NormTracker",
-    "NystromRegression",
-    "PrequentialRadius",
-    "RegretCertificate",
-    "SafeSet",
-    "ScalarizedUCB",
-    "SketchedMartingaleMixtureUCB",
-    "SrinivasUCB",
-    "StreamingKernelUCB",
-    "StreamingNoiseTracker",
-    "WangDeFreitasUCB",
-    "check_consistency",
-    "describe_norm_bound",
-    "information_gain",
-    "least_consistent_norm",
-    "optimize_acqf_safely",
-    "regret_certificate",
-]
+if TYPE_CHECKING:
+    from kernelucb._public import *  # noqa: F403
+    from kernelucb._public import __all__ as __all__
+else:
+    # The first public name asked for imports them all, not the root itself: BoTorch is
+    # lazy too, and only to derive from its acquisition function imports more than it does.
+    def __getattr__(name: str) -> Any:
+        public = import_module("kernelucb._public")  # binds the subpackages here as well
+        for names in (globals(), vars(public)):
+            if name in names:
+                return names[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__getattr__("__all__")]

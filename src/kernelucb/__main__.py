@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(settings: Settings, arguments: Namespace) -> int:
     console = Console(highlight=False, markup=False)
     run = Run(make_problem(arguments.function), settings)
-    _print_opening(run, console)
+    console.print(f"{promise(run)}\n\n{task(run)}\n\n{origin(run)}")
     status, ending = _play(run)
     if ending:
         print(f"kernelucb: {ending}", file=sys.stderr)
@@ -92,11 +92,6 @@ def _play(run: Run) -> tuple[int, str]:
                 return _INTERRUPTED, f"interrupted {played}"
             return _STOPPED, f"stopped {played}: {error}"
     return 0, ""
-
-
-def _print_opening(run: Run, console: Console) -> None:
-    console.print(promise(run))
-    console.print(f"\n{task(run)}\n\n{origin(run)}")
 
 
 def _print_table(run: Run, console: Console) -> None:

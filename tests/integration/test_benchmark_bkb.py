@@ -76,7 +76,7 @@ def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, bound):
     for arm in (3, 17, 3, 8, 30, 3):
         outcome = float(problem.rewards[arm])
         learner.observe([arm], [outcome])
-        bandit.update(problem.arms[arm], outcome)
+        bandit.observe(problem.arms[arm], outcome)
         arms = learner.bandit.arms
         upper = arms.mean + learner.exact_width() * arms.variance.sqrt()
         assert_close(upper, bandit.bounds(problem.arms)[1], rtol=0, atol=BANDIT)

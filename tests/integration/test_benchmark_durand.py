@@ -66,7 +66,7 @@ def pooled_and_raw(rounds: int = 80, arms_played: int = 30):
     indices = torch.randint(arms_played, (rounds,))
     outcomes = arms[indices, 0].sin() + 0.1 * torch.randn(rounds, dtype=torch.float64)
     for index, outcome in zip(indices.tolist(), outcomes.tolist(), strict=True):
-        history.update(index, outcome)
+        history.observe(index, outcome)
     return history, KernelRegression(arms[indices], outcomes, kernel, 1.0), arms
 
 

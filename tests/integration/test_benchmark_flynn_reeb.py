@@ -237,7 +237,7 @@ def test_yardsticks_compute_the_library_s_bound(name):
     inputs, outcomes = generator.random((40, 3)), generator.standard_normal(40)
     plain = numpy_learner(task, NUMPY_GRIDS[f"numpy_{name}"])
     for arm, outcome in zip(inputs, outcomes, strict=True):
-        plain.update(arm, outcome)
+        plain.observe(arm, outcome)
     state = KernelRegression(
         torch.from_numpy(inputs),
         torch.from_numpy(outcomes),

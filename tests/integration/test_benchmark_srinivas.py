@@ -98,7 +98,7 @@ def unpooled(prior, arms: list[int], outcomes: Tensor) -> KernelRegression:
 
 def taught(learner, arms: list[int], outcomes: Tensor):
     for arm, outcome in zip(arms, outcomes.tolist(), strict=True):
-        learner.update(arm, outcome)
+        learner.observe(arm, outcome)
     return learner
 
 

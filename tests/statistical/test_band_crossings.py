@@ -221,7 +221,7 @@ def test_the_bandit_has_the_same_bands(name, options):
         ARMS.kernel, norm_bound=NORM, noise_std=NOISE_STD, delta=DELTA, **options
     )
     for n, (x, y) in enumerate(zip(history.X, history.Y, strict=True), start=1):
-        bandit.update(x, y)
+        bandit.observe(x, y)
         if n in (1, 10, ROUNDS):
             part = History(*(values[:n] for values in history))
             expected = library(part.state(ARMS.kernel)).bounds(ARMS.inputs)

@@ -45,7 +45,7 @@ def fails(seed, share=1.0, shrink=1.0):
         if model is None:
             model = BKBModel(x, y, kernel, claimed_noise**2, qbar, seed)
         else:
-            model.update(x, y)
+            model.observe(x, y)
         acqf = BKBUCB(
             model,
             norm_bound=shrink * NORM,

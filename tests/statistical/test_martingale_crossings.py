@@ -16,7 +16,7 @@ from binomial import Claim
 from simulation import Arms, History, crossings
 
 from kernelucb import MartingaleMixtureUCB, NystromRegression, PrequentialRadius
-from kernelucb.confidence.martingale_mixture.radius import sketched_radius
+from kernelucb.confidence.fit.mixture import sketched_radius
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from problems import frozen_kernel
 from tolerances import REARRANGED
@@ -83,12 +83,12 @@ def library_refitted(history):
     for n in range(len(history.Y)):
         x, y, noise = history.X[n : n + 1], history.Y[n], history.noise_std[n]
         if n == 0:
-            radius.observe(0.0, best(x).to_dense(), y, noise)
+            radius.observe_predictions(0.0, best(x).to_dense(), y, noise)
         else:
             past = History(*(values[:n] for values in history))
             states = [past.state(kernel) for kernel in kernels]
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
-            radius.observe(state.mean(x), state.variance(x), y, noise)
+            radius.observe_predictions(state.mean(x), state.variance(x), y, noise)
     return library_radius(history, ARMS, radius=radius)
 
 

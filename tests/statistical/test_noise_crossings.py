@@ -12,12 +12,9 @@ from binomial import Claim
 from simulation import Arms, History, crossings
 
 from kernelucb import check_consistency
-from kernelucb.confidence.martingale_mixture import (
-    JointSet,
-    NoiseBounds,
-    mixture_radius,
-)
+from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.confidence.misspecification import noise_energy_bound
+from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from oracles.least_norm import least_norm
 from tolerances import LEAST_NORM, REARRANGED

@@ -39,7 +39,7 @@ def fails(seed, shrink):
             x = ARMS[chosen[-1:]]
             mean, variance = past.mean(x), past.variance(x)
         outcomes.append(y)
-        radius.observe(mean, variance, y, claimed)
+        radius.observe_predictions(mean, variance, y, claimed)
         fixed = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, claimed)
         acqf = MartingaleMixtureUCB(
             fixed, norm_bound=shrink * NORM, delta=CLAIM.delta, radius=radius

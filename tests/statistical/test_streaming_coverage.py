@@ -62,7 +62,7 @@ def test_interval_and_band_counted_are_the_library_s(known, rounds):
     tracker = StreamingNoiseTracker(NORM, **known, delta=0.75 * DELTA)
     for n in range(1, rounds + 1):
         state = History.of(UNIT, game, 0, n).state(UNIT.kernel)
-        found, expected = tracker.update(state), intervals[n - 1, :, 0].tolist()
+        found, expected = tracker.observe(state), intervals[n - 1, :, 0].tolist()
         assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
         if n in (1, 9, rounds):
             acqf = StreamingKernelUCB(

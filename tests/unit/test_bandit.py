@@ -78,7 +78,7 @@ class Game:
         for _ in range(rounds):
             arms = self.arms()
             x = arms[bandit.select(arms)]
-            bandit.update(x, self.outcome(x))
+            bandit.observe(x, self.outcome(x))
 
     def outcome(self, x):
         r"""A noisy value, the same in one round however often it is asked for."""
@@ -162,7 +162,7 @@ def test_repeated_arms(bound):
     for turn in range(45):
         game.arms()
         x = arms[bandit.select(arms) if turn % 2 else turn % 6]
-        bandit.update(x, game.outcome(x))
+        bandit.observe(x, game.outcome(x))
         if turn in (1, 7, 20, 44):
             assert_same(
                 bandit, kernel, torch.cat([arms, game.arms()]), tolerance=BANDIT_AT_DATA
@@ -229,7 +229,7 @@ def test_an_outcome_need_not_be_of_an_arm_last_offered(bound):
         arms = game.arms()
         one.bounds(arms)
         for bandit in (one, other):
-            bandit.update(arms[3], game.outcome(arms[3]))
+            bandit.observe(arms[3], game.outcome(arms[3]))
     arms = game.arms()
     for ours, theirs in zip(one.bounds(arms), other.bounds(arms), strict=True):
         assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
@@ -250,7 +250,7 @@ def test_resumes_where_it_was(bound, rounds, tmp_path):
         for ours, theirs in zip(first.bounds(arms), second.bounds(arms), strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
         for bandit in (first, second):
-            bandit.update(arms[4], game.outcome(arms[4]))
+            bandit.observe(arms[4], game.outcome(arms[4]))
 
 
 @pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
@@ -274,7 +274,7 @@ def test_an_empty_set_is_said_once_and_widened(bound):
 def test_single_precision_is_taken_as_double():
     bandit = make_bandit(frozen_kernel("rbf"))
     arms = torch.rand(4, 2)
-    bandit.update(arms[0], torch.tensor(0.5))
+    bandit.observe(arms[0], torch.tensor(0.5))
     lower, upper = bandit.bounds(arms)
     assert lower.dtype == upper.dtype == torch.float64
     for ours, theirs in zip((lower, upper), bandit.bounds(arms.double()), strict=True):
@@ -291,7 +291,7 @@ def test_many_arms_are_scored_in_parts():
         expected = torch.cat([part[index] for part in parts])
         assert_close(values, expected, rtol=0.0, atol=BANDIT * NORM)
     assert bandit.select(arms) == int(whole[1].argmax())
-    bandit.update(arms[3], 0.0)  # not in the last part
+    bandit.observe(arms[3], 0.0)  # not in the last part
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_wrong_arguments(options, message):
 
 def test_wrong_arms_and_outcomes():
     bandit, arms = make_bandit(frozen_kernel("rbf")), uniform(4, 2, 0)
-    bandit.update(arms[0], 1.0)
+    bandit.observe(arms[0], 1.0)
     for call in (bandit.bounds, bandit.select):
         with pytest.raises(BotorchTensorDimensionError, match="Arms must be `a x d`"):
             call(arms[0])
@@ -332,17 +332,17 @@ def test_wrong_arms_and_outcomes():
         bandit.select(arms[:0])
     assert [len(side) for side in bandit.bounds(arms[:0])] == [0, 0]
     with pytest.raises(BotorchTensorDimensionError, match="one arm and one outcome"):
-        bandit.update(arms, 1.0)
+        bandit.observe(arms, 1.0)
     with pytest.raises(BotorchTensorDimensionError, match="one arm and one outcome"):
-        bandit.update(arms[0], torch.ones(2))
+        bandit.observe(arms[0], torch.ones(2))
     with pytest.raises(InputDataError, match="y contains NaN"):
-        bandit.update(arms[0], torch.nan)
+        bandit.observe(arms[0], torch.nan)
     assert bandit.num_observations == 1
 
 
 def test_igp_ends_at_its_horizon():
     bandit, x = make_bandit(frozen_kernel("rbf"), "igp", horizon=2), uniform(1, 2, 0)[0]
-    bandit.update(x, 0.0)
-    bandit.update(x, 0.1)
+    bandit.observe(x, 0.0)
+    bandit.observe(x, 0.1)
     with pytest.raises(ValueError, match="horizon is 2"):
-        bandit.update(x, 0.1)
+        bandit.observe(x, 0.1)

@@ -28,7 +28,7 @@ def played(bound, norm_bound, rounds=15):
 def calls(bandit, arms):
     state, x, others = bandit.state_dict(), arms[0], arms.flip(0)
     return {
-        "update": lambda subject: subject.update(x, 0.1),
+        "observe": lambda subject: subject.observe(x, 0.1),
         "bounds": lambda subject: subject.bounds(others),
         "load": lambda subject: subject.load_state_dict(state),
     }
@@ -64,11 +64,11 @@ def test_a_tracker_given_follows_the_estimate():
     bandit, arms = played("exact", tracker)
     assert bandit.rule.norm_bound == tracker.norm_bound > 0.0
     tracker.norm_bound *= 3.0  # by another bound that shares it
-    bandit.update(arms[0], 0.0)
+    bandit.observe(arms[0], 0.0)
     assert bandit.rule.norm_bound == tracker.norm_bound
 
 
-@pytest.mark.parametrize("name", ["update", "bounds", "load"])
+@pytest.mark.parametrize("name", ["observe", "bounds", "load"])
 def test_two_threads_at_a_time_are_refused(name):
     bandit, arms = played("analytic", NORM, 3)
     call = calls(bandit, arms)[name]

@@ -37,7 +37,7 @@ def test_the_estimate_follows_the_data_and_never_falls():
     before, tracker = 0.0, NormTracker.cautious()
     for _ in range(15):  # as long as every observation brings a new estimate
         game.play(bandit, 1)
-        tracker.update(bandit.observations.regression(), delta=DELTA)
+        tracker.observe(bandit.observations.regression(), delta=DELTA)
         assert bandit.rule.norm_bound == pytest.approx(tracker.norm_bound)
         assert bandit.rule.norm_bound >= before
         before = bandit.rule.norm_bound
@@ -73,4 +73,4 @@ def test_resumes_where_it_was(rounds, tmp_path):
         for ours, theirs in zip(first.bounds(arms), second.bounds(arms), strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
         for bandit in (first, second):
-            bandit.update(arms[4], game.outcome(arms[4]))
+            bandit.observe(arms[4], game.outcome(arms[4]))

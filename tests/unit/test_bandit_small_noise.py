@@ -72,7 +72,7 @@ def test_holds_the_truth_and_is_the_stateless_bound(bound, noise, seeds):
         arms = torch.cat([uniform(ARMS, DIMENSION, 9), X[:3], X[-2:] + 1e-9])
         truth = function(arms)
         for index, (x, y) in enumerate(zip(X, Y, strict=True)):
-            bandit.update(x, y)
+            bandit.observe(x, y)
             if index not in (4, COUNT - 1):
                 continue
             lower, upper = bandit.bounds(arms)
@@ -94,7 +94,7 @@ def test_mixtures_hold_at_any_noise(bound, noise):
         X = inputs("repeated", 1)
         bandit = KernelBandit(kernel, norm_bound=1.1 * NORM, noise_std=noise, bound=bound)
         for x, y in zip(X, function(X), strict=True):
-            bandit.update(x, y)
+            bandit.observe(x, y)
         lower, upper = bandit.bounds(X)
         data = KernelRegression(X, function(X), kernel, noise)
         expected = STATELESS[bound](data, norm_bound=1.1 * NORM).bounds(X)
@@ -112,16 +112,16 @@ def test_noise_below_the_rounding_of_kernel_values_is_refused():
     kernel = KERNELS["linear"]()
     bandit = KernelBandit(kernel, norm_bound=1.0, noise_std=1e-8, bound=bound)
     near, far = 0.1 * torch.ones(1, 2).double(), torch.ones(1, 2).double()
-    bandit.update(near[0], 0.1)
+    bandit.observe(near[0], 0.1)
     before = bandit.state_dict()
     needed = math.sqrt(EPS * float(kernel(far, diag=True)))
     with pytest.raises(ValueError, match=f"noise_std must be at least {needed:.4g}"):
-        bandit.update(far[0], 1.0)
+        bandit.observe(far[0], 1.0)
     assert bandit.num_observations == 1
     assert torch.equal(bandit.state_dict()["inputs"], before["inputs"])
     noise = 1.001 * needed
     bandit = KernelBandit(kernel, norm_bound=2.0, noise_std=noise, bound=bound)
-    bandit.update(far[0], 1.0)
+    bandit.observe(far[0], 1.0)
     lower, upper = bandit.bounds(far)
     assert float(lower) <= 1.0 <= float(upper)
 
@@ -132,7 +132,7 @@ def test_from_scratch_after_growing():
     bandit = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, bound="analytic")
     function, X = RKHSFunction.random(kernel, NORM, DIMENSION, 0), uniform(12, 2, 1)
     for index, x in enumerate(X):
-        bandit.update(x, function(X[index : index + 1]))
+        bandit.observe(x, function(X[index : index + 1]))
         lower, upper = bandit.bounds(X)
         truth = function(X)
         assert bool((lower <= truth).all() and (truth <= upper).all())

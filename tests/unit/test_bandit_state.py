@@ -111,7 +111,7 @@ def test_inputs_must_fit_the_kernel():
 def test_a_horizon_that_is_over_is_refused():
     bandit, _ = played("igp")
     state = bandit.state_dict()
-    bandit.update(uniform(1, 2, 0)[0], 0.0)
+    bandit.observe(uniform(1, 2, 0)[0], 0.0)
     short = make_bandit(frozen_kernel("matern32"), "igp", horizon=10)
     entries = {key: state[key] for key in state if key not in ("version", "checksum")}
     with pytest.raises(StateError, match="horizon is 10"):
@@ -133,5 +133,5 @@ def test_a_file_brings_back_the_same_bounds(bound, norm_bound, tmp_path):
             for ours, theirs in zip(other.bounds(arms), bandit.bounds(arms), strict=True):
                 assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
             for subject in (bandit, other):
-                subject.update(arms[1], 0.4)
+                subject.observe(arms[1], 0.4)
         assert other.assumptions.certified == bandit.assumptions.certified

@@ -197,7 +197,7 @@ class TestBatches:
         )
         V = V + LAM * torch.eye(len(V)).double()
         while growth <= 3.0:
-            variance = state.unexplained + LAM * quadratic
+            variance = state.residual_variance + LAM * quadratic
             arm = int((mean + width * variance.sqrt()).argmax())
             expected.append(arm)
             growth += float(start[arm]) / LAM
@@ -284,7 +284,7 @@ class TestState:
         for arm in range(20):
             bandit.observe(arm, float(ARMS[arm].sum()))
         assert bandit.arms.features.shape[1] == 2
-        assert bool((bandit.arms.unexplained < SKETCH).all())
+        assert bool((bandit.arms.residual_variance < SKETCH).all())
 
     def test_equal_outcomes_at_one_arm(self):
         bandit = make_bandit()

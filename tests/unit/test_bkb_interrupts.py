@@ -94,7 +94,7 @@ def test_update():
     more = torch.cat([uniform(1, 2, 0), uniform(69, 2, 8)])
     assert check_atomic(
         make=lambda: deepcopy(model),
-        call=lambda model: model.update(more, normal(70, 3).unsqueeze(-1)) and None,
+        call=lambda model: model.observe(more, normal(70, 3).unsqueeze(-1)) and None,
         view=prediction,
         stride=61,
     )
@@ -146,7 +146,7 @@ def test_model_in_two_threads():
     model = model_of(5)
     new = uniform(1, 2, 9), torch.zeros(1, 1).double()
     calls = (
-        lambda: model.update(*new),
+        lambda: model.observe(*new),
         lambda: model.condition_on_observations(*new),
         lambda: model.posterior(new[0]),
         lambda: model.load_state_dict({}),

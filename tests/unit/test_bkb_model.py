@@ -192,7 +192,7 @@ class TestPredictive:
         expected, latent = marginals(plain, (10.0 + 5.0 * QUERIES - 10.0) / 5.0)
         assert_close(mean, shift + scale * expected, rtol=REARRANGED, atol=0)
         assert_close(variance, scale**2 * latent, rtol=REARRANGED, atol=0)
-        model.update(raw[:1], outcomes[:1])
+        model.observe(raw[:1], outcomes[:1])
         assert model.num_observations == len(X) + 1
         log = ChainedOutcomeTransform(log=Log())
         model = BKBModel(X, Y.exp(), kernel, LAM, outcome_transform=log)
@@ -236,7 +236,7 @@ class TestObservations:
         for step in range(30):
             x, y = uniform(1, 2, 100 + step), normal(1, step).unsqueeze(-1)
             X, Y = torch.cat([X, x]), torch.cat([Y, y])
-            assert model.update(x, y) is model
+            assert model.observe(x, y) is model
         K = dense(frozen_kernel("matern32"))
         expected = dtc(K, model.inducing_points, X, Y.squeeze(-1), LAM, QUERIES)
         assert_close(marginals(model, QUERIES), expected, rtol=0, atol=SKETCH)
@@ -281,16 +281,16 @@ class TestObservations:
         assert_close(marginals(again, QUERIES), marginals(model, QUERIES))
         for step in range(5):
             x, y = uniform(1, 2, 50 + step), normal(1, step).unsqueeze(-1)
-            model.update(x, y)
-            again.update(x, y)
+            model.observe(x, y)
+            again.observe(x, y)
             assert torch.equal(again.inducing_points, model.inducing_points)
-        again.update(X[:1], Y[:1])  # is still known as a repeat
+        again.observe(X[:1], Y[:1])  # is still known as a repeat
         assert len(again.strategy.observations) == len(model.strategy.observations)
 
     def test_copies_are_independent(self):
         model, *_ = make_model()
         twin, before = deepcopy(model), marginals(model, QUERIES)
-        twin.update(uniform(3, 2, 1), normal(3, 1).unsqueeze(-1))
+        twin.observe(uniform(3, 2, 1), normal(3, 1).unsqueeze(-1))
         assert_close(marginals(model, QUERIES), before, rtol=0, atol=0)
         assert twin.num_observations == model.num_observations + 3
 
@@ -310,12 +310,12 @@ class TestObservations:
             monkeypatch.setattr(torch.linalg, name, counted)
         model, X, Y = make_model(qbar=1e6)  # all points are inducing points
         counts.update(eigh=0, cholesky_ex=0)
-        model.update(X[:1], Y[:1])
+        model.observe(X[:1], Y[:1])
         assert counts == {"eigh": 0, "cholesky_ex": 1}
         for _ in range(3):
             marginals(model, QUERIES)
             assert counts == {"eigh": 1, "cholesky_ex": 1}
-        model.update(uniform(1, 2, 5), Y[:1])
+        model.observe(uniform(1, 2, 5), Y[:1])
         assert counts["eigh"] == 2
         assert counts["cholesky_ex"] <= 3
         model.condition_on_observations(X[:1], Y[:1])
@@ -381,7 +381,7 @@ class TestAwkwardData:
     def test_never_without_inducing_points(self):
         model, X, Y = make_model(qbar=1e-12)
         for _ in range(5):
-            model.update(X[:1], Y[:1])
+            model.observe(X[:1], Y[:1])
             assert len(model.inducing_points) == 1
 
     def test_collinear_inducing_points(self):
@@ -463,7 +463,7 @@ class TestAwkwardData:
 
     def test_single_numbers_are_no_observations(self):
         model, _, Y = make_model()
-        for add in (model.update, model.condition_on_observations):
+        for add in (model.observe, model.condition_on_observations):
             with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
                 add(Y[0, 0], Y[:1])
 
@@ -482,7 +482,7 @@ class TestAwkwardData:
             model.posterior(X[:, :1])
         with pytest.raises(InputDataError):
             model.posterior(torch.full((1, 2), torch.nan))
-        for method in (model.update, model.condition_on_observations):
+        for method in (model.observe, model.condition_on_observations):
             with pytest.raises(BotorchTensorDimensionError, match="n x 2"):
                 method(X[:, :1], Y)
             with pytest.raises(UnsupportedError, match="batch"):
@@ -547,8 +547,8 @@ class TestAllocator:
                 X, kernel, 30, torch.Size()
             )
             for name, inducing in (("drawn", points), ("random", X[order[:30]])):
-                _, unexplained = nystrom_split(kernel, X, inducing)
-                left[name] += float(unexplained.trace())
+                _, residual_variance = nystrom_split(kernel, X, inducing)
+                left[name] += float(residual_variance.trace())
         assert left["drawn"] < 0.5 * left["random"]
 
     @pytest.mark.parametrize("m", [20, 30])
@@ -608,6 +608,6 @@ def test_on_cuda_as_on_the_cpu():
     model, X, Y = make_model()
     there = BKBModel(X.cuda(), Y.cuda(), frozen_kernel("matern32"), LAM, 0.6)
     assert_close(marginals(there, QUERIES.cuda())[0].cpu(), marginals(model, QUERIES)[0])
-    moved = deepcopy(model).to("cuda").update(X[:1].cuda(), Y[:1].cuda())
-    model.update(X[:1], Y[:1])
+    moved = deepcopy(model).to("cuda").observe(X[:1].cuda(), Y[:1].cuda())
+    model.observe(X[:1], Y[:1])
     assert torch.equal(moved.inducing_points.cpu(), model.inducing_points)

@@ -295,5 +295,5 @@ class TestModel:
         for value in state.values():
             value.zero_()
         assert torch.equal(model.posterior(X).mean, before)
-        model.update(uniform(3, 2, 6), normal(3, 1).unsqueeze(-1))
+        model.observe(uniform(3, 2, 6), normal(3, 1).unsqueeze(-1))
         assert model.num_observations == 17

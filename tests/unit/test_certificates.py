@@ -166,7 +166,7 @@ def test_branch_and_bound_encloses_what_a_local_search_finds(seed, d, name, maxi
 
     def excess(X):
         points = torch.as_tensor(X, dtype=torch.float64).reshape(-1, d)
-        values = acqf.confidence_set.largest_excess(points, recommended, acqf.direction)
+        values = acqf.confidence_set.max_gain_over(points, recommended, acqf.direction)
         return values.detach()
 
     grid = box[0] + (box[1] - box[0]) * mesh(41, d)

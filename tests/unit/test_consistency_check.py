@@ -7,7 +7,7 @@ import torch
 from botorch.models.transforms.outcome import Standardize
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
-from kernelucb.confidence.martingale_mixture import mixture_radius
+from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.confidence.misspecification import noise_energy_bound
 from oracles import socp
 from problems import frozen_model, make_problem

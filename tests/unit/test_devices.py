@@ -86,8 +86,8 @@ def predicted(there):
     early = SingleTaskGP(
         there.X[:2], there.Y[:2], covar_module=there.kernel, outcome_transform=None
     )
-    radius.update(early, there.X, there.Y, there.noise)
-    radius.update(early, there.X[:2], there.Y[:2], 0.1)
+    radius.observe(early, there.X, there.Y, there.noise)
+    radius.observe(early, there.X[:2], there.Y[:2], 0.1)
     X, Y = (torch.cat([part, part[:2]]) for part in (there.X, there.Y))
     state = KernelRegression(X, Y, there.kernel, 0.1)
     return MartingaleMixtureUCB(state, radius=radius, **NORM)
@@ -139,13 +139,13 @@ ACQUISITIONS = {
         NystromRegression(t.X, t.Y, t.kernel, 0.1, t.X[:2]), **NORM
     ),
     "sketched from model": lambda t: SketchedMartingaleMixtureUCB(
-        NystromRegression.from_model(
-            t.model, t.X[:2], remainder_points=t.points
-        ).with_observations(t.points, t.Y[:2]),
+        NystromRegression.from_model(t.model, t.X[:2], remainder_points=t.points).observe(
+            t.points, t.Y[:2]
+        ),
         covariance_scale="mixture",
         **NORM,
     ),
-    "BKB": lambda t: BKBUCB(bkb_model(t).update(t.points, t.Y[:2]), **NORM),
+    "BKB": lambda t: BKBUCB(bkb_model(t).observe(t.points, t.Y[:2]), **NORM),
     "meta": lambda t: MetaUCB(feature_model(t), delta=0.9),
     "meta PI": lambda t: MetaPI(
         feature_model(t).condition_on_observations(t.X[:2], t.Y[:2]), target=1.0
@@ -205,7 +205,7 @@ def test_numbers(there):
     assert least_consistent_norm(there.model, covariance_scale="mixture") > 0.0
     for method in ("exact", "greedy", "spectral"):
         assert information_gain(there.model, there.points, method=method) > 0.0
-    assert StreamingNoiseTracker(3.0, 0.01).update(there.state)[0] >= 0.01
+    assert StreamingNoiseTracker(3.0, 0.01).observe(there.state)[0] >= 0.01
 
 
 def test_witness(there):
@@ -244,7 +244,7 @@ def test_kernel_bandits(there, bound, norm_bound):
     bandit = KernelBandit(there.kernel, norm_bound=norm_bound, noise_std=0.1, bound=bound)
     for x, y in zip(there.X, there.Y, strict=True):
         bandit.select(there.points)
-        bandit.update(x, y)
+        bandit.observe(x, y)
     assert bandit.bounds(there.points)[0].device == there.device
     resumed = KernelBandit(there.kernel, norm_bound=norm_bound, noise_std=0.1, bound=bound)
     resumed.load_state_dict(bandit.state_dict())

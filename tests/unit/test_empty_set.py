@@ -11,8 +11,9 @@ from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB, least_consistent_norm
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.martingale_mixture import Radius, consistent_constraints
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
@@ -121,7 +122,7 @@ def test_a_radius_that_no_norm_can_meet_is_widened():
     assert relaxed.norm == 3.0
     assert squared >= smallest
     assert least_norm(state, relaxed.radius) <= 3.0  # and now the set is not empty
-    assert least_norm(state, Radius(1.0, relaxed.radius.surplus - 0.01 * squared)) > 3.0
+    assert least_norm(state, Radius(1.0, relaxed.radius.slack - 0.01 * squared)) > 3.0
 
 
 def test_numbers_are_in_outcome_units():

@@ -202,7 +202,7 @@ class TestModelsOfTheirOwn:
             lambda: KernelRegression(X, outcomes(X), kernel, 0.1),
             lambda: NystromRegression(X, outcomes(X), kernel, 0.1, X[:3]),
             lambda: KernelBandit(kernel, **budget).bounds(X),
-            lambda: KernelBandit(kernel, **budget).update(X[0], 1.0),
+            lambda: KernelBandit(kernel, **budget).observe(X[0], 1.0),
             lambda: BKBBandit(X, kernel, **budget),
             lambda: BKBModel(X, outcomes(X), kernel, 0.01),
             lambda: information_gain(kernel, X, **noise),

@@ -79,7 +79,7 @@ def test_thompson_sampling(problem, options):
 
 def test_the_cautious_one_is_larger(problem):
     cautious, default = NormTracker.cautious(), NormTracker()
-    assert cautious.update(problem.model) >= 1.2 * default.update(problem.model)
+    assert cautious.observe(problem.model) >= 1.2 * default.observe(problem.model)
 
 
 def test_the_formula(problem):
@@ -89,7 +89,7 @@ def test_the_formula(problem):
     for inflation, floor in [(1.0, 2.0), (1.0, 0.1), (3.0, 0.1)]:
         tracker = NormTracker(inflation=inflation, floor=floor)
         expected = max(inflation * least, math.hypot(least, floor * sd))
-        assert tracker.update(problem.model) == pytest.approx(expected)
+        assert tracker.observe(problem.model) == pytest.approx(expected)
         assert tracker.least_consistent_norm == pytest.approx(least)
 
 
@@ -109,7 +109,7 @@ def test_it_never_falls_over_rounds():
         for factor in (1.0, 0.1)
     )
     tracker = NormTracker()
-    first = tracker.update(rough)
+    first = tracker.observe(rough)
     certified = tracker.least_consistent_norm
     assert MartingaleMixtureUCB(smooth).norm_bound < 0.9 * first
     assert MartingaleMixtureUCB(smooth, norm_bound=tracker).norm_bound == first
@@ -138,7 +138,7 @@ def test_no_norm_is_consistent(problem):
     X, Y = torch.cat([problem.X, problem.X]), torch.cat([problem.Y, problem.Y + 1.0])
     state = KernelRegression(X, Y, problem.kernel, 1e-3)
     radius = PrequentialRadius()
-    radius.observe(Y, torch.zeros_like(Y), Y, 1e-3)
+    radius.observe_predictions(Y, torch.zeros_like(Y), Y, 1e-3)
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
         acqf = MartingaleMixtureUCB(state, radius=radius)
     assert acqf.least_consistent_norm == math.inf
@@ -165,7 +165,7 @@ def test_a_noise_tracker_brings_its_norm_bound(problem):
 class TestState:
     def test_resumes_from_json(self, problem):
         tracker = NormTracker(inflation=1.2, floor=1.5)
-        tracker.update(problem.model)
+        tracker.observe(problem.model)
         resumed = NormTracker(inflation=1.2, floor=1.5)
         resumed.load_state_dict(json.loads(json.dumps(tracker.state_dict())))
         assert resumed.state_dict() == tracker.state_dict()

@@ -70,8 +70,8 @@ def test_spectrum_reproduces_the_matrix():
     matrix = factors @ factors.mT
     spectrum = kernel_spectrum(matrix)
     rebuilt = spectrum.vectors * spectrum.values @ spectrum.vectors.mT
-    assert_close(rebuilt, matrix, rtol=0.0, atol=100 * spectrum.resolution)
-    assert spectrum.resolution == pytest.approx(EPS * float(spectrum.values[-1]))
+    assert_close(rebuilt, matrix, rtol=0.0, atol=100 * spectrum.eigenvalue_cutoff)
+    assert spectrum.eigenvalue_cutoff == pytest.approx(EPS * float(spectrum.values[-1]))
 
 
 def test_round_off_eigenvalues_are_not_negative():

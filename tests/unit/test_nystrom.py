@@ -131,7 +131,7 @@ def test_sums_against_dense_matrices():
     weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
     assert_close(state.sums.gram, weights.mT @ weights)
     assert_close(state.sums.residual, weights.mT @ (rest / variance) @ weights)
-    assert float(state.sums.unexplained.sum()) == pytest.approx(
+    assert float(state.sums.residual_variance.sum()) == pytest.approx(
         float(rest.trace() / variance)
     )
     assert float(state.sums.whole) == pytest.approx(25 / variance)
@@ -228,7 +228,7 @@ def test_observations_may_come_in_parts(further, chunk_size):
         chunk_size=chunk_size,
     )
     for rows in (slice(11, 12), slice(12, 30)):
-        parts = parts.with_observations(problem.X[rows], problem.Y[rows])
+        parts = parts.observe(problem.X[rows], problem.Y[rows])
     assert parts.num_observations == 30
     assert_close(parts.sums.gram, whole.sums.gram)
     ours = sketched_bounds(parts, problem.test_X, radius=zeros_radius(problem))
@@ -241,7 +241,9 @@ def zeros_radius(problem, delta=0.05):
     r"""A prequential radius of the prior's own predictions."""
     radius = PrequentialRadius(delta)
     variance = problem.kernel(problem.X, diag=True)
-    radius.observe(torch.zeros_like(problem.Y), variance, problem.Y, problem.noise_std)
+    radius.observe_predictions(
+        torch.zeros_like(problem.Y), variance, problem.Y, problem.noise_std
+    )
     return radius
 
 
@@ -256,7 +258,7 @@ def test_prequential_radius_is_used():
     ):
         with pytest.raises(ValueError, match=message):
             SketchedMartingaleMixtureUCB(state, norm_bound=NORM, radius=radius, **options)
-    longer = state.with_observations(problem.X[:1], problem.Y[:1])
+    longer = state.observe(problem.X[:1], problem.Y[:1])
     with pytest.raises(ValueError, match="of 20 observations and the model of 21"):
         SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, radius=radius)
 
@@ -265,7 +267,9 @@ def test_a_hundred_thousand_predictions_are_added_in_chunks():
     radius, count = PrequentialRadius(0.05), 100_000
     outcomes = normal(count, 0)
     for rows in torch.arange(count).split(10_000):
-        radius.observe(0.0 * outcomes[rows], 0.0 * outcomes[rows], outcomes[rows], 1.0)
+        radius.observe_predictions(
+            0.0 * outcomes[rows], 0.0 * outcomes[rows], outcomes[rows], 1.0
+        )
     assert radius.num_observations == count
     expected = float(outcomes.square().sum()) + 2.0 * torch.tensor(20.0).double().log()
     assert radius.squared == pytest.approx(float(expected))
@@ -283,7 +287,7 @@ def test_no_block_is_larger_than_a_chunk_allows(monkeypatch):
 
     monkeypatch.setattr(Prior, "covariance", counted)
     state = sketched(problem, m, chunk_size=chunk)
-    state = state.with_observations(problem.X[:60], problem.Y[:60])
+    state = state.observe(problem.X[:60], problem.Y[:60])
     sketched_bounds(state, problem.test_X)
     assert max(sizes) <= chunk * chunk
     # Symmetry: half of all pairs of blocks, each once.
@@ -336,8 +340,8 @@ def test_differences_are_bounded_from_above(further):
     )
     reference = problem.X[:1]
     for sign in (1, -1):
-        tight = exact.confidence_set.largest_excess(problem.test_X, reference, sign)
-        wide = ours.confidence_set.largest_excess(problem.test_X, reference, sign)
+        tight = exact.confidence_set.max_gain_over(problem.test_X, reference, sign)
+        wide = ours.confidence_set.max_gain_over(problem.test_X, reference, sign)
         assert bool((wide >= tight - ORDER * NORM).all())
 
 
@@ -376,8 +380,8 @@ def test_noise_of_each_observation_and_a_mean():
     for a, b in zip(ours, theirs, strict=True):
         assert_close(a, b, rtol=0.0, atol=SKETCH_EQUAL * NORM)
     with pytest.raises(ValueError, match="noise_std is needed"):
-        state.with_observations(problem.X[:1], problem.Y[:1])
-    assert len(state.with_observations(problem.X[:1], problem.Y[:1], 0.2).noise_std) == 21
+        state.observe(problem.X[:1], problem.Y[:1])
+    assert len(state.observe(problem.X[:1], problem.Y[:1], 0.2).noise_std) == 21
 
 
 def test_units_follow_the_models_transforms():
@@ -448,9 +452,9 @@ def test_bad_input():
         build(X, Y, kernel, 0.1, S, chunk_size=0)
     state = build(X, Y, kernel, 0.1, S)
     with pytest.raises(InputDataError, match="train_X contains NaN"):
-        state.with_observations(X * torch.nan, Y)
+        state.observe(X * torch.nan, Y)
     with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
-        state.with_observations(X[:, :1], Y)
+        state.observe(X[:, :1], Y)
     with pytest.raises(UnsupportedError, match="Expected a NystromRegression"):
         SketchedMartingaleMixtureUCB(problem.model, norm_bound=1.0)
     with pytest.raises(UnsupportedError, match="Expected a BoTorch model"):
@@ -466,8 +470,8 @@ def test_on_cuda_as_on_the_processor():
     kernel = frozen_kernel("matern52").cuda()
     X, Y = problem.X.cuda(), problem.Y.cuda()
     there = NystromRegression(X, Y, kernel, problem.noise_std, X[:10])
-    there = there.with_observations(X[:1], Y[:1])
-    here = sketched(problem, 10).with_observations(problem.X[:1], problem.Y[:1])
+    there = there.observe(X[:1], Y[:1])
+    here = sketched(problem, 10).observe(problem.X[:1], problem.Y[:1])
     for a, b in zip(
         sketched_bounds(there, problem.test_X.cuda()),
         sketched_bounds(here, problem.test_X),

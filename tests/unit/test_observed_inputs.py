@@ -73,7 +73,7 @@ def test_the_bandit_keeps_it_as_well():
     bandit = KernelBandit(kernel, norm_bound=norm, noise_std=float(noise[0]))
     for x in X:
         error = 0.1 * torch.randn((), generator=random, dtype=torch.float64)
-        bandit.update(x, float(function(x.unsqueeze(0))) + float(error))
+        bandit.observe(x, float(function(x.unsqueeze(0))) + float(error))
     lower, upper = bandit.bounds(X)
     assert bool(((lower <= function(X)) & (function(X) <= upper)).all())
 

@@ -21,7 +21,7 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.martingale_mixture import mixture_radius
+from kernelucb.confidence.fit.mixture import mixture_radius
 from problems import (
     frozen_model,
     make_problem,
@@ -44,7 +44,7 @@ def one_step_ahead(problem, c=1.0, noise_std=None):
                 problem.X[:s], problem.Y[:s], problem.kernel, problem.noise_std
             )
             mean, variance = past.mean(x, 1.0 / c), past.variance(x, 1.0 / c)
-        radius.observe(mean, c * variance, y, noise_std or problem.noise_std)
+        radius.observe_predictions(mean, c * variance, y, noise_std or problem.noise_std)
     return radius
 
 
@@ -61,7 +61,7 @@ def test_many_predictions_at_once(monkeypatch):
     Y = X.sum(-1)
     by_model, by_numbers = PrequentialRadius(DELTA), PrequentialRadius(DELTA)
     posterior = problem.model.posterior(X)
-    by_numbers.observe(posterior.mean, posterior.variance, Y, 0.1)
+    by_numbers.observe_predictions(posterior.mean, posterior.variance, Y, 0.1)
     plain = type(problem.model).posterior
 
     def counted(self, part):
@@ -69,7 +69,7 @@ def test_many_predictions_at_once(monkeypatch):
         return plain(self, part)
 
     monkeypatch.setattr(type(problem.model), "posterior", counted)
-    by_model.update(problem.model, X, Y, 0.1)
+    by_model.observe(problem.model, X, Y, 0.1)
     assert by_model.num_observations == sum(sizes) == 600
     assert max(sizes) <= 256
     assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE)
@@ -95,10 +95,12 @@ def test_every_form_takes_it(options):
 def test_a_model_predicts():
     problem = make_problem(n=12, d=2, kernel="matern52")
     by_model, by_numbers = PrequentialRadius(DELTA), one_step_ahead(problem)
-    by_model.observe(0.0, problem.kernel(problem.X[:1], diag=True), problem.Y[0], 0.1)
+    by_model.observe_predictions(
+        0.0, problem.kernel(problem.X[:1], diag=True), problem.Y[0], 0.1
+    )
     for s in range(1, 12):
         model = frozen_model(problem.X[:s], problem.Y[:s], problem.kernel, 0.1)
-        by_model.update(model, problem.X[s], problem.Y[s], 0.1)
+        by_model.observe(model, problem.X[s], problem.Y[s], 0.1)
     assert by_model.num_observations == 12
     assert by_model.squared == pytest.approx(by_numbers.squared, rel=LINEAR_SOLVE * 10)
 
@@ -108,8 +110,8 @@ def test_several_at_once_are_the_sum_of_each():
     means, variances, outcomes = uniform(4, 3, 0).mT
     noise = 0.1 + uniform(4, 1, 1)[:, 0]
     for each in zip(means, variances, outcomes, noise, strict=True):
-        singles.observe(*each)
-    together.observe(means, variances, outcomes, noise)
+        singles.observe_predictions(*each)
+    together.observe_predictions(means, variances, outcomes, noise)
     assert together.squared == pytest.approx(singles.squared)
     assert torch.equal(together.noise_std, noise)
 
@@ -118,7 +120,7 @@ def test_noise_of_each_observation_is_its_own():
     problem = make_problem(n=5, d=2)
     radius = PrequentialRadius(DELTA)
     noise = torch.linspace(0.1, 0.5, 5).double()
-    radius.observe(torch.zeros(5), torch.ones(5), problem.Y, noise)
+    radius.observe_predictions(torch.zeros(5), torch.ones(5), problem.Y, noise)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, radius=radius)
     assert_close(acqf.regression.noise_std, noise)
     squared = acqf.function_constraints.radius.squared(acqf.regression)
@@ -131,7 +133,7 @@ def test_saved_and_resumed():
     resumed = PrequentialRadius(DELTA)
     resumed.load_state_dict(json.loads(json.dumps(radius.state_dict())))
     for each in (radius, resumed):
-        each.observe(0.1, 0.2, 0.3, 0.4)
+        each.observe_predictions(0.1, 0.2, 0.3, 0.4)
     assert resumed.state_dict() == radius.state_dict()
     with pytest.raises(ValueError, match=r"delta is 0\.1 in the state and 0\.2 here"):
         PrequentialRadius(0.2).load_state_dict(radius.state_dict())
@@ -145,13 +147,13 @@ def test_bad_input():
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         PrequentialRadius(1.0)
     with pytest.raises(BotorchTensorDimensionError, match="2 means, 1 variances and 1"):
-        radius.observe(torch.zeros(2), 1.0, 0.0, 0.1)
+        radius.observe_predictions(torch.zeros(2), 1.0, 0.0, 0.1)
     with pytest.raises(InputDataError, match="outcome contains NaN"):
-        radius.observe(0.0, 1.0, math.nan, 0.1)
+        radius.observe_predictions(0.0, 1.0, math.nan, 0.1)
     with pytest.raises(ValueError, match="variance must not be negative"):
-        radius.observe(0.0, -1.0, 0.0, 0.1)
+        radius.observe_predictions(0.0, -1.0, 0.0, 0.1)
     with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
-        radius.observe(0.0, 1.0, 0.0, 0.0)
+        radius.observe_predictions(0.0, 1.0, 0.0, 0.0)
     assert radius.squared == before
     assert radius.num_observations == 0
     full = one_step_ahead(problem)
@@ -172,7 +174,9 @@ def test_a_radius_of_other_observations_is_refused(count):
     r"""One noise scale fits any number of observations; the radius does not."""
     problem = make_problem(n=3)
     radius = PrequentialRadius(DELTA)
-    radius.observe(torch.zeros(count), torch.ones(count), torch.zeros(count), 0.1)
+    radius.observe_predictions(
+        torch.zeros(count), torch.ones(count), torch.zeros(count), 0.1
+    )
     with pytest.raises(ValueError, match=f"radius is of {count} observations"):
         MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
     sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
@@ -202,7 +206,7 @@ def test_wrong_observations_are_refused_before_the_prediction(changed, error, me
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(problem.model), "posterior", None)
         with pytest.raises(error, match=message):
-            radius.update(**{**given, **changed})
+            radius.observe(**{**given, **changed})
     assert radius.num_observations == 0
 
 
@@ -212,7 +216,7 @@ def test_a_model_of_derivatives_predicts_no_outcome():
         problem.X, problem.Y.unsqueeze(-1), covar_module=RBFKernelGrad().double()
     )
     with pytest.raises(UnsupportedError, match="RBFKernelGrad is of several values"):
-        PrequentialRadius(DELTA).update(gradients.eval(), problem.X, problem.Y, 0.1)
+        PrequentialRadius(DELTA).observe(gradients.eval(), problem.X, problem.Y, 0.1)
 
 
 @pytest.mark.filterwarnings("ignore:.*(not standardized|not contained|Sparse invariant)")
@@ -222,7 +226,7 @@ def test_a_model_of_several_tasks_predicts_without_the_task_column():
     model = MultiTaskGP(
         torch.cat([problem.X, tasks], -1), problem.Y.unsqueeze(-1), 2, output_tasks=[0]
     )
-    radius.update(model.eval(), problem.X, problem.Y, 0.1)
+    radius.observe(model.eval(), problem.X, problem.Y, 0.1)
     assert radius.num_observations == 4
 
 

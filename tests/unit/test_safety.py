@@ -146,7 +146,7 @@ class TestWhatIsSafe:
     def test_a_kernel_bandit_is_a_band(self):
         bandit = KernelBandit(self.problem.kernel, norm_bound=NORM, noise_std=0.1)
         for x, y in zip(self.problem.X, self.problem.Y, strict=True):
-            bandit.update(x, y)
+            bandit.observe(x, y)
         lower, _ = bandit.bounds(self.X)
         threshold = float(lower.quantile(0.6))
         safe_set = SafeSet(bandit, threshold)
@@ -163,7 +163,7 @@ def bands_of(scale):
     norm = {"norm_bound": NORM}  # of the scaled kernel
     bandit = KernelBandit(kernel, noise_std=noise, **norm)
     for x, y in zip(X, Y, strict=True):
-        bandit.update(x, y)
+        bandit.observe(x, y)
     exact = MartingaleMixtureUCB(KernelRegression(X, Y, kernel, noise), **norm)
     sketch = NystromRegression(X, Y, kernel, noise, X[:6])
     budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, noise_variance=noise**2, qbar=1e9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
-from kernelucb.confidence.martingale_mixture import covariance_scales, mixture_radius
+from kernelucb.confidence.fit.mixture import covariance_scales, mixture_radius
 from problems import make_problem
 from tolerances import ORDER, POSTERIOR, REARRANGED
 
@@ -72,7 +72,7 @@ def test_refers_to_the_scale_that_explains_the_data_best():
     state, scales = make_problem(n=25, d=2, norm=20.0).state, [1e-3, 1.0, 1e2]
     best = min(scales, key=lambda scale: squared_radius(state, scale))
     radius = mixture_radius(state, DELTA, scales)
-    assert radius.reference == pytest.approx(1.0 / best)
+    assert radius.tau_ref == pytest.approx(1.0 / best)
     acqf = MartingaleMixtureUCB(
         state, norm_bound=30.0, covariance_scale=scales, form="analytic"
     )
@@ -85,7 +85,7 @@ def test_nothing_cancels_at_small_noise():
     state = KernelRegression(problem.X, problem.Y, problem.kernel, 1e-6)
     scales = [1.0, 1.0 + 1e-9]
     both, one = (mixture_radius(state, DELTA, c) for c in (scales, 1.0))
-    assert both.surplus == pytest.approx(one.surplus, rel=1e-6)
+    assert both.slack == pytest.approx(one.slack, rel=1e-6)
 
 
 @pytest.mark.parametrize("options", FORMS)

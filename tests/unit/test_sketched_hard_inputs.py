@@ -67,7 +67,7 @@ def test_one_input_in_many_copies(kernel, outcome):
         assert bool((lower <= upper).all())
         assert bool(torch.isfinite(upper - lower).all())
         assert bool(acqf(uniform(5, 2, 7).unsqueeze(-2)).isfinite().all())
-        again = state.with_observations(uniform(3, 2, 2), normal(3, 4))
+        again = state.observe(uniform(3, 2, 2), normal(3, 4))
         assert bool(again.mean(uniform(5, 2, 7)).isfinite().all())
 
 
@@ -137,6 +137,6 @@ def test_model_at_any_scale(kernel, scale):
     f = truth_of(kernel, scale)
     X = scale * (2.0 * uniform(20, 2, 1) - 1.0)
     model = BKBModel(X, f(X).unsqueeze(-1), KERNELS[kernel], 1e-4, qbar=10.0)
-    model.update(torch.zeros(2, 2).double(), f(torch.zeros(2, 2).double()).unsqueeze(-1))
+    model.observe(torch.zeros(2, 2).double(), f(torch.zeros(2, 2).double()).unsqueeze(-1))
     mean = model.posterior(X).mean
     assert bool(mean.isfinite().all())

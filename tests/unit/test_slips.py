@@ -125,11 +125,11 @@ def test_what_is_no_constraint():
 
 def test_a_bandit_that_comes_to_contradict_its_data():
     bandit = KernelBandit(PROBLEM.kernel, norm_bound=0.1, noise_std=0.1)
-    bandit.update(torch.zeros(1), 0.0)
+    bandit.observe(torch.zeros(1), 0.0)
     safe_set = SafeSet(bandit, -1.0)
     assert bool(safe_set.is_safe(PROBLEM.X).all())
     for x in (0.0, 0.5, 1.0):
-        bandit.update(torch.full((1,), x), 5.0)
+        bandit.observe(torch.full((1,), x), 5.0)
     with pytest.warns(InconsistentConfidenceSetWarning):
         bandit.bounds(PROBLEM.X)
     with pytest.raises(UncertifiedError, match="norm violated"):
@@ -142,13 +142,13 @@ def test_a_saved_bandit_beyond_its_horizon():
         for h in (5, 2)
     )
     for x, y in zip(PROBLEM.X[:4], PROBLEM.Y[:4], strict=True):
-        longer.update(x, y)
+        longer.observe(x, y)
     with pytest.raises(ValueError, match=r"'horizon': 5}.* in the state"):
         shorter.load_state_dict(longer.state_dict())
 
 
 def test_estimates_stay_estimates_when_they_are_passed_on():
-    estimate = NormTracker().update(PROBLEM.model)
+    estimate = NormTracker().observe(PROBLEM.model)
     X, Y, noise = PROBLEM.X, PROBLEM.Y.unsqueeze(-1), {"noise_std": 0.1}
     budgeted = BKBModel(X, Y, PROBLEM.kernel, noise_variance=0.01, qbar=1e4)
     for taker in (
@@ -160,7 +160,7 @@ def test_estimates_stay_estimates_when_they_are_passed_on():
         assert taker.assumptions.summary == "heuristic: norm estimated"
     tracker = StreamingNoiseTracker(estimate, 0.05, delta=0.03)
     again = StreamingNoiseTracker(float(estimate), 0.05, delta=0.03)
-    tracker.update(PROBLEM.model)
+    tracker.observe(PROBLEM.model)
     again.load_state_dict(tracker.state_dict())
     for each in (tracker, again):
         band = StreamingKernelUCB(PROBLEM.model, noise_lower=0.05, tracker=each, delta=0.05)

@@ -64,7 +64,7 @@ class TestAgainstThePaper:
             minus, plus = oracle.sandwich(
                 gram(n), Y[:n], NORM, 5.0, DELTA / 3.0, minus, plus
             )
-            assert tracked.update(state(n)) == pytest.approx(
+            assert tracked.observe(state(n)) == pytest.approx(
                 (minus, plus), rel=LINEAR_SOLVE
             )
         assert LOWER < minus < SIGMA < plus < 5.0
@@ -73,12 +73,12 @@ class TestAgainstThePaper:
         n, minus, plus = len(X), LOWER, 5.0
         for _ in range(n):
             minus, plus = oracle.sandwich(gram(n), Y, NORM, 5.0, DELTA / 3.0, minus, plus)
-        assert tracker().update(state(n)) == pytest.approx((minus, plus), rel=LINEAR_SOLVE)
+        assert tracker().observe(state(n)) == pytest.approx((minus, plus), rel=LINEAR_SOLVE)
 
     @pytest.mark.parametrize("n", [1, 7, 300])
     def test_band_is_the_corollary_at_a_quarter_of_delta(self, n):
         acqf = bound(state(n))
-        assert (acqf.noise_lower, acqf.noise_upper) == tracker(delta=0.75 * DELTA).update(
+        assert (acqf.noise_lower, acqf.noise_upper) == tracker(delta=0.75 * DELTA).observe(
             state(n)
         )
         assert acqf.alpha == pytest.approx((acqf.noise_upper / NORM) ** 2)
@@ -125,7 +125,7 @@ class TestAgainstThePaper:
         printed = oracle.printed_lower(s, n, lam, norm, 1.0 + 1.0 / lam, level)
         assert printed > 10.0 * 0.05
         tracked = StreamingNoiseTracker(norm, 0.01, known, delta=DELTA)
-        lower, upper = tracked.update(regression)
+        lower, upper = tracked.observe(regression)
         assert lower <= 0.05 <= upper
 
     @pytest.mark.parametrize("noise_upper", [5.0, 50.0, None])
@@ -140,10 +140,10 @@ class TestAgainstThePaper:
             StreamingNoiseTracker(5.0, 0.01, known, delta=0.1)
             for known in (1.0, noise_upper)
         )
-        interval = first.update(regression)
+        interval = first.observe(regression)
         for part in (500, 600, 700, 800, 900):
-            other.update(KernelRegression(inputs[:part], outcomes[:part], kernel, 1.0))
-        assert other.update(regression) == pytest.approx(interval, rel=0.1)
+            other.observe(KernelRegression(inputs[:part], outcomes[:part], kernel, 1.0))
+        assert other.observe(regression) == pytest.approx(interval, rel=0.1)
         assert 0.07 < interval[0] < 0.1
         assert 0.25 < interval[1] < 0.32
 
@@ -152,14 +152,14 @@ class TestRunningBounds:
     def test_they_only_move_inwards(self):
         tracked, before = tracker(), (LOWER, 5.0)
         for n in range(1, 241, 3):
-            lower, upper = tracked.update(state(n))
+            lower, upper = tracked.observe(state(n))
             assert before[0] <= lower <= upper <= before[1]
             before = (lower, upper)
 
     def test_nothing_known_above(self):
         tracked = tracker(None)
-        assert tracked.update(state(3)) == (LOWER, math.inf)
-        lower, upper = tracked.update(state(300))
+        assert tracked.observe(state(3)) == (LOWER, math.inf)
+        lower, upper = tracked.observe(state(300))
         assert LOWER < lower < SIGMA < upper < math.inf
 
     def test_without_an_upper_bound_the_band_is_that_of_the_prior(self):
@@ -175,18 +175,18 @@ class TestRunningBounds:
 
     def test_no_new_observation_changes_nothing(self):
         tracked = tracker()
-        interval = tracked.update(state(100))
-        assert tracked.update(state(100)) == interval
+        interval = tracked.observe(state(100))
+        assert tracked.observe(state(100)) == interval
 
     def test_observations_cannot_be_taken_back(self):
         tracked = tracker()
-        tracked.update(state(10))
+        tracked.observe(state(10))
         with pytest.raises(ValueError, match="seen 10 observations, the model has 9"):
-            tracked.update(state(9))
+            tracked.observe(state(9))
         assert tracked.num_observations == 10
 
     def test_the_scale_that_whitens_the_state_does_not_matter(self):
-        one, other = (tracker().update(state(300, noise)) for noise in (0.01, 7.0))
+        one, other = (tracker().observe(state(300, noise)) for noise in (0.01, 7.0))
         assert one == pytest.approx(other, rel=LINEAR_SOLVE)
 
     @pytest.mark.parametrize("factor", [1e-3, 1e4])
@@ -244,10 +244,10 @@ class TestSavedState:
     def test_a_resumed_tracker_goes_on_as_if_never_stopped(self, store, noise_upper):
         tracked, resumed = tracker(noise_upper), tracker(noise_upper)
         for n in (1, 2, 100):
-            tracked.update(state(n))
+            tracked.observe(state(n))
         resumed.load_state_dict(store(tracked.state_dict()))
         assert (resumed.lower, resumed.upper) == (tracked.lower, tracked.upper)
-        assert resumed.update(state(300)) == tracked.update(state(300))
+        assert resumed.observe(state(300)) == tracked.observe(state(300))
         assert resumed.state_dict() == tracked.state_dict()
 
     @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ class TestEdges:
     def test_contradictions_warn_once_and_take_the_guarantee(self, outcomes, known):
         tracked, regression = tracker(known), KernelRegression(X, outcomes, KERNEL, 1.0)
         with pytest.warns(InconsistentConfidenceSetWarning, match="at least .* at most"):
-            lower, upper = tracked.update(regression)
+            lower, upper = tracked.observe(regression)
         assert lower == upper
         assert not tracked.consistent
         acqf = bound(regression, known, tracker=tracked)  # a second warning would raise
@@ -318,7 +318,7 @@ class TestEdges:
         with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
             bound(model)
         with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
-            tracker().update(model)
+            tracker().observe(model)
 
 
 class TestArguments:
@@ -348,7 +348,7 @@ class TestArguments:
             )
 
     def test_equal_noise_bounds_are_a_known_scale(self):
-        lower, upper = StreamingNoiseTracker(NORM, 0.3, 0.3).update(state(10))
+        lower, upper = StreamingNoiseTracker(NORM, 0.3, 0.3).observe(state(10))
         assert lower == upper == 0.3
 
     @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def bounded_noise():
 
 
 def norm_update(tracker):
-    return tracker.update(PROBLEM.state)
+    return tracker.observe(PROBLEM.state)
 
 
 def new_radius():
@@ -38,7 +38,7 @@ def new_radius():
 
 
 def radius_update(radius):
-    return radius.update(EARLIER.model, PROBLEM.X, PROBLEM.Y, 0.1)
+    return radius.observe(EARLIER.model, PROBLEM.X, PROBLEM.Y, 0.1)
 
 
 TRACKERS = {
@@ -144,7 +144,7 @@ def test_resumes_from_json_exactly_and_keeps_copies(name):
 
 
 def test_what_was_estimated_stays_so():
-    estimated = StreamingNoiseTracker(used("norm").update(PROBLEM.state), 0.01)
+    estimated = StreamingNoiseTracker(used("norm").observe(PROBLEM.state), 0.01)
     state = json.loads(json.dumps(estimated.state_dict()))
     resumed = StreamingNoiseTracker(state["norm_bound"], 0.01)
     resumed.load_state_dict(state)
@@ -170,6 +170,6 @@ def test_a_warning_that_is_an_error_leaves_the_new_state():
     quiet = make_problem(n=8, d=2).state.with_noise_std(0.1)
     tracker = StreamingNoiseTracker(1e-3, 1e-6, 1e-5)
     with pytest.raises(InconsistentConfidenceSetWarning):
-        tracker.update(quiet)
+        tracker.observe(quiet)
     assert not tracker.consistent
     assert tracker.num_observations == 8

@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from kernelucb.confidence.martingale_mixture import (
-    JointSet,
-    NoiseBounds,
-    covariance_scales,
-)
-from kernelucb.confidence.martingale_mixture.radius import DEFAULT_SCALES
+from kernelucb.confidence.fit.mixture import DEFAULT_SCALES, covariance_scales
+from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )

@@ -8,8 +8,8 @@ from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
-from kernelucb.confidence.martingale_mixture import Radius
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.norm.least import least_norm
 from oracles import socp
 from problems import frozen_model, make_problem, uniform
 from tolerances import LEAST_NORM, REARRANGED, WITNESS_CONSTRAINT, WITNESS_VALUE
@@ -151,8 +151,8 @@ def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_r
     squared = float(((halves[0] - halves[1]) / 0.1).square().sum() / 2.0)
     state = problem.state
     for factor, infinite in [(0.9, True), (1.1, False)]:
-        surplus = factor * squared - float(state.quadratic_form(1.0))
-        assert math.isinf(least_norm(state, Radius(1.0, surplus))) == infinite
+        slack = factor * squared - float(state.quadratic_form(1.0))
+        assert math.isinf(least_norm(state, Radius(1.0, slack))) == infinite
 
 
 def test_least_norm_is_what_the_acquisition_function_reports():

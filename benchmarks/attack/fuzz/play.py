@@ -9,7 +9,7 @@ from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 
 # These take several outcomes at once, or the predictions of any model.
-_SEVERAL = ("ScalarizedUCB.from_model", "SafeSet.from_models", "radius.update")
+_SEVERAL = ("ScalarizedUCB.from_model", "SafeSet.from_models", "radius.observe")
 
 
 @cache

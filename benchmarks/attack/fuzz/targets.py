@@ -166,11 +166,11 @@ def _states() -> list[Target]:
          {"frequencies": torch.ones(2, 3).double(), "phases": torch.zeros(3).double()},
          lambda layer: check_numbers(layer(w.queries))),
         ("NormTracker", k.NormTracker, {"inflation": 1.0, "floor": 2.0},
-         lambda tracker: check_numbers(tracker.update(w.state))),
+         lambda tracker: check_numbers(tracker.observe(w.state))),
         ("PrequentialRadius", k.PrequentialRadius, {"delta": 0.1}, _nothing),
         ("StreamingNoiseTracker", k.StreamingNoiseTracker,
          {"norm_bound": 5.0, "noise_lower": 0.01, "noise_upper": 1.0, "delta": 0.1},
-         lambda tracker: check_numbers(tracker.update(w.state))),
+         lambda tracker: check_numbers(tracker.observe(w.state))),
     ]  # fmt: skip
     return [Target(n, c, lambda a=a: dict(a), use) for n, c, a, use in given]
 

@@ -70,7 +70,7 @@ def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
     state = bandit.arms
     prior = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
     seen = state.observed
-    exact = prior.with_observations(seen, state.counts[seen], state.sums[seen], seen)
+    exact = prior.observe(seen, state.counts[seen], state.sums[seen], seen)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     run.smallest.append(float(ratio.min()))

@@ -70,9 +70,9 @@ def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     seen = kernel(X, points).to_dense() @ basis
     ones = torch.ones_like(Y[:, 0])
     sketch = Sketch.empty(basis.shape[1], _NOISE_STD**2, basis).observe(seen, ones, Y[:, 0])
-    unexplained = (1.0 - features.square().sum(-1)).clamp_min(0.0)
-    degenerate = sketch.variance(features, torch.zeros_like(unexplained))
-    return degenerate, sketch.variance(features, unexplained)
+    residual_variance = (1.0 - features.square().sum(-1)).clamp_min(0.0)
+    degenerate = sketch.variance(features, torch.zeros_like(residual_variance))
+    return degenerate, sketch.variance(features, residual_variance)
 
 
 def _draw(X, grid, variances, path: Path) -> list[Path]:

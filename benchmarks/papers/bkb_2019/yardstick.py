@@ -49,8 +49,8 @@ class NumpyBKB:
         gram = features[seen].T @ weighted + self.lam * np.eye(features.shape[1])
         inverse = np.linalg.inv(gram)
         mean = features @ (inverse @ (features[seen].T @ self.sums[seen]))
-        unexplained = (1.0 - (features**2).sum(1)) / self.lam
-        return mean, unexplained + ((features @ inverse) * features).sum(1)
+        residual_variance = (1.0 - (features**2).sum(1)) / self.lam
+        return mean, residual_variance + ((features @ inverse) * features).sum(1)
 
     def step(self, play) -> int:
         r"""One round: choose an arm, play it, draw the inducing arms."""

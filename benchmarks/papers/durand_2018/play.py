@@ -61,7 +61,7 @@ def play(task: BanditTask) -> Run:
                 noise.append([number, *learner.noise_interval])
         played.append(index)
         outcome = means[index] + protocol.noise_std * own.standard_normal()
-        history.update(index, float(outcome))
+        history.observe(index, float(outcome))
     return Run(means.tolist(), played, noise, perf_counter() - start)
 
 

@@ -49,7 +49,7 @@ class History:
         self.means = torch.zeros_like(self.counts)
         self.scatter = 0.0
 
-    def update(self, index: int, outcome: float) -> None:
+    def observe(self, index: int, outcome: float) -> None:
         r"""Add one outcome (Welford's recursion)."""
         self.counts[index] += 1.0
         deviation = outcome - float(self.means[index])

@@ -24,7 +24,7 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.noise_scale import NoiseInterval, refined_interval
+from kernelucb.confidence.noise.durand import NoiseInterval, refined_interval
 
 Interval = tuple[float, float]
 
@@ -41,7 +41,7 @@ class FixedRegularizer:
         self.guess = guess
         self.lower, self.upper = protocol.noise_lower, guess
 
-    def update(self, regression: KernelRegression) -> Interval:
+    def observe(self, regression: KernelRegression) -> Interval:
         r"""Bounds on the noise scale so far."""
         lower, upper = refined_interval(
             regression, self.norm_bound, self.level, NoiseInterval(self.lower, self.guess)
@@ -88,7 +88,7 @@ def snapshots(task: StreamTask) -> Iterator[Snapshot]:
     for number in kept_rounds(task.stream):
         regression = KernelRegression(inputs[:number], outcomes[:number], kernel, 1.0)
         bands = _bands(protocol, cast(Model, regression), of_band)
-        intervals = {name: each.update(regression) for name, each in trackers.items()}
+        intervals = {name: each.observe(regression) for name, each in trackers.items()}
         intervals["joint"] = bands["joint"].noise_interval  # pyright: ignore
         yield Snapshot(regression, intervals, bands)
 

@@ -15,7 +15,7 @@ class Learner(Interface):
 
     def select(self, arms: np.ndarray) -> int: ...
 
-    def update(self, arm: np.ndarray, outcome: float) -> None: ...
+    def observe(self, arm: np.ndarray, outcome: float) -> None: ...
 
 
 class BanditLearner:
@@ -27,8 +27,8 @@ class BanditLearner:
     def select(self, arms: np.ndarray) -> int:
         return int(self.bandit.select(torch.from_numpy(arms)))
 
-    def update(self, arm: np.ndarray, outcome: float) -> None:
-        self.bandit.update(torch.from_numpy(arm), float(outcome))
+    def observe(self, arm: np.ndarray, outcome: float) -> None:
+        self.bandit.observe(torch.from_numpy(arm), float(outcome))
 
 
 class RandomLearner:
@@ -40,7 +40,7 @@ class RandomLearner:
     def select(self, arms: np.ndarray) -> int:
         return int(self.generator.integers(len(arms)))
 
-    def update(self, arm: np.ndarray, outcome: float) -> None:
+    def observe(self, arm: np.ndarray, outcome: float) -> None:
         pass
 
 

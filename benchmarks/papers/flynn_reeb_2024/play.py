@@ -40,7 +40,7 @@ def play(task: Task) -> Run:
         start = perf_counter()
         index = learner.select(arms) if number else int(own.integers(len(arms)))
         outcome = means[index] + task.protocol.noise_std * own.standard_normal()
-        learner.update(arms[index], outcome)
+        learner.observe(arms[index], outcome)
         seconds += perf_counter() - start
         arms_played.append(index)
         regret.append(float(means.max() - means[index]))

@@ -96,12 +96,12 @@ def time_rounds(
 def _first_round(
     learner: Learner, arms: np.ndarray, means: np.ndarray, noise: float
 ) -> None:
-    learner.update(arms[0], means[0] + noise)
+    learner.observe(arms[0], means[0] + noise)
 
 
 def _round(learner: Learner, arms: np.ndarray, means: np.ndarray, noise: float) -> None:
     index = learner.select(arms)
-    learner.update(arms[index], means[index] + noise)
+    learner.observe(arms[index], means[index] + noise)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -128,15 +128,15 @@ def time_cone_programs(
         noise = configuration.protocol.noise_std * generator.standard_normal()
         if number == 0:
             index = 0
-            exact.update(arms[index], means[index] + noise)
+            exact.observe(arms[index], means[index] + noise)
         else:
             start = perf_counter()
             index = exact.select(arms)
-            exact.update(arms[index], means[index] + noise)
+            exact.observe(arms[index], means[index] + noise)
             if number >= observations:
                 exact_seconds.append(perf_counter() - start)
         if number < observations:
-            plain.update(arms[index], means[index] + noise)
+            plain.observe(arms[index], means[index] + noise)
     return ConeTimes(cone[0], exact_seconds, cone[1])
 
 

@@ -32,7 +32,7 @@ class Ridge:
     def inverse(self) -> np.ndarray:
         return self._memory[: self.size, : self.size]
 
-    def update(self, covariance: np.ndarray, variance: float) -> None:
+    def observe(self, covariance: np.ndarray, variance: float) -> None:
         r"""Add an input, given its kernel values with the earlier ones and itself."""
         product = self.inverse @ covariance
         pivot = variance + self.alpha - covariance @ product
@@ -76,12 +76,12 @@ class NumPyMixture:
         self.inputs: np.ndarray | None = None
         self.outcomes = np.empty(0)
 
-    def update(self, arm: np.ndarray, outcome: float) -> None:
+    def observe(self, arm: np.ndarray, outcome: float) -> None:
         new = arm[None, :]
         earlier = new[:0] if self.inputs is None else self.inputs
         covariance = self.kernel(earlier, new)[:, 0]
         for ridge in self.ridges:
-            ridge.update(covariance, float(self.kernel(new, new)[0, 0]))
+            ridge.observe(covariance, float(self.kernel(new, new)[0, 0]))
         self.inputs = np.vstack([earlier, new])
         self.outcomes = np.append(self.outcomes, outcome)
 

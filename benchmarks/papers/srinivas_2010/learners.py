@@ -36,7 +36,7 @@ class Learner(ABC):
         r"""The acquisition function after the observations so far (at least one)."""
 
     @abstractmethod
-    def update(self, index: int, outcome: float) -> None:
+    def observe(self, index: int, outcome: float) -> None:
         r"""Learn from a noisy outcome."""
 
     @torch.no_grad()
@@ -53,7 +53,7 @@ class PosteriorLearner(Learner):
         self.model = FiniteDomainGP(prior)
         self.outcomes: dict[int, float] = {}
 
-    def update(self, index: int, outcome: float) -> None:
+    def observe(self, index: int, outcome: float) -> None:
         self.model.observe(index, outcome)
         self.outcomes[index] = max(outcome, self.outcomes.get(index, outcome))
 
@@ -94,7 +94,7 @@ class BandLearner(Learner):
         self.counts: dict[int, int] = {}
         self.sums: dict[int, float] = {}
 
-    def update(self, index: int, outcome: float) -> None:
+    def observe(self, index: int, outcome: float) -> None:
         self.counts[index] = self.counts.get(index, 0) + 1
         self.sums[index] = self.sums.get(index, 0.0) + outcome
 

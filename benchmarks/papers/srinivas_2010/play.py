@@ -38,7 +38,7 @@ def play(task: Task) -> Run:
         start = perf_counter()
         arm = learner.select() if number else int(first.integers(prior.size))
         outcome = float(function[arm]) + prior.noise_std * noise.standard_normal()
-        learner.update(arm, outcome)
+        learner.observe(arm, outcome)
         seconds += perf_counter() - start
         arms.append(arm)
         regret.append(float(function.max() - function[arm]))

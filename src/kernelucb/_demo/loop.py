@@ -20,7 +20,7 @@ from kernelucb._demo.problems import Problem
 from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 NUM_CANDIDATES = 1024
@@ -49,7 +49,7 @@ class Run:
         self.noise_std = settings.noise_std or _NOISE_FRACTION * float(self.truth.std())
         # A stream of its own: the noise must not depend on how points are chosen.
         self._generator = torch.Generator().manual_seed(_NOISE_STREAM + settings.seed)
-        initial = settings.initial or default_initial(problem)
+        initial = settings.initial or max(5, 4 * problem.dimension)
         self.X = sobol(problem.bounds, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
         self.mean = ConstantMean().double().initialize(constant=problem.function.mean)
@@ -62,8 +62,7 @@ class Run:
     @property
     def horizon(self) -> int:
         r"""Number of observations when the run is complete."""
-        initial = self.settings.initial or default_initial(self.problem)
-        return initial + self.settings.rounds
+        return len(self.X) - len(self.rounds) + self.settings.rounds
 
     @property
     def norm_too_small(self) -> bool:
@@ -199,11 +198,6 @@ class Run:
                 options={"seed": self.settings.seed + number, "maxiter": 5},
             )
         return x.detach()
-
-
-def default_initial(problem: Problem) -> int:
-    r"""Number of initial points when none is given."""
-    return max(5, 4 * problem.dimension)
 
 
 def _recommend(lower: Tensor, upper: Tensor) -> tuple[int, float]:

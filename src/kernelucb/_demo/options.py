@@ -3,6 +3,7 @@ r"""Command-line options of the demo."""
 import argparse
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,6 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
         "bounds in common use. Ctrl-C stops early and still prints and draws what there "
         "is.",
     )
+    parser.set_defaults(**asdict(Settings()))
     parser.add_argument(
         "--function",
         metavar="NAME",
@@ -52,13 +54,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_loop_options(parser: argparse.ArgumentParser) -> None:
-    default = Settings()
     parser.add_argument(
         "--rounds",
         metavar="N",
         type=_count,
-        default=default.rounds,
-        help=f"points that the bound chooses (default {default.rounds})",
+        help="points that the bound chooses (default %(default)s)",
     )
     parser.add_argument(
         "--initial",
@@ -77,13 +77,11 @@ def _add_loop_options(parser: argparse.ArgumentParser) -> None:
         "--seed",
         metavar="N",
         type=_natural,
-        default=default.seed,
-        help=f"seed of initial points, noise and search (default {default.seed})",
+        help="seed of initial points, noise and search (default %(default)s)",
     )
 
 
 def _add_bound_options(parser: argparse.ArgumentParser) -> None:
-    default = Settings()
     norm = parser.add_mutually_exclusive_group()
     norm.add_argument(
         "--norm-bound",
@@ -102,25 +100,22 @@ def _add_bound_options(parser: argparse.ArgumentParser) -> None:
         "--delta",
         metavar="P",
         type=_probability,
-        default=default.delta,
         help="probability that the band fails at any point in any round "
-        f"(default {default.delta})",
+        "(default %(default)s)",
     )
     parser.add_argument(
         "--covariance-scale",
         metavar="C",
         type=_positive,
-        default=default.covariance_scale,
         help="scale of the martingale mixture relative to the prior covariance; any "
-        f"value is valid, it moves the width only (default {default.covariance_scale:g})",
+        "value is valid, it moves the width only (default %(default)g)",
     )
     parser.add_argument(
         "--form",
         choices=("dual", "analytic", "convex"),
-        default=default.form,
         help="form of the bound that chooses points: dual is exact, analytic is the "
         "looser closed form, convex is exact through a cone program and slower "
-        f"(default {default.form})",
+        "(default %(default)s)",
     )
 
 

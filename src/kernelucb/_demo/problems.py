@@ -74,18 +74,17 @@ class Problem:
 @cache
 def make_problem(name: str) -> Problem:
     r"""The problem of that name, a key of ``PROBLEMS``."""
-    return PROBLEMS[name](name)
+    return Problem(name, *PROBLEMS[name]())
 
 
 def _through(
-    name: str,
     title: str,
     function: Callable[[Tensor], Tensor],
     bounds: Tensor,
     minimisers: Tensor,
     length: float,
     kink: bool = False,
-) -> Problem:
+) -> tuple[Expansion, Original]:
     black_box = interpolate(function, bounds, minimisers, length)
     points = sobol(bounds, 4096, seed=777)
     difference = black_box(points) - function(points)
@@ -97,7 +96,7 @@ def _through(
         points=len(points),
         kink=kink,
     )
-    return Problem(name, black_box, original)
+    return black_box, original
 
 
 def _synthetic(
@@ -105,26 +104,21 @@ def _synthetic(
     make: Callable[[], SyntheticTestFunction],
     length: float,
     kink: bool = False,
-) -> Callable[[str], Problem]:
-    def problem(name: str) -> Problem:
-        function = make()
-        return _through(
-            name,
-            title,
-            lambda X: function.evaluate_true(X).detach(),
-            torch.as_tensor(function.bounds).double(),
-            torch.as_tensor(function.optimizers).double(),
-            length,
-            kink,
-        )
-
-    return problem
+) -> tuple[Expansion, Original]:
+    function = make()
+    return _through(
+        title,
+        lambda X: function.evaluate_true(X).detach(),
+        torch.as_tensor(function.bounds).double(),
+        torch.as_tensor(function.optimizers).double(),
+        length,
+        kink,
+    )
 
 
-def _forrester(name: str) -> Problem:
+def _forrester() -> tuple[Expansion, Original]:
     r"""Forrester, Sobester & Keane (2008): two valleys on the unit interval."""
     return _through(
-        name,
         "the Forrester function",
         lambda X: ((6 * X - 2).square() * torch.sin(12 * X - 4)).squeeze(-1),
         torch.tensor([[0.0], [1.0]], dtype=torch.float64),
@@ -133,7 +127,7 @@ def _forrester(name: str) -> Problem:
     )
 
 
-def _drawn(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
+def _drawn(norm: float = 10.0, num_centres: int = 20) -> tuple[Expansion, None]:
     r"""A random expansion of norm 10 under Matern 3/2, as Flynn & Reeb (2024) use."""
     kernel = matern(1.5, length=0.1, variance=1.0)
     generator = torch.Generator().manual_seed(4)
@@ -143,21 +137,25 @@ def _drawn(name: str, norm: float = 10.0, num_centres: int = 20) -> Problem:
     build = partial(Expansion, 0.0, kernel, centres, bounds=bounds)
     # A hair less than the norm asked for, which therefore bounds it despite round-off.
     weights *= norm * (1.0 - 1e-9) / build(weights=weights).norm
-    return Problem(name, build(weights=weights))
+    return build(weights=weights), None
 
 
 # Ackley's kink: near its minimum it behaves like |x|, which on the plane lies in the
 # Sobolev space H^s for s < 2 only, and the space of Matern 5/2 there is H^3.5 (Wendland
 # 2005, Corollary 10.48). The others are smooth up to the faces, so their norms are finite.
-PROBLEMS: dict[str, Callable[[str], Problem]] = {
-    "branin": _synthetic("Branin", Branin, length=0.5),
-    "hartmann3": _synthetic("Hartmann 3", partial(Hartmann, dim=3), length=0.3),
-    "hartmann6": _synthetic("Hartmann 6", partial(Hartmann, dim=6), length=0.5),
-    "ackley": _synthetic(
-        "Ackley", partial(Ackley, dim=2, bounds=[(-5.0, 5.0)] * 2), length=0.2, kink=True
+PROBLEMS: dict[str, Callable[[], tuple[Expansion, Original | None]]] = {
+    "branin": partial(_synthetic, "Branin", Branin, length=0.5),
+    "hartmann3": partial(_synthetic, "Hartmann 3", partial(Hartmann, dim=3), length=0.3),
+    "hartmann6": partial(_synthetic, "Hartmann 6", partial(Hartmann, dim=6), length=0.5),
+    "ackley": partial(
+        _synthetic,
+        "Ackley",
+        partial(Ackley, dim=2, bounds=[(-5.0, 5.0)] * 2),
+        length=0.2,
+        kink=True,
     ),
-    "levy": _synthetic("Levy", partial(Levy, dim=2), length=0.2),
-    "rosenbrock": _synthetic("Rosenbrock", partial(Rosenbrock, dim=2), length=0.5),
+    "levy": partial(_synthetic, "Levy", partial(Levy, dim=2), length=0.2),
+    "rosenbrock": partial(_synthetic, "Rosenbrock", partial(Rosenbrock, dim=2), length=0.5),
     "forrester": _forrester,
     "rkhs": _drawn,
 }

@@ -1,9 +1,10 @@
-r"""The one file that imports cvxpylayers: linear objectives over two fixed balls."""
+r"""The one file that imports cvxpylayers: linear objectives over two fixed balls.
 
-import cvxpy as cp
+It does so when the first program is compiled: cvxpy takes half as long to import as torch,
+and only ``form="convex"`` needs it.
+"""
+
 import torch
-from cvxpy.error import SolverError as CvxpySolverError
-from cvxpylayers.torch.cvxpylayer import CvxpyLayer
 from torch import Tensor
 
 from kernelucb.exceptions import SolverError
@@ -28,6 +29,9 @@ class EllipsoidBallProgram:
     """
 
     def __init__(self, scales: Tensor, centre: Tensor) -> None:
+        import cvxpy as cp
+        from cvxpylayers.torch.cvxpylayer import CvxpyLayer
+
         count = len(scales)
         variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
         residual = (
@@ -37,6 +41,7 @@ class EllipsoidBallProgram:
             cp.Maximize(objective @ variable),
             [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
         )
+        self._solver_errors = (cp.SolverError, ValueError, RuntimeError)
         self._layer = CvxpyLayer(problem, parameters=[objective], variables=[variable])
 
     def maximizer(self, objective: Tensor) -> Tensor:
@@ -49,7 +54,7 @@ class EllipsoidBallProgram:
             (solution,) = self._layer(
                 objective.cpu().double(), solver_args=_SOLVER_ARGUMENTS
             )
-        except (CvxpySolverError, ValueError, RuntimeError) as error:
+        except self._solver_errors as error:
             raise SolverError(
                 'The conic solver failed; use form="dual", which gives the same bound '
                 f"without a solver. Its message: {error}"

@@ -21,7 +21,7 @@ class Sections(NamedTuple):
     variance: Tensor
     lost: Tensor
 
-    def reach(self, inputs: Tensor, whole: Tensor, covariance: Tensor) -> Tensor:
+    def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
         r"""Bound on the variance outside the kept span, ``b`` values.
 
         What the span leaves of ``k(x, .)`` is at most as long as the distance to a section
@@ -31,13 +31,17 @@ class Sections(NamedTuple):
 
         Args:
             inputs: ``b x d'`` kernel inputs.
-            whole: ``b`` values of ``k(x, x)``.
+            prior_variance: ``b`` values of ``k(x, x)``.
             covariance: ``b x n`` prior covariances with the sections' inputs.
         """
         most, index = (covariance - 0.5 * self.variance).max(-1)
-        rounding = 8.0 * torch.finfo(whole.dtype).eps * (whole + self.variance[index])
+        rounding = (
+            8.0
+            * torch.finfo(prior_variance.dtype).eps
+            * (prior_variance + self.variance[index])
+        )
         repeated = (inputs == self.inputs[index]).all(-1)
-        squared = torch.where(repeated, 0.0, whole - 2.0 * most + rounding)
+        squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
         return (safe_sqrt(squared) + self.lost[index]).square()
 
 
@@ -56,31 +60,31 @@ def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> T
 
 
 def split_variance(
-    raw_features: Tensor, whole: Tensor, reach: Tensor
+    raw_features: Tensor, prior_variance: Tensor, reach: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Features and unexplained variance, consistent with each other.
+    r"""Features and residual variance, consistent with each other.
 
     Args:
         raw_features: ``b x n`` features as computed.
-        whole: ``b`` values of ``k(x, x)``.
+        prior_variance: ``b`` values of ``k(x, x)``.
         reach: ``b`` upper bounds on the rest, sharp near a section, where the difference
-            of ``whole`` and the squared features is round-off.
+            of ``prior_variance`` and the squared features is round-off.
     """
     features = raw_features
     squared = features.square().sum(-1)
-    excessive = squared > whole
+    excessive = squared > prior_variance
     if bool(excessive.any()):
         rows = raw_features[excessive]
-        rows = rows * _room_factors(rows, whole[excessive])
+        rows = rows * _room_factors(rows, prior_variance[excessive])
         features = features.index_put((excessive,), rows)
         squared = features.square().sum(-1)
-    rest = (whole - squared).clamp_min(0.0)
+    rest = (prior_variance - squared).clamp_min(0.0)
     return features, torch.minimum(rest, reach)
 
 
 @torch.no_grad()
-def _room_factors(features: Tensor, whole: Tensor) -> Tensor:
-    r"""Factors that keep the squared features of each row from exceeding the whole.
+def _room_factors(features: Tensor, prior_variance: Tensor) -> Tensor:
+    r"""Factors that keep the squared features of each row from exceeding the prior.
 
     Features are ordered as the eigenvalues, ascending. Those of the smallest, near the
     resolution of the ``eigh``, carry large relative errors; they are reduced to what the
@@ -89,5 +93,5 @@ def _room_factors(features: Tensor, whole: Tensor) -> Tensor:
     squares = features.square()
     larger = squares.flip(-1).cumsum(-1).flip(-1) - squares
     rounding = 8.0 * features.shape[-1] * torch.finfo(features.dtype).eps
-    room = ((1.0 + rounding) * whole.unsqueeze(-1) - larger).clamp_min(0.0)
+    room = ((1.0 + rounding) * prior_variance.unsqueeze(-1) - larger).clamp_min(0.0)
     return torch.where(squares > room, (room / squares).sqrt(), 1.0)

@@ -102,16 +102,16 @@ class Sketch(NamedTuple):
         solved = torch.linalg.solve_triangular(self.factor, features.mT, upper=False)
         return self.regularizer**0.5 * solved.mT
 
-    def variance(self, features: Tensor, unexplained: Tensor) -> Tensor:
+    def variance(self, features: Tensor, residual_variance: Tensor) -> Tensor:
         r"""Latent variance: a sum of positive terms, so it does not cancel near the data.
 
         Args:
             features: ``n x r`` features.
-            unexplained: ``n`` values ``k(x, x) - |z(x)|^2``.
+            residual_variance: ``n`` values ``k(x, x) - |z(x)|^2``.
         """
         parts = features.split(_ROWS)
         left = [self.residual_features(part).square().sum(-1) for part in parts]
-        return unexplained + torch.cat(left)
+        return residual_variance + torch.cat(left)
 
 
 def check_noise(name: str, noise_std: float, variance: Tensor) -> None:

@@ -15,13 +15,13 @@ class Spectrum(NamedTuple):
     Attributes:
         values: ``n`` eigenvalues in ascending order, none negative.
         vectors: ``n x n`` orthonormal columns.
-        resolution: What round-off makes of a zero eigenvalue: four times machine epsilon
-            times the largest. Smaller values were set to zero.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue: four times machine
+            epsilon times the largest. Smaller values were set to zero.
     """
 
     values: Tensor
     vectors: Tensor
-    resolution: float
+    eigenvalue_cutoff: float
 
 
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
@@ -46,8 +46,10 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
             f"({smallest:.3g}, largest {largest:.3g}): covar_module is not a positive "
             "semi-definite kernel."
         )
-    resolution = max(_CUT_OFF * epsilon * largest, torch.finfo(matrix.dtype).tiny)
-    return Spectrum(torch.where(values < resolution, 0.0, values), vectors, resolution)
+    eigenvalue_cutoff = max(_CUT_OFF * epsilon * largest, torch.finfo(matrix.dtype).tiny)
+    return Spectrum(
+        torch.where(values < eigenvalue_cutoff, 0.0, values), vectors, eigenvalue_cutoff
+    )
 
 
 def covariance_root(matrix: Tensor) -> Tensor:

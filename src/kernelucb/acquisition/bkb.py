@@ -37,7 +37,7 @@ class BKBUCB(KernelUCB):
         >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01)
         >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, radius="practical")
         >>> point, value, index = argmax(acqf, candidates)
-        >>> model.update(point, play(point))
+        >>> model.observe(point, play(point))
 
     Attributes:
         width: Multiplier of the latent standard deviation, ``beta / sqrt(lam)``.

@@ -15,25 +15,25 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.martingale_mixture import (
+from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.geometry import (
     Constraints,
+    consistent_constraints,
+    radius_beside_dropped,
+)
+from kernelucb.confidence.martingale_mixture import (
     ConvexSet,
-    CovarianceScale,
     ExactSet,
     GridSet,
-    JointSet,
-    NoiseBounds,
     Witness,
     analytic_band,
     attaining_function,
-    consistent_constraints,
     grid_regularizers,
-    mixture_radius,
-    radius_beside_dropped,
 )
-from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.norm_bound import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
+from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
@@ -264,7 +264,7 @@ class _Builder(NamedTuple):
         return self.dual(alphas)
 
     def analytic(self, alphas: Alphas) -> ConfidenceSet[Any]:
-        regularizer = self.constraints.radius.reference
+        regularizer = self.constraints.radius.tau_ref
         if alphas is not None:
             if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
                 raise ValueError('form="analytic" takes one ridge parameter as alphas.')
@@ -289,4 +289,4 @@ class _Builder(NamedTuple):
 
     def _regularizers(self, alphas: Any) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2
-        return grid_regularizers(alphas, self.constraints.radius.reference, noise_variance)
+        return grid_regularizers(alphas, self.constraints.radius.tau_ref, noise_variance)

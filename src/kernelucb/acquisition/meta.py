@@ -129,7 +129,7 @@ class MetaPI(KernelUCB):
     ) -> Tensor:
         sign = 1.0 if weight > 0 else -1.0
         lead = sign * (points.centre.prior_mean - self.target)
-        deviation = safe_sqrt(points.spread.unexplained)
+        deviation = safe_sqrt(points.design.residual_variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
         ratio = lead / deviation.where(open_, 1.0)
         # A point that is decided exceeds the target surely or never; leads order the rest.

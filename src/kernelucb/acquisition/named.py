@@ -8,7 +8,7 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.igp_ucb import igp_ucb_band
-from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.wang_de_freitas import FIXED_DESIGN, wang_de_freitas_band
 from kernelucb.regression import KernelRegression

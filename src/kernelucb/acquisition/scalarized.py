@@ -15,7 +15,7 @@ from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
+from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
 from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.regression.outputs import per_output, single_output_models
 

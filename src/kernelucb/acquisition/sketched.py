@@ -9,15 +9,12 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.martingale_mixture import (
-    CovarianceScale,
-    ExactSet,
-    consistent_constraints,
-    sketched_radius,
-)
-from kernelucb.confidence.norm import least_norm
-from kernelucb.confidence.norm_bound import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.fit.mixture import CovarianceScale, sketched_radius
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.martingale_mixture import ExactSet
+from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
 
@@ -39,7 +36,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
         >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
-        >>> state = state.with_observations(new_X, new_Y)  # the next round
+        >>> state = state.observe(new_X, new_Y)  # the next round
 
     Attributes:
         norm_bound: The norm bound in use, outcome units; larger than the one given where

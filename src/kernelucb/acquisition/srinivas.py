@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import fixed_ridge_band
 from kernelucb.confidence.srinivas import (
     compact_domain_beta,

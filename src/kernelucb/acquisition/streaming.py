@@ -5,9 +5,9 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormBoundLike
-from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 
 
@@ -84,7 +84,7 @@ class StreamingKernelUCB(KernelUCB):
         tracker, norm = corollary_tracker(
             tracker, regression, norm_bound, noise_lower, noise_upper, delta
         )
-        lower, upper = tracker.update(regression)
+        lower, upper = tracker.observe(regression)
         band = streaming_band(regression, tracker, delta, norm)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_lower, self.noise_upper = lower, upper

@@ -13,15 +13,15 @@ from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm_bound import (
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.streaming import StreamingNoiseTracker
-from kernelucb.confidence.streaming_band import corollary_tracker, streaming_band
+from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.paths import PosteriorPaths
 
@@ -109,7 +109,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             tracker, statement = corollary_tracker(
                 tracker, regression, norm_bound, noise_lower, noise_upper, delta
             )
-            tracker.update(regression)
+            tracker.observe(regression)
             band = streaming_band(regression, tracker, delta, statement)
             norm = regression.norm_in_prior_units(tracker.norm_bound)
         self.maximize = maximize

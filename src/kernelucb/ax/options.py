@@ -24,7 +24,7 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression

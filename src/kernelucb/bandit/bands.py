@@ -19,7 +19,7 @@ from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.igp_ucb import igp_ucb_width
-from kernelucb.confidence.norm_bound import NormTracker
+from kernelucb.confidence.norm.tracker import NormTracker
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2
@@ -35,7 +35,7 @@ class Bands:
 
     Args:
         rule: The bound and its parameters.
-        observations: The data; ``update`` adds to them.
+        observations: The data; ``observe`` adds to them.
 
     Attributes:
         estimate_at: Number of observations at which the norm is next estimated.
@@ -81,7 +81,7 @@ class Bands:
         epsilon = torch.finfo(torch.float64).eps
         return epsilon * trace <= _ACCEPTED_LOSS * self._smallest_regularizer
 
-    def update(self, query: Query, outcome: float) -> None:
+    def observe(self, query: Query, outcome: float) -> None:
         r"""Add one observation.
 
         Args:
@@ -168,7 +168,7 @@ class Bands:
         rule, like = self.rule, self.observations.inputs
         if rule.uses_mixture:
             current = self._current_set()
-            reference = current.constraints.radius.reference
+            reference = current.constraints.radius.tau_ref
             taus = rule.regularizers(reference).to(like)
             systems = self.history.systems("bound", taus)
             return systems, safe_sqrt(current.excess(systems.fit()) / taus)
@@ -223,7 +223,7 @@ class Bands:
         if saved.interval is not None and self.spectral is not None:
             self.search.resume(saved.interval, saved.seen)
         for x, y in zip(inputs[saved.renewed :], outcomes[saved.renewed :], strict=True):
-            self.update(self.observations.query(x.unsqueeze(0)), y)
+            self.observe(self.observations.query(x.unsqueeze(0)), y)
         self.consistency.warned = saved.warned
 
 

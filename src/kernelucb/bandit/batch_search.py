@@ -38,7 +38,7 @@ def pick_batch(arms: SketchedArms, width: float, growth: float, largest: int) ->
         while int(applied[best]) < len(picked):
             stale = _stale(upper, applied, best, len(picked))
             quadratic[stale] = _fallen(arms, stale, columns)
-            variance = arms.unexplained[stale] + arms.regularizer * quadratic[stale]
+            variance = arms.residual_variance[stale] + arms.regularizer * quadratic[stale]
             upper[stale] = mean[stale] + width * variance.sqrt()
             applied[stale] = len(picked)
             best = int(upper.argmax())

@@ -51,7 +51,7 @@ class BKBState(NamedTuple):
         new = drawn[~torch.isin(drawn, arms.inducing)]
         if len(arms.inducing) + len(new) > _SLACK * len(drawn):
             arms, new = arms.without_inducing(), drawn
-        arms = arms.with_observations(distinct, counts, sums, new)
+        arms = arms.observe(distinct, counts, sums, new)
         return BKBState(arms, generator, self.information + gain)
 
     def _draw(self, variance: Tensor, counts: Tensor, qbar: float) -> tuple[Tensor, Tensor]:

@@ -13,14 +13,9 @@ from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.rule import Rule
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.martingale_mixture import (
-    Constraints,
-    Radius,
-    combined_radius,
-    consistent_constraints,
-    mixture_radius,
-)
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.fit.mixture import Radius, combined_radius, mixture_radius
+from kernelucb.confidence.geometry import Constraints, consistent_constraints
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import RidgeState
 
@@ -30,7 +25,7 @@ class CurrentSet(NamedTuple):
 
     Attributes:
         constraints: Fit and norm constraint.
-        form: Quadratic form of the data at the radius's reference.
+        form: Quadratic form of the data at ``tau_ref``.
         stateless: The set from scratch, where the history cannot give its bounds.
     """
 
@@ -41,14 +36,14 @@ class CurrentSet(NamedTuple):
     @property
     def squared_radius(self) -> float:
         r"""Squared radius of the fit, noise units."""
-        return self.form + self.constraints.radius.surplus
+        return self.form + self.constraints.radius.slack
 
     def excess(self, fit: Fit) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, at least zero."""
         radius, norm, _ = self.constraints
         # In this order: at small noise the forms are large, and nearly the same.
         difference = self.form - fit.quadratic_form
-        return (radius.surplus + fit.regularizers * norm**2 + difference).clamp_min(0.0)
+        return (radius.slack + fit.regularizers * norm**2 + difference).clamp_min(0.0)
 
 
 class Witness(NamedTuple):
@@ -142,7 +137,7 @@ class Consistency:
         if least > self.rule.norm_bound:
             self.rule.estimate_norm(lambda: regression)
         constraints = self._relaxed(regression, radius, least)
-        form = float(regression.quadratic_form(constraints.radius.reference))
+        form = float(regression.quadratic_form(constraints.radius.tau_ref))
         return CurrentSet(constraints, form, self.rule.constrained(regression, constraints))
 
     def _radius(self, fit: Fit) -> tuple[Radius, float]:
@@ -157,7 +152,7 @@ class Consistency:
             lambda reference: forms - form(reference),
             self.rule.delta,
         )
-        return radius, float(form(radius.reference))
+        return radius, float(form(radius.tau_ref))
 
     def _examined(self, current: CurrentSet) -> CurrentSet:
         r"""The set as all ridge estimates show it; finds a new witness."""
@@ -165,7 +160,7 @@ class Consistency:
         search = RidgeSearch(
             self._current_spectrum(), self._renew, current.squared_radius, norm
         )
-        nearest = search.consistent(self._nearest or radius.reference)
+        nearest = search.consistent(self._nearest or radius.tau_ref)
         self._nearest = nearest.regularizer
         if search.satisfied(nearest):
             weights = self._current_spectrum().weights(nearest)

@@ -20,7 +20,7 @@ class Eigenbasis(NamedTuple):
         rows: Position of an observation at each of them.
         targets: ``r`` values ``z``.
         unresolved: Squared norm of the outcomes outside these directions.
-        resolution: What round-off can make of a zero eigenvalue.
+        eigenvalue_cutoff: What round-off can make of a zero eigenvalue.
     """
 
     count: int
@@ -30,7 +30,7 @@ class Eigenbasis(NamedTuple):
     rows: Tensor
     targets: Tensor
     unresolved: float
-    resolution: float
+    eigenvalue_cutoff: float
 
     @classmethod
     def empty(cls, like: Tensor) -> "Eigenbasis":
@@ -43,19 +43,19 @@ class Eigenbasis(NamedTuple):
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
-        r"""The basis of a regression, without directions below its resolution."""
+        r"""The basis of a regression, without directions below its eigenvalue_cutoff."""
         zeros = int((regression.eigenvalues == 0).sum())
-        rows, rank = regression.section_index, len(regression.eigenvalues) - zeros
+        rows, rank = regression.distinct_index, len(regression.eigenvalues) - zeros
         basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
         return cls(
             count=regression.num_observations,
             eigenvalues=regression.eigenvalues[zeros:].clone(),
             basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
-            sections=regression.kept_sections,
+            sections=regression.distinct_sections,
             rows=rows,
             targets=regression.targets[zeros:].clone(),
             unresolved=float(regression.targets[:zeros].square().sum()),
-            resolution=regression.resolution,
+            eigenvalue_cutoff=regression.eigenvalue_cutoff,
         )
 
     @property

@@ -1,6 +1,6 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -17,9 +17,9 @@ from kernelucb.bandit.observations import Observations, Query, allowed_columns
 from kernelucb.bandit.rule import Alphas, Bound, Rule
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.martingale_mixture import CovarianceScale
-from kernelucb.confidence.norm_bound import NormBoundLike, NormTracker
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 _CHUNK = 1024
@@ -49,7 +49,7 @@ class KernelBandit:
         >>> for _ in range(1000):
         ...     arms = torch.rand(100, 3, dtype=torch.float64)
         ...     index = bandit.select(arms)
-        ...     bandit.update(arms[index], play(arms[index]))
+        ...     bandit.observe(arms[index], play(arms[index]))
     """
 
     @checked
@@ -91,7 +91,7 @@ class KernelBandit:
         Raises:
             ValueError: If an argument is out of its range, or for ``"abbasi_yadkori"`` and
                 ``"igp"`` round-off decides the ridge parameter (``docs/ranges.md``); where
-                the prior variance varies, ``update`` says so.
+                the prior variance varies, ``observe`` says so.
         """
         rule = Rule.of(
             bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
@@ -139,11 +139,11 @@ class KernelBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
-        given = cast(KernelRegression, _Given(self._estimated, noise_std))
+        known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
-            assumptions = bands.rule.assumptions(given)
+            assumptions = bands.rule.assumptions(known)
             self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
@@ -183,7 +183,7 @@ class KernelBandit:
 
     @checked
     @torch.no_grad()
-    def update(self, x: Tensor, y: float | Tensor) -> None:
+    def observe(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation.
 
         Args:
@@ -200,7 +200,7 @@ class KernelBandit:
             query, outcome = self._checked_observation(x, y)
             bands = self._state.bands.fork()
             bands.hear(self._tracker)
-            bands.update(query, outcome)
+            bands.observe(query, outcome)
             self._publish(bands, None)
 
     @torch.no_grad()
@@ -250,7 +250,7 @@ class KernelBandit:
         y = finite("y", torch.as_tensor(y, dtype=torch.float64))
         if len(x) != 1 or y.numel() != 1:
             raise BotorchTensorDimensionError(
-                f"update takes one arm and one outcome, got {len(x)} and {y.numel()}."
+                f"observe takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
         if self.rule.bound == "igp" and self.num_observations >= self.rule.horizon:
             raise ValueError(
@@ -293,8 +293,3 @@ class _State(NamedTuple):
 
     bands: Bands
     last: Query | None
-
-
-class _Given(NamedTuple):
-    estimated: frozenset[str]
-    noise_std: Tensor

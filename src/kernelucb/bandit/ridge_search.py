@@ -72,10 +72,10 @@ class RidgeSearch:
         if self.spectrum.squared_targets <= self.squared_radius:
             return 0.0
 
-        def surplus_misfit(log_tau: float) -> float:
+        def misfit_slack(log_tau: float) -> float:
             return self.estimate(log_tau).squared_misfit - self.squared_radius
 
-        root = self._increasing_root(surplus_misfit, tau, _ROOT)
+        root = self._increasing_root(misfit_slack, tau, _ROOT)
         return math.inf if root is None else math.sqrt(self.estimate(root).squared_norm)
 
     def estimate(self, log_tau: float) -> RidgeEstimate:
@@ -99,7 +99,7 @@ class RidgeSearch:
             while function(upper) < 0.0:
                 lower, upper, step = upper, upper + step, 2.0 * step
         else:
-            lowest = min(math.log(self.spectrum.basis.resolution), lower)
+            lowest = min(math.log(self.spectrum.basis.eigenvalue_cutoff), lower)
             while function(lower) >= 0.0:
                 if lower == lowest:
                     return None

@@ -13,18 +13,20 @@ from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    covariance_scales,
+    mixture_radius,
+)
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.igp_ucb import igp_ucb_band, igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture import (
-    Constraints,
-    CovarianceScale,
     ExactSet,
     GridSet,
     analytic_band,
-    covariance_scales,
     grid_regularizers,
-    mixture_radius,
 )
-from kernelucb.confidence.norm_bound import (
+from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
     NormTracker,
     estimated_norm,
@@ -32,7 +34,7 @@ from kernelucb.confidence.norm_bound import (
     tracker_of,
 )
 from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 Bound = Literal["exact", "grid", "analytic", "abbasi_yadkori", "igp"]
@@ -182,11 +184,11 @@ class Rule:
         bounds = [self.regularizers(1.0 / scale) for scale in self.scales]
         return torch.cat([self.references, *bounds])
 
-    def regularizers(self, reference: float) -> Tensor:
+    def regularizers(self, tau_ref: float) -> Tensor:
         r"""The regularisers of a bound that is not the exact one.
 
         Args:
-            reference: ``tau`` that the defaults refer to: that of the radius.
+            tau_ref: ``tau`` that the defaults refer to: that of the radius.
         """
         if self.bound == "igp":
             tau = igp_ucb_regularizer(self.noise_std, self.horizon)
@@ -196,8 +198,8 @@ class Rule:
         if self.bound == "abbasi_yadkori":
             return torch.ones(1, dtype=torch.float64)
         if self.bound == "grid":
-            return grid_regularizers("paper", reference, self.noise_std**2)
-        return torch.tensor([reference], dtype=torch.float64)
+            return grid_regularizers("paper", tau_ref, self.noise_std**2)
+        return torch.tensor([tau_ref], dtype=torch.float64)
 
     def constrained(
         self, regression: KernelRegression, constraints: Constraints
@@ -208,7 +210,7 @@ class Rule:
             assumptions = assumptions.with_item(constraints.contradiction)
         if self.bound == "exact":
             return ExactSet(regression, constraints, assumptions)
-        taus = self.regularizers(constraints.radius.reference)
+        taus = self.regularizers(constraints.radius.tau_ref)
         if self.bound == "grid":
             return GridSet(regression, constraints, taus, assumptions)
         return analytic_band(regression, constraints, float(taus), assumptions)
@@ -221,11 +223,11 @@ class Rule:
         tau = float(self.regularizers(1.0))
         return abbasi_yadkori_band(regression, norm, self.delta, tau, assumptions)
 
-    def assumptions(self, regression: KernelRegression) -> Assumptions:
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
         return rkhs_assumptions(
             _SOURCES[self.bound],
-            regression,
+            known,
             self.delta,
             given_norm(self.norm_bound)
             if self.tracker is None

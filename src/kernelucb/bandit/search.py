@@ -130,7 +130,7 @@ class ExactSearch:
         """
         basis = self.history.basis
         largest = float(basis.eigenvalues[-1]) if len(basis.eigenvalues) else 0.0
-        lower, upper = regularizer_range(scale, largest, basis.resolution)
+        lower, upper = regularizer_range(scale, largest, basis.eigenvalue_cutoff)
         return math.log(lower), math.log(upper)
 
     def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:

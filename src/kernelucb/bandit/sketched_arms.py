@@ -23,7 +23,8 @@ class SketchedArms:
 
     With orthonormal features ``z(a)`` of the inducing arms, ``Z`` those of the observations
     and ``V = Z^T Z + lam I``: mean ``z^T V^-1 Z^T y`` and variance
-    ``unexplained + lam z^T V^-1 z`` (see ``kernelucb._numerics.nystrom``). Observations
+    ``residual_variance + lam z^T V^-1 z`` (see ``kernelucb._numerics.nystrom``).
+    Observations
     at ``k`` arms, and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares
     each, so a step costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)``
     memory. For few ``k`` reading the features is what takes the time; they are read once.
@@ -39,7 +40,7 @@ class SketchedArms:
         counts: ``A`` numbers of observations.
         sums: ``A`` sums of outcomes minus prior means.
         mean: ``A`` posterior means.
-        unexplained: ``A`` values ``k(a, a) - |z(a)|^2``.
+        residual_variance: ``A`` values ``k(a, a) - |z(a)|^2``.
         quadratic: ``A`` values ``z(a)^T V^-1 z(a)``.
     """
 
@@ -65,7 +66,7 @@ class SketchedArms:
         self._storage, self._rank = self.candidates.new_empty(len(self.candidates), 0), 0
         self.inducing = torch.zeros(0, dtype=torch.long, device=empty.device)
         self.mean = self.prior_mean
-        self.unexplained = self.prior_variance
+        self.residual_variance = self.prior_variance
         self.quadratic = torch.zeros_like(self.prior_variance)
         self._gram, self._factor = empty, empty
 
@@ -82,7 +83,7 @@ class SketchedArms:
     @property
     def variance(self) -> Tensor:
         r"""``A`` latent variances."""
-        return self.unexplained + self.regularizer * self.quadratic
+        return self.residual_variance + self.regularizer * self.quadratic
 
     def solve(self, right: Tensor) -> Tensor:
         r"""``V^-1`` times ``r x k`` columns."""
@@ -105,7 +106,7 @@ class SketchedArms:
         column = self.solve(z.unsqueeze(-1))[:, 0] - earlier @ (earlier.mT @ z)
         return column / (1.0 + z @ column).sqrt()
 
-    def with_observations(
+    def observe(
         self, arms: Tensor, counts: Tensor, sums: Tensor, inducing: Tensor
     ) -> "SketchedArms":
         r"""The arms with observations at distinct ones, and with more inducing arms.
@@ -142,7 +143,7 @@ class SketchedArms:
         state = self.without_inducing()
         state.counts, state.sums = counts, sums
         none = state.inducing
-        return state.with_observations(none, counts[none], sums[none], inducing)
+        return state.observe(none, counts[none], sums[none], inducing)
 
     def _update(self, arms: Tensor, counts: Tensor, inducing: Tensor) -> None:
         r"""Take observations and then inducing arms into the posterior.
@@ -179,7 +180,7 @@ class SketchedArms:
         change = rest.square().sum(-1) - drops.square().sum(-1)
         self.quadratic = (self.quadratic + change).clamp_(min=0.0)
         explained = added.square().sum(-1)
-        self.unexplained = (self.unexplained - explained).clamp_(min=0.0)
+        self.residual_variance = (self.residual_variance - explained).clamp_(min=0.0)
         self.inducing = torch.cat([self.inducing, inducing])
         self._append(added)
 
@@ -229,14 +230,14 @@ class _Directions(NamedTuple):
         left = state.features[arms]
         if len(arms) == 0:
             nothing = state.candidates.new_zeros(len(state.candidates), 0)
-            return cls(nothing, left.mT, state.unexplained)
+            return cls(nothing, left.mT, state.residual_variance)
         with lazily_evaluate_kernels(False):  # half the time for few columns
             covariance = state.prior.covariance(state.candidates, state.candidates[arms])
         square = covariance[arms] - left @ left.mT
         values, vectors = torch.linalg.eigh(0.5 * (square + square.mT))
         resolved = values > _RESOLUTION * float(state.prior_variance[arms].max())
         basis = vectors[:, resolved] / values[resolved].sqrt()
-        return cls(covariance @ basis, left.mT @ basis, state.unexplained)
+        return cls(covariance @ basis, left.mT @ basis, state.residual_variance)
 
     def coordinates(self, arms: Tensor | slice, spanned: Tensor) -> Tensor:
         r"""Coordinates of arms along the directions.

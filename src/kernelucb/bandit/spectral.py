@@ -19,20 +19,20 @@ class SpectralPoints(NamedTuple):
 
     Attributes:
         features: ``a x r`` coordinates.
-        unexplained: ``a`` variances outside the basis.
+        residual_variance: ``a`` variances outside the basis.
         residual: ``p x a`` prior covariances with the newest inputs, less their part
             inside the basis.
     """
 
     features: Tensor
-    unexplained: Tensor
+    residual_variance: Tensor
     residual: Tensor
 
     def at(self, index: int) -> "SpectralPoints":
         r"""One of the arms."""
         one = slice(index, index + 1)
         return SpectralPoints(
-            self.features[one], self.unexplained[one], self.residual[:, one]
+            self.features[one], self.residual_variance[one], self.residual[:, one]
         )
 
 
@@ -131,7 +131,7 @@ class SchurSystems:
     def _older_variance(self, points: SpectralPoints) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
         explained = points.features.square() @ self.shrinkage.mT
-        return points.unexplained.unsqueeze(-1) + explained
+        return points.residual_variance.unsqueeze(-1) + explained
 
     def _conditioned(self, points: SpectralPoints) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
@@ -189,7 +189,7 @@ class SpectralHistory:
     def renew(self, regression: KernelRegression) -> None:
         r"""Take the eigenbasis of all observations."""
         self.basis = Eigenbasis.of(regression)
-        self.largest_variance = float(regression.section_variance.max())
+        self.largest_variance = float(regression.distinct_variance.max())
         self.newest = []
         self.capacity = _capacity(self.basis.count)
         rank = len(self.basis.eigenvalues)
@@ -207,7 +207,7 @@ class SpectralHistory:
         index = len(self.newest)
         self._features[index] = newest.points.features[0]
         self._rest[index, :index] = newest.points.residual[:, 0]
-        self._rest[index, index] = newest.points.unexplained[0]
+        self._rest[index, index] = newest.points.residual_variance[0]
         self._targets[index] = target
         self.newest.append(newest)
         for systems in self._slots.values():
@@ -226,16 +226,21 @@ class SpectralHistory:
         return self._last[1].at(index) if whole is self._last[0] else None
 
     def _projected(self, query: Query) -> SpectralPoints:
-        basis, whole = self.basis, query.prior_variance
+        basis, prior_variance = self.basis, query.prior_variance
         older = query.covariance[: basis.count]
         if basis.count == 0:
-            features, unexplained = whole.new_empty(len(whole), 0), whole
+            features, residual_variance = (
+                prior_variance.new_empty(len(prior_variance), 0),
+                prior_variance,
+            )
         else:
-            reach = basis.sections.reach(query.inputs, whole, older[basis.rows].mT)
-            features, unexplained = split_variance(older.mT @ basis.basis, whole, reach)
+            reach = basis.sections.reach(query.inputs, prior_variance, older[basis.rows].mT)
+            features, residual_variance = split_variance(
+                older.mT @ basis.basis, prior_variance, reach
+            )
         inside = self._features[: len(self.newest)] @ features.mT
         return SpectralPoints(
-            features, unexplained, query.covariance[basis.count :] - inside
+            features, residual_variance, query.covariance[basis.count :] - inside
         )
 
     def systems(self, slot: str, regularizers: Tensor) -> SchurSystems:

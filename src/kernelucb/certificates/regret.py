@@ -137,7 +137,7 @@ def regret_certificate(
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
     points = _checked("candidates", cast(Tensor, candidates), confidence_set)
     best = _recommended(points, recommended, confidence_set, sign)
-    values = _in_chunks(lambda X: confidence_set.largest_excess(X, best, sign), points)
+    values = _in_chunks(lambda X: confidence_set.max_gain_over(X, best, sign), points)
     gap, index = values.max(0)
     finite_set = RegretCertificate(
         gap=max(float(gap), 0.0),
@@ -168,7 +168,7 @@ def _on_box(
         return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
     result = largest_on_box(
-        lambda X: confidence_set.largest_excess(X, best, sign),
+        lambda X: confidence_set.max_gain_over(X, best, sign),
         # The recommended point stays, so only f(x) changes within a cell.
         change,
         box,

@@ -16,18 +16,18 @@ class QueryPoints(NamedTuple):
 
     Attributes:
         centre: Projection onto the data; gives means.
-        spread: Projection onto the design; gives variances. The same object as
+        design: Projection onto the design; gives variances. The same object as
             ``centre`` unless pending points extend the design.
     """
 
     centre: Projection
-    spread: Projection
+    design: Projection
 
     def detach(self) -> "QueryPoints":
         r"""The same points without gradients."""
         centre = self.centre.detach()
-        same = self.spread is self.centre
-        return QueryPoints(centre, centre if same else self.spread.detach())
+        same = self.design is self.centre
+        return QueryPoints(centre, centre if same else self.design.detach())
 
 
 class Support(NamedTuple):
@@ -129,7 +129,7 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
         upper = points.centre.prior_mean + self.support(points, 1).value
         return lower, upper
 
-    def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
 
         Here the difference of two sides of the band; sets of functions give the maximum.

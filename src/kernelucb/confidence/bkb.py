@@ -1,16 +1,14 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import given_norm
+from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.posterior_band import PosteriorModel
-from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 
 _SOURCE = "Calandriello et al. (2019), Theorem 2"
 _PRACTICAL = (
@@ -167,13 +165,9 @@ def bkb_assumptions(
         estimated: Parts of the prior that were fitted to the data.
     """
     rounds = covered_rounds(qbar, delta, epsilon)
-    given = _Given(estimated, torch.tensor([noise_std], dtype=torch.float64))
+    known = Knowledge(estimated, torch.tensor([noise_std], dtype=torch.float64))
     assumptions = rkhs_assumptions(
-        _SOURCE,
-        cast(KernelRegression, given),  # only what describes the model is read
-        delta,
-        given_norm(norm_bound),
-        horizon=rounds,
+        _SOURCE, known, delta, given_norm(norm_bound), horizon=rounds
     )
     if radius == "practical":
         return assumptions.without_guarantee(_PRACTICAL)
@@ -192,8 +186,3 @@ def bkb_assumptions(
     )
     violated = Assumption(enough.name, statement, Status.VIOLATED)
     return assumptions.with_item(violated)
-
-
-class _Given(NamedTuple):
-    estimated: frozenset[str]
-    noise_std: Tensor

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.confidence.martingale_mixture.radius import (
+from kernelucb.confidence.fit.mixture import (
     DEFAULT_SCALES,
     CovarianceScale,
     Radius,
     mixture_radius,
 )
-from kernelucb.confidence.norm import least_norm
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.regression import KernelRegression
 
 Cause = Literal["norm", "noise", "kernel"]
@@ -111,9 +111,9 @@ def sharp_least_norm(
     r"""Least norm of a function within both radii, prior units; anytime."""
     mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
-    form = float(regression.quadratic_form(mixture.reference))
-    surplus = min(mixture.surplus, energy - form)
-    return least_norm(regression, Radius(mixture.reference, surplus))
+    form = float(regression.quadratic_form(mixture.tau_ref))
+    slack = min(mixture.slack, energy - form)
+    return least_norm(regression, Radius(mixture.tau_ref, slack))
 
 
 def noise_energy_bound(count: int, delta: float) -> float:
@@ -174,9 +174,9 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     lam, z = regression.eigenvalues, regression.targets
     scales = torch.tensor(DEFAULT_SCALES).to(lam).reshape(-1, 1, 1)
     variances = torch.tensor(factors).to(lam).square().unsqueeze(-1)
-    spread = scales * lam
-    form = (z.square() / (spread + variances)).sum(-1)
-    log_det = torch.log1p(spread / variances).sum(-1)
+    signal = scales * lam
+    form = (z.square() / (signal + variances)).sum(-1)
+    log_det = torch.log1p(signal / variances).sum(-1)
     count = regression.num_observations
     evidence = -0.5 * (form + log_det + count * variances.squeeze(-1).log())
     return evidence.amax(0)

@@ -57,7 +57,7 @@ class PosteriorState:
             prior_mean=mean,
             prior_variance=variance,
             features=mean.new_zeros(len(mean), 0),
-            unexplained=variance,
+            residual_variance=variance,
         )
 
     def with_pending(self, X_pending: Tensor) -> "PosteriorState":
@@ -87,7 +87,7 @@ class PosteriorBand(ConfidenceSet[PosteriorState]):
 
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Width times standard deviation; see ``ConfidenceSet``."""
-        value = self.width * safe_sqrt(points.spread.unexplained)
+        value = self.width * safe_sqrt(points.design.residual_variance)
         zero = torch.zeros_like(value)
         return Support(value=value, regularizer=zero, gap=zero)
 

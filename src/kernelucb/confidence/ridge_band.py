@@ -33,7 +33,7 @@ class RidgeBand(ConfidenceSet):
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.prior_mean.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
-        radius = self.width * safe_sqrt(self.design.variance_at(points.spread, tau))
+        radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
         return Support(
             value=sign * deviation + radius,
             regularizer=tau.expand(deviation.shape),
@@ -58,5 +58,5 @@ def fixed_ridge_band(
     Raises:
         ValueError: If round-off decides what the data say at it; see ``check_resolved``.
     """
-    check_resolved(regularizer, regression.noise_std, regression.section_variance)
+    check_resolved(regularizer, regression.noise_std, regression.distinct_variance)
     return RidgeBand(regression, regularizer, width, assumptions)

@@ -106,10 +106,10 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
         ]
         return ScalarizedSet(sets, self.weights, self.assumptions, self.offset)
 
-    def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Sum of the sets' own bounds on differences; see ``ConfidenceSet``."""
         excess = [
-            abs(weight) * part.largest_excess(X, reference, sign if weight > 0 else -sign)
+            abs(weight) * part.max_gain_over(X, reference, sign if weight > 0 else -sign)
             for part, weight in zip(self._sets(), self.weights, strict=True)
         ]
         return torch.stack(excess).sum(0)

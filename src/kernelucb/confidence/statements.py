@@ -1,7 +1,10 @@
 r"""The wording of guarantees and assumptions, once for every bound."""
 
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.regression import RidgeState
 
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
@@ -11,9 +14,30 @@ REPORTED = Assumption(
 )
 
 
+class PriorKnowledge(Protocol):
+    r"""What a statement says of kernel, mean and noise; every regression state has it."""
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        r"""Which of ``"kernel"``, ``"mean"`` and ``"noise"`` were fitted to the data."""
+        ...
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""Noise scales, outcome units: one for each observation, or for all."""
+        ...
+
+
+class Knowledge(NamedTuple):
+    r"""A ``PriorKnowledge`` without data."""
+
+    estimated: frozenset[str]
+    noise_std: Tensor
+
+
 def rkhs_assumptions(
     source: str,
-    regression: RidgeState,
+    known: PriorKnowledge,
     delta: float,
     norm: Assumption,
     *,
@@ -26,7 +50,7 @@ def rkhs_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        known: Which parts of the model were fitted to the data, and the noise scales.
         delta: Failure probability.
         norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
@@ -38,9 +62,9 @@ def rkhs_assumptions(
     if horizon is not None:
         rounds = f"every round up to {horizon:.6g} at once"
     items = (
-        _kernel(regression),
-        _mean(regression),
-        _noise(regression, noise),
+        _kernel(known),
+        _mean(known),
+        _noise(known, noise),
         norm,
         REPORTED,
     )
@@ -56,7 +80,7 @@ def rkhs_assumptions(
 
 
 def bayesian_assumptions(
-    source: str, regression: RidgeState, delta: float, domain: str
+    source: str, known: PriorKnowledge, delta: float, domain: str
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
@@ -64,14 +88,14 @@ def bayesian_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        known: Which parts of the model were fitted to the data, and the noise scales.
         delta: Failure probability.
         domain: Where the bound holds, in words.
     """
     items = (
-        _kernel(regression),
-        _mean(regression),
-        _noise(regression, "independent and Gaussian"),
+        _kernel(known),
+        _mean(known),
+        _noise(known, "independent and Gaussian"),
         Assumption(
             "prior",
             "f is a sample of the GP with this kernel and mean (not a fixed function)",
@@ -113,7 +137,7 @@ def _domain(statement: str, estimated: bool) -> Assumption:
 
 def bounded_noise_assumptions(
     source: str,
-    regression: RidgeState,
+    known: PriorKnowledge,
     delta: float,
     norm: Assumption,
     information_gain: float | None,
@@ -123,7 +147,7 @@ def bounded_noise_assumptions(
 
     Args:
         source: Paper and theorem.
-        regression: The data; says which parts of the model were fitted to them.
+        known: Which parts of the model were fitted to the data, and the noise scales.
         delta: Failure probability.
         norm: Where the norm bound comes from.
         information_gain: Bound on the maximum information gain; None where the gain of
@@ -131,7 +155,7 @@ def bounded_noise_assumptions(
         observed: The gain of the observed points, nats.
     """
     assumptions = rkhs_assumptions(
-        source, regression, delta, norm, noise="almost surely bounded"
+        source, known, delta, norm, noise="almost surely bounded"
     )
     if information_gain is None:
         gain = Assumption(
@@ -149,8 +173,8 @@ def bounded_noise_assumptions(
     return assumptions.with_extra(gain)
 
 
-def _kernel(regression: RidgeState) -> Assumption:
-    if "kernel" in regression.estimated:
+def _kernel(known: PriorKnowledge) -> Assumption:
+    if "kernel" in known.estimated:
         return Assumption(
             "kernel",
             "the kernel is the true one; its hyper-parameters are trainable and may have "
@@ -160,8 +184,8 @@ def _kernel(regression: RidgeState) -> Assumption:
     return Assumption("kernel", "the kernel was fixed before the data", Status.GIVEN)
 
 
-def _mean(regression: RidgeState) -> Assumption:
-    if "mean" in regression.estimated:
+def _mean(known: PriorKnowledge) -> Assumption:
+    if "mean" in known.estimated:
         return Assumption(
             "mean",
             "the prior mean and outcome scale are known; they were estimated from these "
@@ -171,13 +195,13 @@ def _mean(regression: RidgeState) -> Assumption:
     return Assumption("mean", "the prior mean was fixed before the data", Status.GIVEN)
 
 
-def _noise(regression: RidgeState, condition: str) -> Assumption:
-    smallest = float(regression.noise_std.min())
-    largest = float(regression.noise_std.max())
+def _noise(known: PriorKnowledge, condition: str) -> Assumption:
+    smallest = float(known.noise_std.min())
+    largest = float(known.noise_std.max())
     scale = f"{smallest:.6g}"
     if smallest != largest:
         scale += f" to {largest:.6g}, one for each observation"
-    estimated = "noise" in regression.estimated
+    estimated = "noise" in known.estimated
     statement = f"the noise is {condition} with scale {scale}"
     if estimated:
         statement += "; the scale is the model's own estimate"

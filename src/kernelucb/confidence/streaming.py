@@ -1,223 +1,123 @@
-r"""Unknown noise: running bounds on its scale (Durand, Maillard & Pineau 2018)."""
+r"""The band that rests on running bounds on an unknown noise scale.
+
+Durand, Maillard & Pineau (2018), Corollary 1. Its band (Theorem 2) rests on one of the
+three events of the noise bounds (see ``noise_scale``).
+"""
 
 import math
-import sys
-import warnings
-from typing import Any
+from typing import cast
 
-from botorch.exceptions import UnsupportedError
-from botorch.models.model import Model
-
-from kernelucb._numerics import states
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import LARGEST, positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.confidence.noise_scale import (
-    NoiseInterval,
-    refined_interval,
+from kernelucb._numerics.checks import probability
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.noise.durand import ridge_regularizer
+from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    resolve_norm_bound,
+    tracker_of,
 )
-from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
+from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
+from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 
-class StreamingNoiseTracker:
-    r"""Running bounds on an unknown noise scale, anytime.
+def corollary_tracker(
+    tracker: StreamingNoiseTracker | None,
+    regression: KernelRegression,
+    norm_bound: NormBoundLike,
+    noise_lower: float,
+    noise_upper: float | None,
+    delta: float,
+) -> tuple[StreamingNoiseTracker, Assumption]:
+    r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
 
-    With probability ``1 - delta`` the noise scale lies in ``[lower, upper]`` after every
-    update, however the inputs were chosen from the past.
+    A new one takes three quarters of ``delta``, as the corollary does. One that takes all
+    of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
+    A norm bound that is absent is the given tracker's, or else estimated, for noise whose
+    scale is unknown.
 
-    Source: Durand, Maillard & Pineau (2018), Theorem 3 and the sandwich of Corollary 1, at
-    ``delta / 3``. Assumes a kernel and mean fixed before the data, noise that is
-    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
-    is), and ``||f - mean||_H <= norm_bound``. Departures from the printed formulas: ``c_t``
-    has the squared logarithm of their Lemma 6 and is kept off its singularity at ``t = 1``;
-    the lower bound leaves out a factor below one that their proof does not support; their
-    case 1 is not computed, since the best of both cases and ``noise_upper`` itself is
-    always case 2 or ``noise_upper``.
+    Returns:
+        The tracker, and where its norm bound comes from.
 
-    Example:
-        >>> tracker = StreamingNoiseTracker(norm_bound=5.0, noise_lower=0.01)
-        >>> lower, upper = tracker.update(model)  # after every observation
-        >>> torch.save(tracker.state_dict(), path)
-
-    Attributes:
-        lower: Lower bound on the noise scale, outcome units.
-        upper: Upper bound, infinite while nothing is known and the data are too few.
-        num_observations: Number of observations seen.
-        consistent: False once the data contradict the assumptions.
-        estimated: Parts (``"kernel"``, ``"mean"``, ``"norm"``) that were ever estimated.
+    Raises:
+        ValueError: If the tracker was built with other bounds or a larger ``delta``.
     """
-
-    @checked
-    def __init__(
-        self,
-        norm_bound: float,
-        noise_lower: float,
-        noise_upper: float | None = None,
-        delta: float = 0.05,
-    ) -> None:
-        r"""Bounds on the noise scale before any data.
-
-        Args:
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
-            noise_lower: Known lower bound on the noise scale, above 0, outcome units.
-            noise_upper: Known upper bound, or None.
-            delta: Failure probability of all intervals together.
-
-        Raises:
-            ValueError: If a number is out of its range, or ``noise_lower`` is above
-                ``noise_upper``.
-        """
-        self.norm_bound = positive_scalar("norm_bound", norm_bound)
-        self.estimated: set[str] = set()
-        if isinstance(norm_bound, EstimatedNumber):
-            self.estimated.add("norm")
-        self.noise_lower = positive_scalar("noise_lower", noise_lower)
-        self.noise_upper = None
-        if noise_upper is not None:
-            self.noise_upper = positive_scalar("noise_upper", noise_upper)
-            if self.noise_lower > self.noise_upper:
-                raise ValueError(
-                    f"noise_lower is {self.noise_lower}, above noise_upper = "
-                    f"{self.noise_upper}."
-                )
-        self.delta = probability("delta", delta)
-        self.lower = self.noise_lower
-        self.upper = math.inf if self.noise_upper is None else self.noise_upper
-        self.num_observations = 0
-        self.consistent = True
-        self._exclusive = Exclusive()
-
-    @checked
-    def update(self, model: Model | KernelRegression) -> tuple[float, float]:
-        r"""Take account of new observations.
-
-        One step of Corollary 1 for each new observation. Several at once take their steps
-        all on the newest data. That is valid, since the bounds hold for every regulariser
-        at once, but what the rounds between would have shown is lost. Without new
-        observations nothing changes.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``, with the same
-                kernel and mean as before and all observations so far.
-
-        Returns:
-            Lower and upper bound on the noise scale, outcome units.
-
-        Raises:
-            ValueError: If there are fewer observations than before.
-            UnsupportedError: If the model cannot be represented, or has one noise scale for
-                each observation.
-        """
-        regression = KernelRegression.of(model)
-        _one_noise_scale(regression)
-        with self._exclusive:
-            return self._update(regression)
-
-    def _update(self, regression: KernelRegression) -> tuple[float, float]:
-        new = regression.num_observations - self.num_observations
-        if new < 0:
-            raise ValueError(
-                f"The tracker has seen {self.num_observations} observations, the model has "
-                f"{regression.num_observations}. Observations cannot be taken back; start "
-                "a new tracker or load an earlier state."
-            )
-        interval, contradiction = NoiseInterval(self.lower, self.upper), None
-        for _ in range(new):
-            before = interval
-            found = refined_interval(regression, self.norm_bound, self.delta / 3.0, before)
-            interval = NoiseInterval(found.lower, max(found.lower, found.upper))
-            if found.lower > found.upper and self.consistent and contradiction is None:
-                contradiction = found
-            if before == interval:  # so would be all further steps
-                break
-        # In one step: an interrupt leaves the old or the new bounds.
-        vars(self).update(
-            lower=interval.lower,
-            upper=interval.upper,
-            num_observations=regression.num_observations,
-            consistent=self.consistent and contradiction is None,
-            estimated=self.estimated | (regression.estimated & {"kernel", "mean"}),
-        )
-        if contradiction is not None:
-            message = _contradiction(contradiction)
-            warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
-        return interval.lower, interval.upper
-
-    def state_dict(self) -> dict[str, Any]:
-        r"""Arguments and running bounds as plain numbers, for JSON or ``torch.save``."""
-        return states.sealed(
-            {
-                "norm_bound": float(self.norm_bound),
-                "noise_lower": self.noise_lower,
-                "noise_upper": self.noise_upper,
-                "delta": self.delta,
-                "lower": self.lower,
-                "upper": None if math.isinf(self.upper) else self.upper,
-                "num_observations": self.num_observations,
-                "consistent": self.consistent,
-                "estimated": sorted(self.estimated),
-            }
-        )
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a saved state.
-
-        Args:
-            state_dict: From a tracker with the same arguments; others give the history
-                another meaning.
-
-        Raises:
-            StateError: If it is no state of such a tracker; nothing has changed then.
-        """
-        known = states.real(self.noise_lower, LARGEST)
-        readers = {
-            "norm_bound": states.same(float(self.norm_bound)),
-            "noise_lower": states.same(self.noise_lower),
-            "noise_upper": states.same(self.noise_upper),
-            "delta": states.same(self.delta),
-            "lower": known,
-            "upper": known if self.noise_upper is not None else states.optional(known),
-            "num_observations": states.whole(0, sys.maxsize),
-            "consistent": states.flag,
-            "estimated": states.sequence(_estimated_part),
-        }
-        saved = states.read_state("StreamingNoiseTracker", state_dict, readers)
-        upper = math.inf if saved["upper"] is None else saved["upper"]
-        if saved["lower"] > upper:
-            raise StateError("lower is above upper in the state.")
-        with self._exclusive:
-            vars(self).update(
-                lower=saved["lower"],
-                upper=upper,
-                num_observations=saved["num_observations"],
-                consistent=saved["consistent"],
-                estimated=self.estimated | set(saved["estimated"]),
-            )
-
-
-def _estimated_part(name: str, value: Any) -> str:
-    r"""Reader of the name of a part that may have been estimated."""
-    if value not in ("kernel", "mean", "norm"):
-        raise StateError(f'{name} must be "kernel", "mean" or "norm", got {value!r}.')
-    return value
-
-
-def _one_noise_scale(regression: KernelRegression) -> None:
-    r"""Check that the state was whitened by one number; which one does not matter."""
-    if not regression.has_one_noise_scale:
-        raise UnsupportedError(
-            "The model has one noise scale for each observation (train_Yvar); the unknown "
-            "noise scale is one number. Leave out train_Yvar, or use a bound that takes "
-            "it, such as MartingaleMixtureUCB."
-        )
-
-
-def _contradiction(interval: NoiseInterval) -> str:
-    return (
-        f"The data say that the noise scale is at least {interval.lower:.6g} and at most "
-        f"{interval.upper:.6g}. An assumption does not hold: noise_lower is too large, "
-        "noise_upper or norm_bound too small, or the kernel is another. The upper bound is "
-        "moved up to the lower one, without any guarantee."
+    share = 0.75 * probability("delta", delta)
+    if tracker is not None and norm_bound is None:
+        norm_bound = tracker.norm_bound
+    norm_tracker = tracker_of(norm_bound)
+    if norm_tracker is not None:
+        span = None if noise_upper is None else (noise_lower, noise_upper)
+        bounds = NoiseBounds.of(regression, span)
+        joint = JointSet.of(regression, delta, "mixture", bounds)
+        norm = resolve_norm_bound(norm_tracker, joint.regression, joint.radius(math.inf))
+    else:
+        norm = NormBound.given(cast(float, norm_bound), regression)
+    value = norm.value * regression.outcome_scale
+    new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
+    if tracker is None:
+        return new, norm.assumption
+    own, given = (
+        (each.norm_bound, each.noise_lower, each.noise_upper) for each in (tracker, new)
     )
+    if own != given or tracker.delta > delta:
+        raise ValueError(
+            f"The tracker has (norm_bound, noise_lower, noise_upper) = {own} and delta = "
+            f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
+            "the same, and the tracker's delta at most this one."
+        )
+    return tracker, norm.assumption
+
+
+def streaming_band(
+    regression: KernelRegression,
+    tracker: StreamingNoiseTracker,
+    delta: float,
+    norm_assumption: Assumption,
+) -> RidgeBand:
+    r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
+
+    ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
+    ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
+    width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
+    where the estimate is the prior mean.
+
+    Args:
+        regression: The data, those that the tracker has seen.
+        tracker: The noise interval.
+        delta: Failure probability of band and interval together.
+        norm_assumption: Where the tracker's norm bound comes from.
+    """
+    norm = regression.norm_in_prior_units(tracker.norm_bound)
+    log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))
+    width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
+    regularizer = ridge_regularizer(regression, norm, tracker.upper)
+    assumptions = _assumptions(regression, tracker, delta, norm_assumption)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
+
+
+def _assumptions(
+    regression: KernelRegression,
+    tracker: StreamingNoiseTracker,
+    delta: float,
+    norm: Assumption,
+) -> Assumptions:
+    assumptions = rkhs_assumptions(
+        "Durand, Maillard & Pineau (2018), Corollary 1", regression, delta, norm
+    )
+    for name in sorted(tracker.estimated):
+        statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
+        assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
+    known = f"above {tracker.noise_lower:.6g}"
+    if tracker.noise_upper is not None:
+        known = f"between {tracker.noise_lower:.6g} and {tracker.noise_upper:.6g}"
+    statement = (
+        "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
+        f"noise is), scale unknown {known}"
+    )
+    if tracker.consistent:
+        return assumptions.with_item(Assumption("noise", statement, Status.GIVEN))
+    statement += "; the data contradict this, the norm or the kernel"
+    return assumptions.with_item(Assumption("noise", statement, Status.VIOLATED))

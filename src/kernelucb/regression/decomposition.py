@@ -16,24 +16,24 @@ class Decomposition(NamedTuple):
     r"""Whitened kernel regression in the eigenbasis of its distinct inputs.
 
     Attributes:
-        sections: ``m x d'`` distinct inputs.
-        section_index: ``m`` positions of an observation at each of them.
-        section_variance: ``m`` prior variances there.
-        section_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
+        distinct_inputs: ``m x d'`` distinct inputs.
+        distinct_index: ``m`` positions of an observation at each of them.
+        distinct_variance: ``m`` prior variances there.
+        distinct_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
         targets: ``r`` values ``z``.
         feature_basis: ``m x r`` matrix that maps covariances to features.
-        resolution: What round-off makes of a zero eigenvalue.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
     """
 
-    sections: Tensor
-    section_index: Tensor
-    section_variance: Tensor
-    section_lost: Tensor
+    distinct_inputs: Tensor
+    distinct_index: Tensor
+    distinct_variance: Tensor
+    distinct_lost: Tensor
     eigenvalues: Tensor
     targets: Tensor
     feature_basis: Tensor
-    resolution: float
+    eigenvalue_cutoff: float
 
 
 class Pooled(NamedTuple):
@@ -82,23 +82,25 @@ def decompose(
             "large for the kernel, or noise_std is too small beside the prior. Rescale the "
             "inputs (input_transform=Normalize(d)), or use a larger noise_std."
         )
-    lam, vectors, resolution = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
+    lam, vectors, eigenvalue_cutoff = kernel_spectrum(
+        0.5 * (kernel_matrix + kernel_matrix.mT)
+    )
     z = (pooled.residuals / pooled.noise_std) @ vectors
     lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
-    lost = lost_lengths(vectors[:, lam == 0], pooled.noise_std, resolution)
+    lost = lost_lengths(vectors[:, lam == 0], pooled.noise_std, eigenvalue_cutoff)
     basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
     if pooled.scatter is not None:
         lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
         z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
     return Decomposition(
-        sections=pooled.inputs,
-        section_index=pooled.index,
-        section_variance=prior.variance(pooled.inputs),
-        section_lost=lost,
+        distinct_inputs=pooled.inputs,
+        distinct_index=pooled.index,
+        distinct_variance=prior.variance(pooled.inputs),
+        distinct_lost=lost,
         eigenvalues=lam,
         targets=z,
         feature_basis=basis,
-        resolution=resolution,
+        eigenvalue_cutoff=eigenvalue_cutoff,
     )
 
 

@@ -56,10 +56,10 @@ class KernelRegression(RidgeState):
 
     train_inputs: Tensor
     train_targets: Tensor
-    sections: Tensor
-    section_index: Tensor
-    section_variance: Tensor
-    section_lost: Tensor
+    distinct_inputs: Tensor
+    distinct_index: Tensor
+    distinct_variance: Tensor
+    distinct_lost: Tensor
     feature_basis: Tensor
 
     @checked
@@ -166,14 +166,14 @@ class KernelRegression(RidgeState):
             )
         parts = decompose(prior, inputs, targets, noise)
         self.prior = prior
-        self.resolution = parts.resolution
+        self.eigenvalue_cutoff = parts.eigenvalue_cutoff
         self.register_buffer("train_inputs", inputs)
         self.register_buffer("train_targets", targets)
         self.register_buffer("noise_std", noise)
-        self.register_buffer("sections", parts.sections)
-        self.register_buffer("section_index", parts.section_index)
-        self.register_buffer("section_variance", parts.section_variance)
-        self.register_buffer("section_lost", parts.section_lost)
+        self.register_buffer("distinct_inputs", parts.distinct_inputs)
+        self.register_buffer("distinct_index", parts.distinct_index)
+        self.register_buffer("distinct_variance", parts.distinct_variance)
+        self.register_buffer("distinct_lost", parts.distinct_lost)
         self.register_buffer("eigenvalues", parts.eigenvalues)
         self.register_buffer("singular_values", parts.eigenvalues.sqrt())
         self.register_buffer("targets", parts.targets)
@@ -206,7 +206,7 @@ class KernelRegression(RidgeState):
         state.eigenvalues = self.eigenvalues / factor.square()
         state.singular_values = self.singular_values / factor
         state.targets = self.targets / factor
-        state.resolution = self.resolution / float(factor) ** 2
+        state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
         return state
 
     def with_largest_noise(self) -> "KernelRegression":
@@ -264,7 +264,7 @@ class KernelRegression(RidgeState):
         return self._projected(self.prior.transform(X.to(self.eigenvalues)))
 
     def _projected(self, inputs: Tensor) -> Projection:
-        return project(self.prior, inputs, self.kept_sections, self.feature_basis)
+        return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
@@ -273,12 +273,12 @@ class KernelRegression(RidgeState):
     @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.section_variance.mean().sqrt())
+        return float(self.distinct_variance.mean().sqrt())
 
     @property
-    def kept_sections(self) -> Sections:
+    def distinct_sections(self) -> Sections:
         r"""The distinct training sections, and what round-off hides of each."""
-        return Sections(self.sections, self.section_variance, self.section_lost)
+        return Sections(self.distinct_inputs, self.distinct_variance, self.distinct_lost)
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats."""

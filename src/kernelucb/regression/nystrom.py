@@ -191,7 +191,7 @@ class NystromRegression(RidgeState):
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
         self._problem = problem
-        lam, vectors, self.resolution = kernel_spectrum(problem.matrix)
+        lam, vectors, self.eigenvalue_cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
         self.register_buffer("eigenvalues", lam)
@@ -227,7 +227,7 @@ class NystromRegression(RidgeState):
 
     @checked
     @torch.no_grad()
-    def with_observations(
+    def observe(
         self, X: Tensor, Y: Tensor, noise_std: float | Tensor | None = None
     ) -> "NystromRegression":
         r"""The state with ``p`` more observations and the same inducing points.
@@ -262,7 +262,7 @@ class NystromRegression(RidgeState):
 
         For variances only: the outcomes are filled with the prior mean, the noise with
         the root mean square of the known scales. Pending points become inducing points,
-        along whose new directions the observations so far count as unexplained.
+        along whose new directions the observations so far count as residual_variance.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:

@@ -17,7 +17,7 @@ def project(
 ) -> Projection:
     r"""Coordinates of kernel inputs in the eigenbasis; differentiable in the inputs.
 
-    ``unexplained`` holds the split part of ``rho^2`` as well, so it may exceed what
+    ``residual_variance`` holds the split part of ``rho^2`` as well, so it may exceed what
     ``features`` leave of the prior variance.
 
     Args:
@@ -29,20 +29,20 @@ def project(
     """
     coordinates = embedding(inputs)
     features = coordinates @ feature_basis
-    whole = prior.variance(inputs)
+    prior_variance = prior.variance(inputs)
     scaled = (coordinates * problem.scale).square().sum(-1)
     left = scaled - features.square().sum(-1)
-    left = left.clamp_min(0.0) + embedding.round_off * whole
+    left = left.clamp_min(0.0) + embedding.round_off * prior_variance
     rest = embedding.residual_variance(inputs, coordinates)
-    mean, unexplained = prior.mean(inputs), (1.0 + problem.split) * rest + left
-    resolved(mean, unexplained)
-    return Projection(inputs, mean, whole, features, unexplained)
+    mean, residual_variance = prior.mean(inputs), (1.0 + problem.split) * rest + left
+    resolved(mean, residual_variance)
+    return Projection(inputs, mean, prior_variance, features, residual_variance)
 
 
 def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
     r"""The functional ``f(x) - f(x')`` in the form of a projected point.
 
-    The unexplained parts count as opposite to each other: the triangle inequality.
+    The residual_variance parts count as opposite to each other: the triangle inequality.
 
     Args:
         prior: Prior of the outcomes.
@@ -50,12 +50,12 @@ def difference(prior: Prior, points: Projection, other: Projection) -> Projectio
         other: Projection of one point ``x'``.
     """
     covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
-    whole = points.prior_variance + other.prior_variance - 2.0 * covariance
-    farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
+    prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+    farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
     return Projection(
         inputs=points.inputs,
         prior_mean=points.prior_mean - other.prior_mean,
-        prior_variance=whole.clamp_min(0.0),
+        prior_variance=prior_variance.clamp_min(0.0),
         features=points.features - other.features,
-        unexplained=farthest.square(),
+        residual_variance=farthest.square(),
     )

@@ -56,7 +56,7 @@ class PosteriorPaths(Module):
     def _weights(self, tau: float) -> Tensor:
         r"""Weights of the training sections, ``num_paths x n``."""
         state, basis = self.regression, self.regression.feature_basis
-        values = state.prior.scale * self.prior_paths(state.sections)
+        values = state.prior.scale * self.prior_paths(state.distinct_inputs)
         noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
         lam, root = state.eigenvalues, tau**0.5
         prior = (values @ basis) * (lam / (lam + tau))
@@ -73,7 +73,7 @@ class PosteriorPaths(Module):
         """
         prior = self.regression.prior
         inputs = prior.transform(x.to(self.weights))
-        sections = prior.covariance(inputs, self.regression.sections)
+        sections = prior.covariance(inputs, self.regression.distinct_inputs)
         update = (sections @ self.weights.unsqueeze(-1)).squeeze(-1)
         drawn = prior.scale * self.prior_paths(inputs)
         return (prior.mean(inputs) + self.scale * drawn + update).unsqueeze(-1)

@@ -21,7 +21,7 @@ class PointsBesidePending(NamedTuple):
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``.
         features: ``b x r`` features, as in ``Projection``.
-        unexplained: ``b`` values, as in ``Projection``.
+        residual_variance: ``b`` values, as in ``Projection``.
         shared: ``b x p`` covariances with the pending points outside the features' span.
     """
 
@@ -29,7 +29,7 @@ class PointsBesidePending(NamedTuple):
     prior_mean: Tensor
     prior_variance: Tensor
     features: Tensor
-    unexplained: Tensor
+    residual_variance: Tensor
     shared: Tensor
 
     def detach(self) -> "PointsBesidePending":
@@ -62,7 +62,7 @@ class PendingRegression(RidgeState):
         super().__init__()
         self.state, self.prior = state, state.prior
         self.dimension, self.estimated = state.dimension, state.estimated
-        self.resolution = state.resolution
+        self.eigenvalue_cutoff = state.eigenvalue_cutoff
         self.pending, self.noise_variance = pending, noise_std**2
         for name in ("eigenvalues", "singular_values", "targets", "noise_std"):
             self.register_buffer(name, getattr(state, name))

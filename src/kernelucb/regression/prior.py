@@ -112,7 +112,7 @@ class Prior(Module):
 
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
-        whole = self.variance(left) + self.variance(right)
+        prior_variance = self.variance(left) + self.variance(right)
         between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
-        rounding = 8.0 * torch.finfo(whole.dtype).eps * whole
-        return (whole - 2.0 * between + rounding).clamp_min(0.0).sqrt()
+        rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
+        return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()

@@ -22,15 +22,15 @@ class Projection(NamedTuple):
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
-        unexplained: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the inputs can
-            tell.
+        residual_variance: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the
+            inputs can tell.
     """
 
     inputs: Tensor
     prior_mean: Tensor
     prior_variance: Tensor
     features: Tensor
-    unexplained: Tensor
+    residual_variance: Tensor
 
     def detach(self) -> "Projection":
         r"""The same points without gradients."""
@@ -55,25 +55,27 @@ def project(
         InputDataError: If the kernel or the prior mean is not finite there.
     """
     covariance = prior.covariance(inputs, sections.inputs)
-    whole = prior.variance(inputs)
-    reach = sections.reach(inputs, whole, covariance)
-    features, unexplained = split_variance(covariance @ feature_basis, whole, reach)
+    prior_variance = prior.variance(inputs)
+    reach = sections.reach(inputs, prior_variance, covariance)
+    features, residual_variance = split_variance(
+        covariance @ feature_basis, prior_variance, reach
+    )
     mean = prior.mean(inputs)
-    resolved(mean, unexplained)
-    return Projection(inputs, mean, whole, features, unexplained)
+    resolved(mean, residual_variance)
+    return Projection(inputs, mean, prior_variance, features, residual_variance)
 
 
-def resolved(prior_mean: Tensor, unexplained: Tensor) -> None:
+def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
     r"""Check that the prior could be evaluated at query points.
 
     Args:
         prior_mean: ``b`` values.
-        unexplained: ``b`` values; NaN where the kernel or a feature is not finite.
+        residual_variance: ``b`` values; NaN where the kernel or a feature is not finite.
 
     Raises:
         InputDataError: If a value is not finite.
     """
-    if not bool(torch.isfinite(prior_mean + unexplained).all()):
+    if not bool(torch.isfinite(prior_mean + residual_variance).all()):
         raise InputDataError(
             "The kernel or the prior mean is not finite at some points: they are too "
             "large for 64-bit numbers. Rescale the inputs, those of the data as well "
@@ -92,12 +94,14 @@ def difference(prior: Prior, points: Projection, other: Projection) -> Projectio
         other: Projection of one point ``x'``.
     """
     covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
-    whole = points.prior_variance + other.prior_variance - 2.0 * covariance
-    whole = torch.where((points.inputs == other.inputs).all(-1), 0.0, whole)
-    whole = whole.clamp_min(0.0)
-    farthest = points.unexplained.sqrt() + other.unexplained.sqrt()
+    prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+    prior_variance = torch.where(
+        (points.inputs == other.inputs).all(-1), 0.0, prior_variance
+    )
+    prior_variance = prior_variance.clamp_min(0.0)
+    farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
     features, rest = split_variance(
-        points.features - other.features, whole, farthest.square()
+        points.features - other.features, prior_variance, farthest.square()
     )
     mean = points.prior_mean - other.prior_mean
-    return Projection(points.inputs, mean, whole, features, rest)
+    return Projection(points.inputs, mean, prior_variance, features, rest)

@@ -33,7 +33,7 @@ class RidgeState(Module, ABC):
         singular_values: Their square roots.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
         noise_std: ``n`` noise standard deviations, outcome units.
-        resolution: What round-off makes of a zero eigenvalue.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
     """
@@ -43,7 +43,7 @@ class RidgeState(Module, ABC):
     targets: Tensor
     noise_std: Tensor
     prior: Prior
-    resolution: float
+    eigenvalue_cutoff: float
     dimension: int
     estimated: frozenset[str]
 
@@ -143,7 +143,7 @@ class RidgeState(Module, ABC):
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
-        return points.unexplained + (points.features.square() * shrinkage).sum(-1)
+        return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
 
     def variances_at(
         self, points: Projection, regularizers: Tensor, shrinkage: Tensor
@@ -155,7 +155,7 @@ class RidgeState(Module, ABC):
             regularizers: ``g`` values ``tau``.
             shrinkage: ``r x g`` values ``tau / (lam + tau)``, which a grid keeps.
         """
-        return points.unexplained.unsqueeze(-1) + points.features.square() @ shrinkage
+        return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
 
     @torch.no_grad()
     def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
@@ -170,7 +170,7 @@ class RidgeState(Module, ABC):
         shrinkage = tau / resolved
         torch.div(self.eigenvalues, resolved, out=resolved)
         terms = points.features.square().mul_(shrinkage)
-        value = points.unexplained + terms.sum(-1)
+        value = points.residual_variance + terms.sum(-1)
         first = terms.mul_(resolved).sum(-1)
         second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
         return VarianceSlopes(value, first, second)

@@ -82,7 +82,7 @@ class Sums(NamedTuple):
         inputs: ``t' x d'`` kernel inputs.
         precisions: ``t'`` sums of reciprocal noise variances.
         responses: ``t'`` sums of ``(y - m)`` over noise variance.
-        unexplained: ``t'`` values of ``E``'s diagonal times the precision.
+        residual_variance: ``t'`` values of ``E``'s diagonal times the precision.
         gram: ``W^T W``, ``(r + 1) x (r + 1)``.
         residual: ``W^T D^-1/2 E D^-1/2 W``; None where it was not asked for.
         whole: Trace of ``D^-1/2 K D^-1/2``.
@@ -92,7 +92,7 @@ class Sums(NamedTuple):
     inputs: Tensor
     precisions: Tensor
     responses: Tensor
-    unexplained: Tensor
+    residual_variance: Tensor
     gram: Tensor
     residual: Tensor | None
     whole: Tensor
@@ -135,7 +135,7 @@ class Sums(NamedTuple):
         if pooled.scatter is not None:
             squares = squares + pooled.scatter
         new = _Rows(pooled.inputs, precisions, responses)
-        gram, unexplained = _spanned(embedding, new, chunk_size)
+        gram, residual_variance = _spanned(embedding, new, chunk_size)
         gram = self.gram + gram
         gram[-1, -1] += squares
         rows = _Rows(*(torch.cat(pair) for pair in zip(self[:3], new, strict=True)))
@@ -144,9 +144,9 @@ class Sums(NamedTuple):
             half = _pairs(embedding, rows, len(self.inputs), chunk_size)
             residual = residual + half + half.mT
         whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
-        unexplained = torch.cat([self.unexplained, unexplained])
+        residual_variance = torch.cat([self.residual_variance, residual_variance])
         count = self.count + len(targets)
-        return Sums(*rows, unexplained, gram, residual, whole, count)
+        return Sums(*rows, residual_variance, gram, residual, whole, count)
 
     def evidence(self, tau: Tensor) -> tuple[Tensor, Tensor]:
         r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
@@ -163,7 +163,7 @@ class Sums(NamedTuple):
         explained = (shares / (values.clamp_min(0.0) + tau)).sum(-1)
         rounding = torch.finfo(gram.dtype).eps * gram.trace()
         log_dets = torch.log1p(values.clamp_min(rounding) / tau).sum(-1)
-        log_dets = log_dets + torch.log1p(self.unexplained / tau).sum(-1)
+        log_dets = log_dets + torch.log1p(self.residual_variance / tau).sum(-1)
         return (self.gram[-1, -1] - explained).clamp_min(0.0), log_dets
 
 
@@ -184,15 +184,15 @@ class _Rows(NamedTuple):
 def _spanned(embedding: Embedding, rows: _Rows, chunk_size: int) -> tuple[Tensor, Tensor]:
     r"""``W^T W`` without squared outcomes, and what the coordinates leave of each row."""
     rank = embedding.basis.shape[-1]
-    gram, unexplained = rows.inputs.new_zeros(rank + 1, rank + 1), []
+    gram, residual_variance = rows.inputs.new_zeros(rank + 1, rank + 1), []
     for block in slices(len(rows.inputs), chunk_size):
         part = rows.part(block)
         coordinates = embedding(part.inputs)
         rest = embedding.residual_variance(part.inputs, coordinates)
-        unexplained.append(rest * part.precisions)
+        residual_variance.append(rest * part.precisions)
         gram[:, :-1] += part.weights(coordinates).mT @ coordinates
     gram[:-1, -1] = gram[-1, :-1]
-    return gram, torch.cat(unexplained)
+    return gram, torch.cat(residual_variance)
 
 
 def _pairs(embedding: Embedding, rows: _Rows, old: int, chunk_size: int) -> Tensor:

@@ -52,8 +52,12 @@ class WeightProblem(NamedTuple):
         resolved = span.mT @ sums.gram[own, further]
         rounding = _rounding(embedding, sums, span)
         remainder = _remainder(sums, span, rounding) + resolved @ resolved.mT
-        unexplained = sums.unexplained.sum() + sums.gram.diagonal()[further].sum()
-        split = _balanced_split(embedding, sums, cross, remainder, rounding, unexplained)
+        residual_variance = (
+            sums.residual_variance.sum() + sums.gram.diagonal()[further].sum()
+        )
+        split = _balanced_split(
+            embedding, sums, cross, remainder, rounding, residual_variance
+        )
         ones = cross.new_ones(cross.shape[-1])
         return cls(cross, remainder, gram[-1] @ span, ones, split)
 
@@ -65,7 +69,7 @@ class WeightProblem(NamedTuple):
     def with_rows(self, coordinates: Tensor, noise_std: Tensor) -> "WeightProblem":
         r"""The problem with ``p`` free weights more, for observations without outcomes.
 
-        Along coordinates that are new, the observations so far count as unexplained.
+        Along coordinates that are new, the observations so far count as residual_variance.
 
         Args:
             coordinates: ``p x m'`` of the new observations, the old coordinates first.
@@ -92,7 +96,7 @@ def _rounding(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
     """
     squares = sums.gram.diagonal()[[*range(len(span) - 1), -1]]
     multiples = (squares.unsqueeze(-1) * span.square()).sum(0)
-    lost = sums.whole + sums.unexplained.sum() * multiples
+    lost = sums.whole + sums.residual_variance.sum() * multiples
     return embedding.round_off * lost
 
 
@@ -102,7 +106,7 @@ def _remainder(sums: Sums, span: Tensor, rounding: Tensor) -> Tensor:
     Its trace where it is not known.
     """
     if sums.residual is None:
-        return sums.unexplained.sum() * torch.eye(span.shape[-1]).to(span)
+        return sums.residual_variance.sum() * torch.eye(span.shape[-1]).to(span)
     inner = span.mT @ sums.residual @ span
     return 0.5 * (inner + inner.mT) + rounding.diag()
 
@@ -113,7 +117,7 @@ def _balanced_split(
     cross: Tensor,
     remainder: Tensor,
     rounding: Tensor,
-    unexplained: Tensor,
+    residual_variance: Tensor,
 ) -> float:
     r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
 
@@ -125,7 +129,7 @@ def _balanced_split(
     spread = (weights * (remainder @ weights @ sums.gram[own, own])).sum()
     share = min(1.0, len(embedding.inducing) / sums.count)
     separate = share * embedding.separate_variance() * sums.precisions.sum()
-    left = unexplained + separate
+    left = residual_variance + separate
     # A remainder that is round-off may be negative; the split must be fit for it as well.
     least = weights * rounding.unsqueeze(-1) * (weights @ sums.gram[own, own])
     spread = spread.clamp_min(least.sum())

@@ -15,7 +15,7 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm_bound import NormBoundLike, per_output_norms
+from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
 from kernelucb.regression.outputs import per_output, single_output_models
 from kernelucb.safety.constraint import (
     Band,

@@ -4,7 +4,7 @@ import torch
 
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression import KernelRegression
 
@@ -27,7 +27,7 @@ def analytic_band(
         regularizer: ``tau = alpha / noise_std^2``.
         assumptions: What the bound rests on.
     """
-    regularizer = max(regularizer, regression.resolution)
+    regularizer = max(regularizer, regression.eigenvalue_cutoff)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
     excess = constraints.excess(regression, tau).clamp_min(0.0)
     width = float(safe_sqrt(excess / tau))

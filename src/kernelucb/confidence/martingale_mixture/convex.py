@@ -10,7 +10,7 @@ from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, Support
-from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.exceptions import SolverError
@@ -51,7 +51,7 @@ class ConvexSet(FunctionSet):
     def support(self, points: QueryPoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""
         centre = points.centre
-        rest = safe_sqrt(centre.unexplained).unsqueeze(-1)
+        rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
         objective = torch.cat([centre.features, rest], dim=-1)
         length = safe_sqrt(centre.prior_variance)
         direction = objective / torch.where(length > 0, length, 1.0).unsqueeze(-1)

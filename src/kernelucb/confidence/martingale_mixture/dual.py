@@ -9,7 +9,7 @@ from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, Support
-from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.regression import RidgeState
@@ -48,7 +48,9 @@ class GridSet(FunctionSet):
         design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, constraints, assumptions, design)
-        grid = regularizers.to(regression.eigenvalues).clamp_min(regression.resolution)
+        grid = regularizers.to(regression.eigenvalues).clamp_min(
+            regression.eigenvalue_cutoff
+        )
         self.register_buffer("regularizers", grid)
         tau = self.regularizers.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
@@ -73,7 +75,7 @@ class GridSet(FunctionSet):
         r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         variance = self.design.variances_at(
-            points.spread, self.regularizers, self.shrinkage
+            points.design, self.regularizers, self.shrinkage
         )
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
@@ -112,7 +114,7 @@ class ExactSet(FunctionSet):
             tau = log_tau.exp()
             squared_width = self.constraints.excess(self.regression, tau) / tau
         deviation = self.regression.deviation_at(points.centre, tau.unsqueeze(-1))
-        variance = self.design.variance_at(points.spread, tau.unsqueeze(-1))
+        variance = self.design.variance_at(points.design, tau.unsqueeze(-1))
         finite = sign * deviation + safe_sqrt(squared_width.clamp_min(0.0) * variance)
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
@@ -162,9 +164,9 @@ class EllipsoidObjective:
         self.mean_terms = sign * regression.mean_terms
         self.fit_terms = regression.targets.square() * regression.eigenvalues
         self.fit_ratios = self.fit_terms / (
-            regression.eigenvalues + self.constraints.radius.reference
+            regression.eigenvalues + self.constraints.radius.tau_ref
         )
-        self.features, self.spread = points.centre.features, points.spread
+        self.features, self.design_points = points.centre.features, points.design
         self.tables = [torch.empty_like(self.features) for _ in range(3)]
 
     def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,15 +198,15 @@ class EllipsoidObjective:
     def _log_excess(self, tau: Tensor, sums: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         r"""Excess, and the first two derivatives of its logarithm in ``log tau``."""
         radius, norm, _ = self.constraints
-        difference = (radius.reference - tau) * sums[0]
-        excess = (radius.surplus + tau * norm**2 + difference).clamp_min(_TINY)
+        difference = (radius.tau_ref - tau) * sums[0]
+        excess = (radius.slack + tau * norm**2 + difference).clamp_min(_TINY)
         slope = tau * (norm**2 - sums[1]) / excess
         bend = 2.0 * tau.square() * sums[2] / excess
         return excess, slope, slope - slope.square() + bend
 
     def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Variance, and the first two derivatives of its logarithm in ``log tau``."""
-        value, first, second = self.design.variance_slopes(self.spread, tau)
+        value, first, second = self.design.variance_slopes(self.design_points, tau)
         variance = value.clamp_min(_TINY)
         slope = first / variance
         return variance, slope, second / variance - slope.square()
@@ -228,7 +230,7 @@ def _bracketing_grid(design: RidgeState, constraints: Constraints) -> tuple[Tens
     r"""Regularisers from round-off to where only the norm counts, and their log step."""
     scale = constraints.radius.squared(design) / constraints.norm**2
     largest = float(design.eigenvalues[-1])
-    lower, upper = regularizer_range(scale, largest, design.resolution)
+    lower, upper = regularizer_range(scale, largest, design.eigenvalue_cutoff)
     grid = torch.logspace(
         math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
     )

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints
-from kernelucb.confidence.martingale_mixture.constraints import Constraints
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
 
 
@@ -36,7 +36,7 @@ class FunctionSet(ConfidenceSet[RidgeState]):
         r"""The norm bound, prior units."""
         return self.constraints.norm
 
-    def largest_excess(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``; see the base class."""
         points, other = self.regression.project(X), self.regression.project(reference)
         change = self.regression.difference(points, other)

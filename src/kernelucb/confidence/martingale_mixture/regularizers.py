@@ -16,21 +16,21 @@ _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
 
 def grid_regularizers(
     alphas: Sequence[float] | Tensor | float | Literal["paper"],
-    reference: float,
+    tau_ref: float,
     noise_variance: float,
 ) -> Tensor:
     r"""A grid of regularisers ``tau``, multiples of the noise variance.
 
     Args:
         alphas: Ridge parameters in outcome units squared, or ``"paper"``.
-        reference: ``tau`` that the paper's grid is centred on, ``1 / covariance_scale``.
+        tau_ref: ``tau`` that the paper's grid is centred on, ``1 / covariance_scale``.
         noise_variance: Outcome units squared.
 
     Raises:
         ValueError: If a ridge parameter is not a finite number above zero.
     """
     if isinstance(alphas, str):
-        return reference * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+        return tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
     grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
     if grid.numel() == 0:
         raise ValueError("alphas must hold at least one number.")
@@ -38,14 +38,14 @@ def grid_regularizers(
 
 
 def regularizer_range(
-    scale: float, largest: float, resolution: float
+    scale: float, largest: float, eigenvalue_cutoff: float
 ) -> tuple[float, float]:
     r"""Smallest and largest ``tau`` worth trying for the exact bound.
 
     Args:
         scale: Squared radius over squared norm bound.
         largest: Largest eigenvalue of the whitened kernel matrix.
-        resolution: What round-off makes of a zero eigenvalue.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
     """
-    lower = max(resolution, _RANGE_BELOW * scale)
+    lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
     return lower, _RANGE_ABOVE * max(largest, scale, lower)

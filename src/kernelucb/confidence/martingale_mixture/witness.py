@@ -40,7 +40,7 @@ class Witness(NamedTuple):
         points = self.regression.project(X)
         prior = self.regression.prior.covariance(points.inputs, self.point.inputs)[:, 0]
         rest = prior - points.features @ self.point.features[0]
-        length = self.point.unexplained.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
+        length = self.point.residual_variance.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
         deviation = points.features @ self.weights + self.rest_weight * rest / length
         return points.prior_mean + deviation
 
@@ -60,7 +60,7 @@ def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int)
     regression, constraints = confidence_set.regression, confidence_set.constraints
     tau = confidence_set.support(points, sign).regularizer
     point, lam = points.centre, regression.eigenvalues
-    features, rest = point.features[0], point.unexplained.sqrt()[0]
+    features, rest = point.features[0], point.residual_variance.sqrt()[0]
     if bool(torch.isinf(tau)):
         multiple = sign * constraints.norm / point.prior_variance.sqrt()[0]
         weights = multiple * features

@@ -142,9 +142,9 @@ class _Sketch(NamedTuple):
         gram, left = basis.new_zeros(basis.shape[1], basis.shape[1]), 0.0
         sketch = cls(kernel, points, basis, gram, left)
         for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):
-            features, unexplained = sketch.project(part)
+            features, residual_variance = sketch.project(part)
             gram.addmm_(features.mT, weight.unsqueeze(-1) * features)
-            left += float(weight @ unexplained)
+            left += float(weight @ residual_variance)
         return sketch._replace(left=left)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,11 +41,11 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
 
     Example:
         >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01, qbar=2.0)
-        >>> model.update(new_X, new_Y)
+        >>> model.observe(new_X, new_Y)
         >>> posterior = model.posterior(X)
 
     Saving ``model.state_dict()`` (tensors, the generator's state among them) and loading it
-    into a model made with the same arguments resumes where it stopped. ``update`` and
+    into a model made with the same arguments resumes where it stopped. ``observe`` and
     ``load_state_dict`` leave the old state or the new one, also when they are interrupted.
     A model is for one thread at a time.
 
@@ -136,7 +136,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
             parts.add("mean")
         self.estimated = frozenset(parts)
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
-        self._replace_strategy(self.strategy.with_observations(*data).resampled())
+        self._replace_strategy(self.strategy.observe(*data).resampled())
 
     @property
     def strategy(self) -> BKBVariationalStrategy:
@@ -245,7 +245,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         return model
 
     @checked
-    def update(self, X: Tensor, Y: Tensor) -> "BKBModel":
+    def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
         r"""Add observations in place and draw the inducing points again.
 
         Args:
@@ -262,7 +262,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         """
         with self._exclusive:
             data = self._checked(X, Y)
-            self._replace_strategy(self.strategy.with_observations(*data))
+            self._replace_strategy(self.strategy.observe(*data))
         return self
 
     def _replace_strategy(self, strategy: BKBVariationalStrategy) -> None:

@@ -40,9 +40,13 @@ class InducingSpan(NamedTuple):
 
     def covariances(self, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Covariances with the inducing points, ``k(x, x)``, bounds on what they leave."""
-        whole = kernels.diagonal(self.kernel, inputs, inputs)
+        prior_variance = kernels.diagonal(self.kernel, inputs, inputs)
         covariance = kernels.covariance(self.kernel, inputs, self.sections.inputs)
-        return covariance, whole, self.sections.reach(inputs, whole, covariance)
+        return (
+            covariance,
+            prior_variance,
+            self.sections.reach(inputs, prior_variance, covariance),
+        )
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         r"""Features of ``n x d'`` kernel inputs, and the variance that they leave.
@@ -52,14 +56,14 @@ class InducingSpan(NamedTuple):
         if len(inputs) == 0 or len(self.sections.inputs) == 0:
             features = inputs.new_zeros(len(inputs), self.basis.shape[1])
             return features, kernels.diagonal(self.kernel, inputs, inputs)
-        covariance, whole, reach = self.covariances(inputs)
-        return split_variance(covariance @ self.basis, whole, reach)
+        covariance, prior_variance, reach = self.covariances(inputs)
+        return split_variance(covariance @ self.basis, prior_variance, reach)
 
     def project_all(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         r"""``project`` of very many inputs, in memory for hardly more than the result."""
         features = inputs.new_empty(len(inputs), self.basis.shape[1])
-        unexplained = inputs.new_empty(len(inputs))
+        residual_variance = inputs.new_empty(len(inputs))
         for start in range(0, len(inputs), _ROWS):
             rows = slice(start, start + _ROWS)
-            features[rows], unexplained[rows] = self.project(inputs[rows])
-        return features, unexplained
+            features[rows], residual_variance[rows] = self.project(inputs[rows])
+        return features, residual_variance

@@ -115,9 +115,7 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         return self.sketch.variance(self.features, self._unexplained)
 
     @torch.no_grad()
-    def with_observations(
-        self, inputs: Tensor, outcomes: Tensor
-    ) -> "BKBVariationalStrategy":
+    def observe(self, inputs: Tensor, outcomes: Tensor) -> "BKBVariationalStrategy":
         r"""With more observations, and the inducing points drawn again.
 
         In blocks that at most double the number of observations: a block is drawn with the
@@ -140,10 +138,10 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         before = self.variances
         self.observations, change = self.observations.extended(inputs, outcomes)
         added = self.observations.inputs[known:]
-        features, unexplained = self._span.project_all(added)
-        variance = torch.cat([before, self.sketch.variance(features, unexplained)])
+        features, residual_variance = self._span.project_all(added)
+        variance = torch.cat([before, self.sketch.variance(features, residual_variance)])
         if not self._resample(variance):
-            self._extend(features, unexplained, change)
+            self._extend(features, residual_variance, change)
 
     @torch.no_grad()
     def conditioned(self, inputs: Tensor, outcomes: Tensor) -> "BKBVariationalStrategy":
@@ -209,11 +207,11 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         self._refresh()
         return True
 
-    def _extend(self, features: Tensor, unexplained: Tensor, change: Change) -> None:
+    def _extend(self, features: Tensor, residual_variance: Tensor, change: Change) -> None:
         r"""Update what is cached, for the same inducing points."""
         index, counts, sums = change
         self.features = torch.cat([self.features, features])
-        self._unexplained = torch.cat([self._unexplained, unexplained])
+        self._unexplained = torch.cat([self._unexplained, residual_variance])
         self._set_sketch(self.sketch.observe(self.features[index], counts, sums))
 
     def _refresh(self) -> None:
@@ -254,10 +252,10 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
             covariance = variance.reshape(*shape, 1)
             mean = (mean + deviation).reshape(shape)
             return MultivariateNormal(mean, to_linear_operator(covariance))
-        features, unexplained = self._span.project(flat)
+        features, residual_variance = self._span.project(flat)
         mean = mean + features @ inducing_values
         left = self.sketch.residual_features(features)
-        variance = (unexplained + left.square().sum(-1)).reshape(shape)
+        variance = (residual_variance + left.square().sum(-1)).reshape(shape)
         features, left = features.unflatten(0, shape), left.unflatten(0, shape)
         prior = kernels.covariance(self.model.covar_module, x, x)
         covariance = prior - features @ features.mT + left @ left.mT
@@ -272,17 +270,19 @@ class BKBVariationalStrategy(PartOfModel, _VariationalStrategy):
         explains more than there is, they are computed from features that are corrected.
         """
         basis, vectors, shrinkage = self._rotated
-        covariance, whole, reach = self._span.covariances(inputs)
+        covariance, prior_variance, reach = self._span.covariances(inputs)
         rotated = covariance @ basis
         squares = rotated.square()
-        rest = whole - squares.sum(-1)
-        unexplained = torch.minimum(rest, reach).clamp_min(0.0)
-        variance = unexplained + squares @ shrinkage
+        rest = prior_variance - squares.sum(-1)
+        residual_variance = torch.minimum(rest, reach).clamp_min(0.0)
+        variance = residual_variance + squares @ shrinkage
         deviation = rotated @ (vectors.mT @ weights)
-        excessive = rest < -8.0 * len(shrinkage) * torch.finfo(rest.dtype).eps * whole
+        excessive = (
+            rest < -8.0 * len(shrinkage) * torch.finfo(rest.dtype).eps * prior_variance
+        )
         if bool(excessive.any()):
-            features, unexplained = self._span.project(inputs[excessive])
-            careful = self.sketch.variance(features, unexplained)
+            features, residual_variance = self._span.project(inputs[excessive])
+            careful = self.sketch.variance(features, residual_variance)
             variance = variance.index_put((excessive,), careful)
             deviation = deviation.index_put((excessive,), features @ weights)
         return deviation, variance

@@ -12,7 +12,7 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.confidence.misspecification import ConsistencyCheck, check_consistency
-from kernelucb.confidence.norm_ball import Domain, InputChange, NormBall
+from kernelucb.confidence.norm.ball import Domain, InputChange, NormBall
 from kernelucb.regression import KernelRegression
 
 _PARTS = ("kernel", "mean", "noise")

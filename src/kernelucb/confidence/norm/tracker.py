@@ -16,12 +16,12 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.martingale_mixture.radius import (
+from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
     mixture_radius,
 )
-from kernelucb.confidence.norm import least_norm, ridge_norm
+from kernelucb.confidence.norm.least import least_norm, ridge_norm
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.outputs import per_output
@@ -113,7 +113,7 @@ class NormTracker:
         return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
 
     @checked
-    def update(
+    def observe(
         self,
         model: Model | KernelRegression,
         noise_std: float | None = None,
@@ -140,7 +140,7 @@ class NormTracker:
             centre, scale = least_norm(regression, radius), regression.outcome_scale
             least = self.least_consistent_norm
             if math.isinf(centre):
-                centre = ridge_norm(regression, radius.reference)
+                centre = ridge_norm(regression, radius.tau_ref)
             else:
                 least = max(least, centre * scale)
             estimate = max(self.inflation * centre, math.hypot(centre, self.floor))

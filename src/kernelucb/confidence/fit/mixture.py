@@ -18,22 +18,22 @@ DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
 
 
 class Radius(NamedTuple):
-    r"""A squared radius in noise units, ``quadratic_form(reference) + surplus``.
+    r"""A squared radius in noise units, ``quadratic_form(tau_ref) + slack``.
 
     Kept in two parts because the differences that the bounds need,
     ``radius^2 - quadratic_form(tau)``, would otherwise cancel at small noise.
 
     Attributes:
-        reference: Regulariser ``tau`` of the quadratic form.
-        surplus: What is added to it.
+        tau_ref: Regulariser ``tau`` of the quadratic form.
+        slack: What is added to it.
     """
 
-    reference: float
-    surplus: float
+    tau_ref: float
+    slack: float
 
     def squared(self, regression: RidgeState) -> float:
         r"""The squared radius, a multiple of the noise variance."""
-        return float(regression.quadratic_form(self.reference)) + self.surplus
+        return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
@@ -79,10 +79,10 @@ def mixture_radius(
     scales = torch.tensor(covariance_scales(covariance_scale), dtype=torch.float64)
     taus = 1.0 / scales.to(regression.eigenvalues)
 
-    def differences(reference: float) -> Tensor:
+    def differences(tau_ref: float) -> Tensor:
         lam = regression.eigenvalues
-        terms = regression.targets.square() * lam / (lam + reference)
-        return (taus - reference) * (terms / (lam + taus.unsqueeze(-1))).sum(-1)
+        terms = regression.targets.square() * lam / (lam + tau_ref)
+        return (taus - tau_ref) * (terms / (lam + taus.unsqueeze(-1))).sum(-1)
 
     return combined_radius(taus, regression.log_det(taus), differences, delta)
 
@@ -105,12 +105,12 @@ def sketched_radius(
     taus = 1.0 / scales.to(regression.eigenvalues)
     forms, log_dets = regression.evidence_terms(taus)
 
-    def differences(reference: float) -> Tensor:
-        return forms - forms[taus == reference]
+    def differences(tau_ref: float) -> Tensor:
+        return forms - forms[taus == tau_ref]
 
-    reference, surplus = combined_radius(taus, log_dets, differences, delta)
-    wider = float(forms[taus == reference][0] - regression.quadratic_form(reference))
-    return Radius(reference, surplus + wider)
+    tau_ref, slack = combined_radius(taus, log_dets, differences, delta)
+    wider = float(forms[taus == tau_ref][0] - regression.quadratic_form(tau_ref))
+    return Radius(tau_ref, slack + wider)
 
 
 def combined_radius(
@@ -131,10 +131,10 @@ def combined_radius(
             ``quadratic_form(tau_j) - quadratic_form(tau)``.
         delta: Failure probability.
     """
-    reference, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)
+    tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)
     if len(taus) == 1:
-        return Radius(reference, float(log_dets) + confidence)
-    reference = float(taus[(log_dets + differences(reference)).argmin()])
-    evidence = log_dets + differences(reference)  # without the reference's form
+        return Radius(tau_ref, float(log_dets) + confidence)
+    tau_ref = float(taus[(log_dets + differences(tau_ref)).argmin()])
+    evidence = log_dets + differences(tau_ref)  # without the form at tau_ref
     mixed = -2.0 * torch.logsumexp(-0.5 * evidence, dim=0) + 2.0 * math.log(len(taus))
-    return Radius(reference, float(mixed) + confidence)
+    return Radius(tau_ref, float(mixed) + confidence)

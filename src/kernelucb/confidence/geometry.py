@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.martingale_mixture.radius import Radius
-from kernelucb.confidence.norm import least_misfit
+from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.norm.least import least_misfit
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
@@ -43,10 +43,10 @@ class Constraints(NamedTuple):
         empty.
         """
         tau = regularizer.unsqueeze(-1)
-        lam, reference = regression.eigenvalues, self.radius.reference
-        weights = regression.targets.square() * lam / (lam + reference)
-        difference = (reference - regularizer) * (weights / (lam + tau)).sum(-1)
-        return self.radius.surplus + regularizer * self.norm**2 + difference
+        lam, tau_ref = regression.eigenvalues, self.radius.tau_ref
+        weights = regression.targets.square() * lam / (lam + tau_ref)
+        difference = (tau_ref - regularizer) * (weights / (lam + tau)).sum(-1)
+        return self.radius.slack + regularizer * self.norm**2 + difference
 
 
 def radius_beside_dropped(
@@ -66,12 +66,12 @@ def radius_beside_dropped(
         norm: Norm bound, prior units.
     """
     scales = regression.noise_std
-    spread = float(scales.max() / scales.min()) ** 2
-    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * spread <= 1.0:
+    ratio = float(scales.max() / scales.min()) ** 2
+    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
         return radius
-    hidden = norm * math.sqrt(regression.resolution)
+    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
     length = math.sqrt(radius.squared(regression))
-    return Radius(radius.reference, radius.surplus + hidden * (2.0 * length + hidden))
+    return Radius(radius.tau_ref, radius.slack + hidden * (2.0 * length + hidden))
 
 
 def consistent_constraints(
@@ -124,11 +124,11 @@ def _with_larger_norm(
 
 def _with_larger_radius(regression: RidgeState, radius: Radius, norm: float) -> Constraints:
     needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
-    surplus = needed - float(regression.quadratic_form(radius.reference))
+    slack = needed - float(regression.quadratic_form(radius.tau_ref))
     statement = (
         f"No function of any norm (norm bound {norm * regression.outcome_scale:.4g}, least "
         "consistent norm inf) fits the data at this delta: repeated or nearly repeated "
         "inputs differ by more than the noise scale allows. noise_std is too small."
     )
     contradiction = Assumption("noise", statement, Status.VIOLATED)
-    return Constraints(Radius(radius.reference, surplus), norm, contradiction)
+    return Constraints(Radius(radius.tau_ref, slack), norm, contradiction)

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.martingale_mixture.radius import (
+from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
     covariance_scales,
 )
-from kernelucb.confidence.norm import least_misfit
+from kernelucb.confidence.norm.least import least_misfit
 from kernelucb.regression import KernelRegression
 
 # Ten noise scales of the mixture to a factor of two: with the best of them midway between
@@ -58,13 +58,13 @@ class NoiseBounds(NamedTuple):
         if noise_bounds is None:
             # Of the first observation: a mixture must be fixed before the outcomes.
             first = regression.train_inputs[:1]
-            spread = math.sqrt(float(regression.prior.variance(first)))
-            if spread == 0.0:
+            deviation = math.sqrt(float(regression.prior.variance(first)))
+            if deviation == 0.0:
                 raise ValueError(
                     "The prior variance of the first observation is 0; give noise_bounds, "
                     "the smallest and the largest noise scale to expect."
                 )
-            lower, upper = (factor * spread for factor in _DEFAULT_SPAN)
+            lower, upper = (factor * deviation for factor in _DEFAULT_SPAN)
             return cls(lower, upper, assumed=False)
         lower = positive_scalar("The lower one of noise_bounds", noise_bounds[0])
         upper = positive_scalar("The upper one of noise_bounds", noise_bounds[1])
@@ -104,13 +104,13 @@ class JointSet(NamedTuple):
         regression: The data, in units of the scale within the bounds at which the radius
             is largest.
         budget: ``ln(1/delta) - ln q(y) - n ln(2 pi) / 2``, ``q`` the mixture's density.
-        reference: Ridge regulariser ``tau`` of the likeliest part of the mixture.
+        tau_ref: Ridge regulariser ``tau`` of the likeliest part of the mixture.
         bounds: Bounds on the noise scale.
     """
 
     regression: KernelRegression
     budget: float
-    reference: float
+    tau_ref: float
     bounds: NoiseBounds
 
     @classmethod
@@ -141,14 +141,14 @@ class JointSet(NamedTuple):
         unit, count = float(regression.noise_std[0]), regression.num_observations
         variances = bounds.grid(unit).to(regression.eigenvalues)
         scales = covariance_scales(covariance_scale)
-        log_density, reference = _mixture(regression, scales, variances)
+        log_density, tau_ref = _mixture(regression, scales, variances)
         budget = math.log(1.0 / delta) - log_density
         lower, upper = math.log(bounds.lower / unit), math.log(bounds.upper / unit)
         log_scale = min(max(budget / count - 0.5, lower), upper)
         return cls(
             regression.with_noise_std(unit * math.exp(log_scale)),
             budget - count * log_scale,
-            reference * math.exp(-2.0 * log_scale),
+            tau_ref * math.exp(-2.0 * log_scale),
             bounds,
         )
 
@@ -164,8 +164,8 @@ class JointSet(NamedTuple):
         if not self.bounds.assumed:
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
         farthest = float(regression.targets.norm() + regression.singular_values[-1] * norm)
-        form = float(regression.quadratic_form(self.reference))
-        return Radius(self.reference, min(squared, farthest**2) - form)
+        form = float(regression.quadratic_form(self.tau_ref))
+        return Radius(self.tau_ref, min(squared, farthest**2) - form)
 
     def noise_interval(self, norm: float) -> tuple[float, float]:
         r"""Smallest and largest noise scale in the set, outcome units.
@@ -205,9 +205,9 @@ def _mixture(
     log_scales = torch.tensor(scales, dtype=torch.float64).to(lam).log()
     log_ratios = (log_scales.unsqueeze(-1) - variances.log()).round(decimals=9)
     distinct, index = torch.unique(log_ratios, return_inverse=True)
-    spread = distinct.exp().unsqueeze(-1) * lam
-    log_det = torch.log1p(spread).sum(-1)[index]
-    form = (z.square() / (1.0 + spread)).sum(-1)[index]
+    signal = distinct.exp().unsqueeze(-1) * lam
+    log_det = torch.log1p(signal).sum(-1)[index]
+    form = (z.square() / (1.0 + signal)).sum(-1)[index]
     parts = -0.5 * (
         regression.num_observations * variances.log() + log_det + form / variances
     )

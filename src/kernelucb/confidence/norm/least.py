@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
-from kernelucb.confidence.martingale_mixture.radius import (
+from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
     mixture_radius,
@@ -58,24 +58,24 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
 
-    def surplus_misfit(log_tau: float) -> float:
+    def misfit_slack(log_tau: float) -> float:
         return _misfit(regression, math.exp(log_tau)) - squared
 
     squared = radius.squared(regression)
     if float(regression.targets.square().sum()) <= squared:
         return 0.0
-    tau = _increasing_root(surplus_misfit, regression.resolution)
+    tau = _increasing_root(misfit_slack, regression.eigenvalue_cutoff)
     return math.inf if tau is None else ridge_norm(regression, tau)
 
 
 def least_misfit(regression: RidgeState, norm: float) -> float:
     r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
 
-    def surplus_norm(log_tau: float) -> float:
+    def norm_slack(log_tau: float) -> float:
         return norm**2 - _squared_norm(regression, math.exp(log_tau))
 
-    tau = _increasing_root(surplus_norm, regression.resolution)
-    return _misfit(regression, regression.resolution if tau is None else tau)
+    tau = _increasing_root(norm_slack, regression.eigenvalue_cutoff)
+    return _misfit(regression, regression.eigenvalue_cutoff if tau is None else tau)
 
 
 def ridge_norm(regression: RidgeState, tau: float) -> float:

@@ -22,7 +22,7 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.martingale_mixture.radius import Radius
+from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -62,7 +62,7 @@ class PrequentialRadius:
     Example:
         >>> radius = PrequentialRadius(delta=0.05)
         >>> for _ in range(rounds):
-        ...     radius.update(refitted_model, x, y, noise_std=0.1)  # fitted without y
+        ...     radius.observe(refitted_model, x, y, noise_std=0.1)  # fitted without y
         ...     acqf = MartingaleMixtureUCB(
         ...         KernelRegression(X, Y, fixed_kernel, 0.1), norm_bound=B, radius=radius
         ...     )
@@ -108,7 +108,7 @@ class PrequentialRadius:
         return torch.tensor(self._noise_std, dtype=torch.float64)
 
     @checked
-    def observe(
+    def observe_predictions(
         self,
         mean: float | Tensor,
         variance: float | Tensor,
@@ -163,7 +163,9 @@ class PrequentialRadius:
 
     @checked
     @torch.no_grad()
-    def update(self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor) -> None:
+    def observe(
+        self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor
+    ) -> None:
         r"""Add outcomes predicted by a BoTorch model that has not seen them.
 
         Args:
@@ -171,7 +173,7 @@ class PrequentialRadius:
             X: ``n x d`` inputs, or one of ``d`` numbers; several at once where they were
                 chosen together.
             Y: ``n x 1`` or ``n`` outcomes.
-            noise_std: As for ``observe``.
+            noise_std: As for ``observe_predictions``.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together, or the model
@@ -193,7 +195,7 @@ class PrequentialRadius:
             posterior = cast(GPyTorchPosterior, model.posterior(part))
             means.append(posterior.mean.reshape(-1))
             variances.append(posterior.variance.reshape(-1).clamp_min(0.0))
-        self.observe(torch.cat(means), torch.cat(variances), Y, noise_std)
+        self.observe_predictions(torch.cat(means), torch.cat(variances), Y, noise_std)
 
     @checked
     def radius(self, regression: RidgeState) -> Radius:
@@ -224,9 +226,9 @@ class PrequentialRadius:
                     "radius is of other outcomes than the model; give both the same "
                     "observations, in order."
                 )
-        reference = 1.0
-        surplus = self._squared - float(regression.quadratic_form(reference))
-        return Radius(reference, surplus)
+        tau_ref = 1.0
+        slack = self._squared - float(regression.quadratic_form(tau_ref))
+        return Radius(tau_ref, slack)
 
     def state_dict(self) -> dict[str, Any]:
         r"""Plain numbers, for JSON or ``torch.save``."""
@@ -274,7 +276,7 @@ def _check_predicts(model: Any, X: Tensor) -> None:
     if not isinstance(model, Model):
         raise UnsupportedError(
             f"{type(model).__name__} predicts nothing; give a model with a posterior, "
-            "or its predictions to observe."
+            "or its predictions to observe_predictions."
         )
     width = getattr(model, "dimension", None)
     inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced

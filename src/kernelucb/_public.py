@@ -1,0 +1,68 @@
+r"""The public names; the package root hands them out."""
+
+from kernelucb.acquisition import (
+    BKBUCB,
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    MartingaleMixtureUCB,
+    MetaPI,
+    MetaUCB,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
+    SrinivasUCB,
+    StreamingKernelUCB,
+    WangDeFreitasUCB,
+)
+from kernelucb.acquisition.thompson import KernelThompsonSampling
+from kernelucb.bandit import BKBBandit, KernelBandit
+from kernelucb.certificates import (
+    CertifiedGapStopping,
+    RegretCertificate,
+    regret_certificate,
+)
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.information_gain import information_gain
+from kernelucb.confidence.misspecification import (
+    ConsistencyCheck,
+    check_consistency,
+)
+from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
+from kernelucb.confidence.norm.least import least_consistent_norm
+from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
+
+__all__ = [
+    "AbbasiYadkoriUCB",
+    "BKBBandit",
+    "BKBUCB",
+    "CertifiedGapStopping",
+    "ConsistencyCheck",
+    "ConstraintWidth",
+    "IGPUCB",
+    "KernelBandit",
+    "KernelRegression",
+    "KernelThompsonSampling",
+    "MartingaleMixtureUCB",
+    "MetaPI",
+    "MetaUCB",
+    "NormDescription",
+    "NormTracker",
+    "NystromRegression",
+    "PrequentialRadius",
+    "RegretCertificate",
+    "SafeSet",
+    "ScalarizedUCB",
+    "SketchedMartingaleMixtureUCB",
+    "SrinivasUCB",
+    "StreamingKernelUCB",
+    "StreamingNoiseTracker",
+    "WangDeFreitasUCB",
+    "check_consistency",
+    "describe_norm_bound",
+    "information_gain",
+    "least_consistent_norm",
+    "optimize_acqf_safely",
+    "regret_certificate",
+]

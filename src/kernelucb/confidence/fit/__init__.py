@@ -1,0 +1,1 @@
+r"""How far the data may lie from the function, anytime."""

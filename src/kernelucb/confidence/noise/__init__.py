@@ -1,0 +1,1 @@
+r"""Noise of unknown scale."""

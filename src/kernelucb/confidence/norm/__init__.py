@@ -1,0 +1,1 @@
+r"""The RKHS norm: its least consistent value, bounds, estimates and what they mean."""
