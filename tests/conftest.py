@@ -27,4 +27,7 @@ def seeded():
     """
     import torch  # not in the process that only hands out the tests
 
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
+    # `torch.manual_seed` keeps a stack trace for CUDA where there is none.
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)
