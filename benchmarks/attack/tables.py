@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from benchmarks.attack.families import FAMILIES
 from benchmarks.attack.tasks import Run
 from benchmarks.attack.verdicts import KINDS
-from benchmarks.runner import markdown_table, read_rows, write_atomically, write_rows
+from benchmarks.runner import markdown_table, read_table, write_lines, write_table
 
 _KEPT = Path(__file__).parent / "results"
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?|nan|inf")
@@ -18,13 +20,12 @@ _HEADER = ["family", "what", "cases", "refused", "raw errors", "silently wrong",
 def save_counts(folder: Path, label: str, runs: dict[str, Sequence[Run]]) -> list[Path]:
     r"""Write ``<label>.csv`` and ``<label>_failures.csv``; other families stay."""
     counts, failures = folder / f"{label}.csv", folder / f"{label}_failures.csv"
-    old = {row["family"]: row for row in _read(counts)}
-    rows = old | {name: _count(name, played) for name, played in runs.items()}
-    write_rows(counts, [rows[name] for name in FAMILIES if name in rows])
-    kept = [row for row in _read(failures) if row["family"] not in runs]
-    found = [row for name, played in runs.items() for row in _distinct(name, played)]
-    if kept or found:
-        write_rows(failures, [*kept, *found])
+    played = [_count(name, own) for name, own in runs.items()]
+    rows = pd.DataFrame([*_others(counts, runs), *played])
+    write_table(counts, rows.sort_values("family", key=lambda f: f.map(_ORDER)))
+    found = [row for name, own in runs.items() for row in _distinct(name, own)]
+    if found := [*_others(failures, runs), *found]:
+        write_table(failures, found)
     else:
         failures.unlink(missing_ok=True)
     return [counts]
@@ -36,34 +37,42 @@ def save_table(folder: Path) -> Path:
     One that is not in the folder is taken from the repository.
     """
     lines = []
-    tables = {
-        label: _read(folder / f"{label}.csv") or _read(_KEPT / f"{label}.csv")
-        for label in ("before", "after")
-    }
-    for label, rows in tables.items():
-        if rows:
-            total = {"family": "all", "seconds": "0", "what": ""}
-            for key in ("cases", *KINDS[1:]):
-                total[key] = str(sum(int(row[key]) for row in rows))
-            total["seconds"] = str(sum(float(row["seconds"]) for row in rows))
-            cells = [_cells(row) for row in [*rows, total]]
+    for label in ("before", "after"):
+        places = [base / f"{label}.csv" for base in (folder, _KEPT)]
+        path = next(filter(Path.exists, places), None)
+        if path is not None:
+            rows = read_table(path)
+            total = rows.drop(columns="family").astype(float).sum()
+            cells = [
+                _cells(row)
+                for row in [*rows.to_dict("records"), {"family": "all", **total}]
+            ]
             lines += ["", f"{label.capitalize()}:", "", *markdown_table(_HEADER, cells)]
     path = folder / "attack.md"
-    write_atomically(path, "\n".join(lines[1:]) + "\n")
+    write_lines(path, lines[1:])
     return path
 
 
-def _cells(row: dict[str, str]) -> list[str]:
+_ORDER = {name: place for place, name in enumerate(FAMILIES)}
+
+
+def _others(path: Path, runs: dict[str, Sequence[Run]]) -> list[dict]:
+    r"""The rows of a file about families that were not played."""
+    rows = read_table(path).to_dict("records") if path.exists() else []
+    return [row for row in rows if row["family"] not in runs]
+
+
+def _cells(row: dict) -> list[str]:
     words = FAMILIES[row["family"]].words if row["family"] in FAMILIES else ""
     numbers = [f"{int(row[key]):,}" for key in ("cases", "typed", "untyped", "wrong")]
     return [row["family"], words, *numbers, f"{float(row['seconds']) / 60:.1f}"]
 
 
 def _count(name: str, runs: Sequence[Run]) -> dict[str, str]:
-    counts = {kind: str(sum(run.counts[kind] for run in runs)) for kind in KINDS}
-    cases = sum(sum(run.counts.values()) for run in runs)
+    kinds = pd.DataFrame([run.counts for run in runs]).sum()[list(KINDS)]
     seconds = sum(run.seconds for run in runs)
-    return {"family": name, "cases": str(cases), **counts, "seconds": f"{seconds:.0f}"}
+    counts = {"cases": str(kinds.sum()), **kinds.astype(str)}
+    return {"family": name, **counts, "seconds": f"{seconds:.0f}"}
 
 
 def _distinct(name: str, runs: Sequence[Run]) -> list[dict[str, str]]:
@@ -85,7 +94,3 @@ def _distinct(name: str, runs: Sequence[Run]) -> list[dict[str, str]]:
         }
         for (kind, _, _), cases in order
     ]
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    return read_rows(path) if path.exists() else []

@@ -1,26 +1,19 @@
 r"""Command line: ``python -m benchmarks.norm estimate``."""
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.norm.play import Run, Task, play
 from benchmarks.runner import (
-    ROOT,
-    Folders,
-    RunStore,
-    add_run_options,
+    RUN_OPTIONS,
+    Benchmark,
+    Call,
     markdown_table,
-    run_tasks,
-    update_report,
-    write_atomically,
-    write_rows,
+    number,
+    write_summary,
 )
 
-HERE = Path(__file__).parent
-REPORT = ROOT / "docs" / "results" / "norm.md"
 KERNELS, NORMS, ROUNDS, SEEDS = ("rbf", "matern52"), (2.0, 5.0, 15.0), 50, 5
 AT = (5, 20, 50)
 # (inflation, floor, kept); inflation 0 is the true norm.
@@ -31,44 +24,36 @@ BOUNDS = {
     "NormTracker(inflation=1.5, floor=4)": (1.5, 4.0, True),
     "NormTracker(inflation=3, floor=4)": (3.0, 4.0, True),
 }
+BENCHMARK = Benchmark(
+    "benchmarks.norm",
+    "Bands with an estimated norm bound on functions of known norm. Finished runs are "
+    "kept: an interrupted command continues where it stopped.",
+    *RUN_OPTIONS,
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+@BENCHMARK.command("estimate", options=[number("--seeds", "only the first ones", SEEDS)])
+def estimate(call: Call) -> list[Path]:
     r"""Run what is missing, then write the table."""
-    options = _parser().parse_args(arguments)
-    folders = Folders.of(HERE, options.output)
-    if options.experiment == "report":
-        paths = update_report(REPORT, folders.results)
-    else:
-        store = RunStore(folders.runs, Run)
-        seeds = range(options.seeds or SEEDS)
-        tasks = [task for s in seeds for b in BOUNDS for task in _tasks(b, s)]
-        run_tasks(tasks, store, play, options.engine, options.jobs)
-        paths = _tables(store, list(seeds), folders.results)
-    for path in paths:
-        print(path)
-
-
-def _tasks(bound: str, seed: int) -> list[Task]:
-    pairs = [(kernel, norm) for kernel in KERNELS for norm in NORMS]
-    return [Task(k, norm, *BOUNDS[bound], ROUNDS, seed) for k, norm in pairs]
-
-
-def _tables(store: RunStore, seeds: list[int], results: Path) -> list[Path]:
+    seeds = range(call.options.seeds)
+    tasks = [task for s in seeds for b in BOUNDS for task in _tasks(b, s)]
+    store = call.play(tasks, Run, play)
     rows = []
     for norm in NORMS:
         for bound in BOUNDS:
             tasks = [t for s in seeds for t in _tasks(bound, s) if t.norm == norm]
             runs = [store.load(task) for task in tasks]
             rows.append({"norm": norm, "bound": bound, "runs": len(runs), **_row(runs)})
-    write_rows(results / "estimate.csv", rows)
     header = ["true norm", "bound", "held in every round"]
     header += [f"missed at {n}" for n in AT] + [f"bound / norm at {n}" for n in AT]
     header.append(f"regret at {AT[-1]}")
-    lines = markdown_table(header, (_cells(row) for row in rows))
-    table = results / "estimate.md"
-    write_atomically(table, "\n".join(lines) + "\n")
-    return [results / "estimate.csv", table]
+    lines = markdown_table(header, map(_cells, rows))
+    return write_summary(call.folders.results, "estimate", rows, lines)
+
+
+def _tasks(bound: str, seed: int) -> list[Task]:
+    pairs = [(kernel, norm) for kernel in KERNELS for norm in NORMS]
+    return [Task(k, norm, *BOUNDS[bound], ROUNDS, seed) for k, norm in pairs]
 
 
 def _row(runs: list[Run]) -> dict[str, float]:
@@ -89,17 +74,5 @@ def _cells(row: dict) -> list[str]:
     return [*cells, f"{row['regret']:.3f} ± {row['regret_error']:.3f}"]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.norm",
-        description="Bands with an estimated norm bound on functions of known norm. "
-        "Finished runs are kept: an interrupted command continues where it stopped.",
-    )
-    parser.add_argument("experiment", choices=["estimate", "report"])
-    parser.add_argument("--seeds", type=int, help="only the first ones")
-    add_run_options(parser)
-    return parser
-
-
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -1,13 +1,10 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
-import tomllib
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from benchmarks import runner
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -118,11 +115,13 @@ class Experiment:
         r"""The part of the seeds whose runs are all there.
 
         Raises:
-            ValueError: If no seed is finished.
+            BenchmarkError: If no seed is finished.
         """
         seeds = tuple(s for s in self.seeds if all(map(store.finished, self.tasks_of(s))))
         if not seeds:
-            raise ValueError(f"No seed of {self.name} is finished; leave out --finished.")
+            raise runner.BenchmarkError(
+                f"No seed of {self.name} is finished; leave out --finished."
+            )
         return replace(self, seeds=seeds)
 
 
@@ -130,24 +129,7 @@ class Experiment:
 class Configuration:
     r"""The whole of ``config.toml``."""
 
-    experiments: dict[str, Experiment]
+    protocol: Protocol
     methods: dict[str, Method]
-
-
-def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
-    r"""Read the experiments, their problems and methods."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
-    problems = tuple(Problem(name, **values) for name, values in raw["problems"].items())
-    experiments = {
-        name: Experiment(
-            name,
-            values["title"],
-            Protocol(**raw["protocol"]),
-            problems,
-            tuple(methods[method] for method in values["methods"]),
-            tuple(range(values["first_seed"], values["first_seed"] + values["seeds"])),
-        )
-        for name, values in raw["experiments"].items()
-    }
-    return Configuration(experiments, methods)
+    problems: dict[str, Problem]
+    experiments: dict[str, Experiment]

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.practical.configuration import Method
 from benchmarks.practical.summaries import MEASURES, Results, mean_ranks
-from benchmarks.runner import Moments
-from kernelucb.plotting.style import BLACK, RC, load_pyplot
+from benchmarks.runner import draw_spread, legend_below, picture
+from kernelucb.plotting.style import BLACK
 
 # Okabe & Ito's palette, and a dash pattern each; methods of our own are black and wide.
 STYLES = {
@@ -26,15 +25,11 @@ _SHARES = np.linspace(0.0, 1.0, 26)
 
 def draw_regret(results: Results, path: Path) -> Path:
     r"""Mean regret of the recommended point against the evaluations."""
-    plt = load_pyplot()
     problems, styles = results.experiment.problems, _styles(results)
     columns = min(4, len(problems))
-    rows = -(-len(problems) // columns)
-    with plt.rc_context(RC):
-        size = (3.1 * columns, 2.7 * rows + 0.6)
-        figure, grid = plt.subplots(
-            rows, columns, figsize=size, layout="constrained", squeeze=False
-        )
+    shape = -(-len(problems) // columns), columns
+    size = (3.1 * columns, 2.7 * shape[0] + 0.6)
+    with picture(path, *shape, figsize=size, squeeze=False, dpi=110) as (figure, grid):
         for axes, problem in zip(grid.flat, problems, strict=False):
             for method in results.experiment.methods:
                 curve = results.curves("recommended", problem, method).mean(axis=0)
@@ -47,46 +42,28 @@ def draw_regret(results: Results, path: Path) -> Path:
         for axes in grid.flat[len(problems) :]:
             axes.set_axis_off()
         figure.supylabel(f"mean regret, recommended; {len(results.experiment.seeds)} seeds")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
-        plt.close(figure)
+        legend_below(figure, grid.flat[0], 4)
     return path
 
 
 def draw_ranks(results: Results, path: Path) -> Path:
     r"""Mean rank ± standard error against the share of the budget."""
-    plt = load_pyplot()
-    styles = _styles(results)
-    with plt.rc_context(RC):
-        figure, both = plt.subplots(
-            1, 2, figsize=(9.0, 4.2), layout="constrained", sharey=True
-        )
+    styles, methods = _styles(results), results.experiment.methods
+    shape = {"figsize": (9.0, 4.2), "sharey": True, "dpi": 120}
+    with picture(path, 1, 2, **shape) as (figure, both):
         for axes, measure in zip(both, MEASURES, strict=True):
             ranks = [mean_ranks(results.values(measure, share)) for share in _SHARES]
-            for method, moments in zip(
-                results.experiment.methods, zip(*ranks, strict=True), strict=True
-            ):
-                _draw_band(axes, moments, method, styles[method.name])
+            for method, moments in zip(methods, zip(*ranks, strict=True), strict=True):
+                mean = np.array([m.mean for m in moments])
+                error = np.array([m.standard_error for m in moments])
+                line = styles[method.name], method.label
+                draw_spread(axes, _SHARES, mean, error, *line, alpha=0.1, lw=0)
             axes.set(
                 title=f"{_POINTS[measure]} point", xlabel="share of the rounds", xlim=(0, 1)
             )
         both[0].set_ylabel(f"mean rank, {len(results.experiment.problems)} problems")
-        handles, labels = both[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
-        plt.close(figure)
+        legend_below(figure, both[0], 4)
     return path
-
-
-def _draw_band(axes, moments: tuple[Moments, ...], method: Method, style: dict) -> None:
-    mean = np.array([m.mean for m in moments])
-    error = np.array([m.standard_error for m in moments])
-    axes.plot(_SHARES, mean, label=method.label, **style)
-    band = {"color": style["color"], "alpha": 0.1, "lw": 0}
-    axes.fill_between(_SHARES, mean - error, mean + error, **band)
 
 
 def _styles(results: Results) -> dict[str, dict]:

@@ -3,9 +3,10 @@ r"""Tables of regret and ranks, as CSV and Markdown."""
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
 
-from benchmarks.practical.configuration import Experiment, load_configuration
+from benchmarks.practical.configuration import Configuration, Experiment
 from benchmarks.practical.summaries import (
     MEASURES,
     Results,
@@ -16,31 +17,33 @@ from benchmarks.practical.summaries import (
 )
 from benchmarks.runner import (
     Moments,
+    load_configuration,
     markdown_table,
+    moments_table,
     paired_difference,
-    write_atomically,
-    write_rows,
+    write_lines,
+    write_table,
 )
 
 
 def result_stem(experiment: Experiment) -> str:
     r"""Name of the tables and pictures; a part of an experiment gets its own."""
-    whole = load_configuration().experiments[experiment.name]
+    whole = load_configuration(Configuration).experiments[experiment.name]
     return experiment.name if experiment == whole else f"{experiment.name}_part"
 
 
 def write_tables(results: Results, folder: Path) -> list[Path]:
     r"""Final values of every run, mean curves, ranks, and regret on each problem."""
     stem = result_stem(results.experiment)
-    write_rows(folder / f"{stem}_runs.csv", _run_rows(results))
-    write_rows(folder / f"{stem}_curves.csv", _curve_rows(results))
+    write_table(folder / f"{stem}_runs.csv", _run_rows(results))
+    write_table(folder / f"{stem}_curves.csv", _curve_table(results))
     tables = {"ranks": _rank_table(results)}
     tables |= {measure: _regret_table(results, measure) for measure in MEASURES}
     names = [method.name for method in results.experiment.methods]
     if _OURS in names:
         tables["paired"] = _paired_table(results, names.index(_OURS))
     for name, lines in tables.items():
-        write_atomically(folder / f"{stem}_{name}.md", "\n".join(lines) + "\n")
+        write_lines(folder / f"{stem}_{name}.md", lines)
     names = ["runs.csv", "curves.csv", *(f"{name}.md" for name in tables)]
     return [folder / f"{stem}_{name}" for name in names]
 
@@ -67,20 +70,22 @@ def _run_rows(results: Results) -> list[dict]:
     ]
 
 
-def _curve_rows(results: Results) -> list[dict]:
+def _curve_table(results: Results) -> pd.DataFrame:
     experiment = results.experiment
-    rows = []
+    parts = []
     for problem in experiment.problems:
-        for method in experiment.methods:
-            curves = [results.curves(name, problem, method) for name in MEASURES]
-            for number in range(problem.rounds + 1):
-                row = {"problem": problem.name, "method": method.name, "round": number}
-                for measure, curve in zip(MEASURES, curves, strict=True):
-                    moments = Moments.of(curve[:, number])
-                    row[measure] = f"{moments.mean:.4g}"
-                    row[f"{measure}_error"] = f"{moments.standard_error:.2g}"
-                rows.append(row)
-    return rows
+        keys = {(problem.name, method.name): method for method in experiment.methods}
+        part = pd.DataFrame()
+        for measure in MEASURES:
+            curves = {key: results.curves(measure, problem, m) for key, m in keys.items()}
+            shown = np.arange(1, problem.rounds + 2)
+            moments = moments_table(curves, ["problem", "method"], shown)
+            part[["problem", "method"]] = moments[["problem", "method"]]
+            part["round"] = moments["round"] - 1  # the first is after the random starts
+            part[measure] = moments["mean"].map("{:.4g}".format)
+            part[f"{measure}_error"] = moments["standard_error"].map("{:.2g}".format)
+        parts.append(part)
+    return pd.concat(parts)
 
 
 _OURS = "recommended"

@@ -1,36 +1,68 @@
-r"""What the benchmarks of all papers share.
+r"""What the benchmarks share.
 
-Data flow: ``tasks -> engines -> store -> {statistics, tables} -> report``; ``streams``,
-``data`` and ``commands`` stand beside. A benchmark has a ``Task`` (frozen dataclass of
-everything that one run depends on), a ``Run`` (dataclass of what comes out) and a player
-that maps the one to the other; ``run_tasks`` plays what is missing and keeps it.
+Data flow: ``configuration -> tasks -> engines -> store -> {statistics, tables, pictures} ->
+report``; ``commands`` is the command line of them all, ``streams`` and ``data`` stand
+beside. A benchmark has a ``Task`` (frozen dataclass of everything that one run depends
+on), a ``Run`` (dataclass of what comes out), a player that maps the one to the other, and
+in its ``__main__`` a ``Benchmark``, at which its commands are registered.
 """
 
-from benchmarks.runner.commands import ROOT, Folders, add_run_options, chosen
+from benchmarks.runner.commands import (
+    RUN_OPTIONS,
+    Benchmark,
+    Call,
+    chosen,
+    names,
+    number,
+    option,
+)
+from benchmarks.runner.configuration import load_configuration
 from benchmarks.runner.data import load_data
 from benchmarks.runner.engines import run_tasks
+from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
+from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.report import update_report
-from benchmarks.runner.statistics import Moments, paired_difference
+from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
 from benchmarks.runner.store import RunStore, write_atomically
 from benchmarks.runner.streams import stream
-from benchmarks.runner.tables import markdown_table, read_rows, write_rows
+from benchmarks.runner.tables import (
+    markdown_table,
+    read_table,
+    write_lines,
+    write_summary,
+    write_table,
+)
 from benchmarks.runner.tasks import Task
 
 __all__ = [
+    "Benchmark",
+    "BenchmarkError",
+    "Call",
     "Folders",
     "Moments",
     "ROOT",
+    "RUN_OPTIONS",
     "RunStore",
     "Task",
-    "add_run_options",
     "chosen",
+    "draw_spread",
+    "legend_below",
+    "load_configuration",
     "load_data",
     "markdown_table",
+    "moments_table",
+    "names",
+    "number",
+    "option",
     "paired_difference",
-    "read_rows",
+    "picture",
+    "read_table",
     "run_tasks",
+    "spaced",
     "stream",
     "update_report",
     "write_atomically",
-    "write_rows",
+    "write_lines",
+    "write_summary",
+    "write_table",
 ]

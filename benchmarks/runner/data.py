@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.runner.commands import ROOT
+from benchmarks.runner.folders import ROOT
 
 VARIABLE = "KERNELUCB_DATA"
 

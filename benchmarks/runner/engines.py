@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from benchmarks.runner.commands import ROOT
+from benchmarks.runner.folders import ROOT
 from benchmarks.runner.store import RunStore
 from benchmarks.runner.tasks import Task
 
@@ -43,7 +43,7 @@ def run_tasks(
         tasks: What should be finished in the end.
         store: Where the finished runs lie.
         player: What plays a task; must survive pickling for more than one job.
-        engine: ``"joblib"`` (processes of this machine) or ``"ray"``.
+        engine: One of ``ENGINES``: processes of this machine, or Ray.
         jobs: Number of processes, or of local Ray workers; a running Ray cluster, named
             by the environment variable ``RAY_ADDRESS``, is used as it is.
 
@@ -59,11 +59,10 @@ def run_tasks(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    results = {"joblib": _with_joblib, "ray": _with_ray}[engine]
     with Progress(*columns, refresh_per_second=1) as progress:
         bar = progress.add_task("runs", total=len(tasks), completed=done)
         if pending:
-            for task, run in results(pending, jobs, player):
+            for task, run in ENGINES[engine](pending, jobs, player):
                 store.save(task, run)
                 progress.advance(bar)
     return len(pending)
@@ -104,3 +103,6 @@ def _with_ray(
             yield ray.get(ready[0])
     finally:
         ray.shutdown()
+
+
+ENGINES = {"joblib": _with_joblib, "ray": _with_ray}

@@ -1,10 +1,11 @@
 r"""Means, their spread, and differences between methods that share their problems."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,38 @@ def paired_difference(
 ) -> Moments:
     r"""Moments of the differences between repetitions that share their problem."""
     return Moments.of(np.subtract(values, others))
+
+
+def spaced(last: int, count: int, space: Callable = np.geomspace) -> np.ndarray:
+    r"""Round numbers from 1 to ``last``, at most so many."""
+    return np.unique(space(1, last, count).round().astype(int))
+
+
+def moments_table(
+    curves: Mapping[tuple[str, ...], np.ndarray],
+    columns: Sequence[str],
+    rounds: Sequence[int] | np.ndarray,
+    digits: int | None = None,
+) -> pd.DataFrame:
+    r"""Moments of curves at some rounds: columns of labels, ``round``, moments and ``n``.
+
+    Args:
+        curves: ``repetitions x rounds``, by the labels of the curve.
+        columns: What the labels are.
+        rounds: Numbers of the rounds, from 1.
+        digits: Decimal places of mean and standard deviation; without them there are all,
+            and the standard error of the mean besides.
+    """
+    rows = []
+    for labels, curve in curves.items():
+        for number in rounds:
+            moments = Moments.of(curve[:, number - 1])
+            row = dict(zip([*columns, "round"], [*labels, number], strict=True))
+            row |= {"mean": moments.mean, "std": moments.std, "n": moments.n}
+            row["standard_error"] = moments.standard_error
+            rows.append(row)
+    table = pd.DataFrame(rows)
+    if digits is None:
+        return table
+    rounded = {name: [round(v, digits) for v in table[name]] for name in ("mean", "std")}
+    return table.assign(**rounded).drop(columns="standard_error")

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from benchmarks.runner.configuration import typed
+from benchmarks.runner.folders import BenchmarkError
 from benchmarks.runner.tasks import Task
-from kernelucb._numerics.arguments import checked
 
 Run = TypeVar("Run")
 
@@ -49,7 +50,7 @@ class RunStore(Generic[Run]):
         r"""Whether the run is there.
 
         Raises:
-            ValueError: If a run lies there that was made with other settings.
+            BenchmarkError: If a run lies there that was made with other settings.
         """
         return self.path(task).exists() and self.load(task) is not None
 
@@ -64,12 +65,12 @@ class RunStore(Generic[Run]):
         r"""A finished run.
 
         Raises:
-            ValueError: If it was made with other settings, or the file is damaged.
+            BenchmarkError: If it was made with other settings, or the file is damaged.
         """
         path = self.path(task)
         settings, run = self._read(path)
         if not task.agrees_with(settings):
-            raise ValueError(
+            raise BenchmarkError(
                 f"{path} was made with other settings than config.toml now has: choose "
                 "another --output, or move the file away."
             )
@@ -80,9 +81,9 @@ class RunStore(Generic[Run]):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             settings = dict(content.pop("task"))
-            return settings, checked(self.run_type)(**content)
+            return settings, typed(self.run_type, content)
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-            raise ValueError(
+            raise BenchmarkError(
                 f"{path} is damaged ({type(error).__name__}: {error}): it was cut short or "
                 "changed by hand. Move it away; the run is then made again."
             ) from error

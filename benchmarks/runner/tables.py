@@ -1,26 +1,44 @@
-r"""Rows as CSV and as Markdown."""
+r"""Tables as CSV and as Markdown."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from benchmarks.runner.store import write_atomically
 
 
-def write_rows(path: Path, rows: Sequence[dict]) -> None:
-    r"""A CSV file with the keys of the first row as header."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue())
+def write_table(path: Path, rows: pd.DataFrame | Sequence[Mapping]) -> None:
+    r"""A CSV file with the columns as header, there in full or not at all.
+
+    Raises:
+        ValueError: If rows have other fields than the first.
+    """
+    if not isinstance(rows, pd.DataFrame):
+        if any(list(row) != list(rows[0]) for row in rows):
+            raise ValueError(f"All rows of {path} must have the fields of the first.")
+        rows = pd.DataFrame(list(rows), dtype=object)
+    write_atomically(path, rows.to_csv(index=False, lineterminator="\n", na_rep="nan"))
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    r"""The rows of a CSV file, as text."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def read_table(path: Path) -> pd.DataFrame:
+    r"""A CSV file, every cell as its text."""
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def write_summary(
+    folder: Path, stem: str, rows: pd.DataFrame | Sequence[Mapping], lines: Sequence[str]
+) -> list[Path]:
+    r"""``<stem>.csv`` with all numbers, and ``<stem>.md`` for the report."""
+    files = [folder / f"{stem}.csv", folder / f"{stem}.md"]
+    write_table(files[0], rows)
+    write_lines(files[1], lines)
+    return files
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    r"""A text file."""
+    write_atomically(path, "\n".join(lines) + "\n")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

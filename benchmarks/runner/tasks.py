@@ -1,5 +1,6 @@
 r"""One unit of work, and what decides whether a finished one may be used again."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,8 +12,8 @@ from typing import Any, ClassVar
 class Task(ABC):
     r"""One run: everything that its result depends on.
 
-    Subclasses are frozen dataclasses whose fields are numbers, texts, or frozen
-    dataclasses of these.
+    Subclasses are frozen dataclasses whose fields are numbers, texts, tuples, or
+    frozen dataclasses of these.
 
     Attributes:
         cosmetic: Names of fields, at any depth, that do not change a run: labels for the
@@ -28,7 +29,8 @@ class Task(ABC):
 
     def agrees_with(self, settings: Mapping[str, Any]) -> bool:
         r"""Whether a run with these settings (``asdict`` of its task) is a run of this."""
-        return self._dependencies(settings) == self._dependencies(asdict(self))
+        own = json.loads(json.dumps(asdict(self)))  # tuples are lists on the disk
+        return self._dependencies(settings) == self._dependencies(own)
 
     @classmethod
     def _dependencies(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

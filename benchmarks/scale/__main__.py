@@ -1,70 +1,55 @@
 r"""Command line: ``python -m benchmarks.scale width|large``."""
 
-import argparse
-import csv
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import pandas as pd
 import torch
 
-from benchmarks.runner import ROOT, Folders, update_report
+from benchmarks.runner import Benchmark, Call, number, option, write_summary
 from benchmarks.scale import large, width
-from benchmarks.scale.tables import large_table, width_table
+from benchmarks.scale.tables import large_table, ratios, width_table
 
-HERE, REPORT = Path(__file__).parent, ROOT / "docs" / "results" / "scale.md"
+BENCHMARK = Benchmark(
+    "benchmarks.scale",
+    "The certified band for very many observations: its width against the exact one, and "
+    "one selection at full size.",
+    number("--threads", "of PyTorch", 2),
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    r"""Measure, write the numbers and their table, and copy the table into the report."""
-    options = _parser().parse_args(arguments)
-    folders = Folders.of(HERE, options.output)
-    folders.results.mkdir(parents=True, exist_ok=True)
-    if options.experiment == "report":
-        update_report(REPORT, folders.results)
-        return
+@BENCHMARK.command("width")
+def run_width(call: Call) -> list[Path]:
+    r"""The width against the exact band's."""
+    from benchmarks.scale.figures import draw
+
+    torch.set_num_threads(call.options.threads)
+    rows = pd.DataFrame(width.measure(), columns=width.HEADER)
+    means = ratios(rows)
+    files = write_summary(call.folders.results, "width", rows, width_table(means))
+    return [*files, draw(means, call.folders.picture("width"))]
+
+
+@BENCHMARK.command(
+    "large",
+    options=[
+        number("--observations", "how many there are", 100_000),
+        number("--candidates", "how many there are", 1_000_000),
+        number("--inducing", "how many points at most", 300),
+        number("--further", "points for the remainder", 1_600),
+        option("--pairs", action="store_true", help="the pass over pairs instead"),
+    ],
+)
+def run_large(call: Call) -> list[Path]:
+    r"""One selection among very many candidates."""
+    options = call.options
     torch.set_num_threads(options.threads)
-    if options.experiment == "width":
-        path = folders.results / "width.csv"
-        _write(path, width.HEADER, width.measure())
-        table = width_table(path)
-        from benchmarks.scale.figures import draw
-
-        draw(path, folders.pictures / "scale_width.png")
-    else:
-        sizes = options.observations, options.candidates, options.inducing
-        further = None if options.pairs else options.further
-        name = "large_pairs" if options.pairs else "large"
-        path = folders.results / f"{name}.csv"
-        _write(path, large.HEADER, large.measure(*sizes, further))
-        table = large_table(path, *sizes, further, options.threads)
-    path.with_suffix(".md").write_text(table, encoding="utf-8")
-    print(table)
-
-
-def _write(path: Path, header: Iterable[str], rows: Iterable[Iterable]) -> None:
-    rows = list(rows)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.scale",
-        description="The certified band for very many observations: its width against the "
-        "exact one, and one selection at full size.",
-    )
-    parser.add_argument("experiment", choices=("width", "large", "report"))
-    parser.add_argument("--observations", type=int, default=100_000)
-    parser.add_argument("--candidates", type=int, default=1_000_000)
-    parser.add_argument("--inducing", type=int, default=300)
-    parser.add_argument(
-        "--further", type=int, default=1_600, help="points for the remainder"
-    )
-    parser.add_argument("--pairs", action="store_true", help="the pass over pairs instead")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--output", type=Path, help="folder for results and images")
-    return parser
+    sizes = options.observations, options.candidates, options.inducing
+    further = None if options.pairs else options.further
+    rows = pd.DataFrame(large.measure(*sizes, further), columns=large.HEADER)
+    lines = large_table(rows, *sizes, further, options.threads)
+    stem = "large_pairs" if options.pairs else "large"
+    return write_summary(call.folders.results, stem, rows, lines)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

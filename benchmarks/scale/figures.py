@@ -2,8 +2,10 @@ r"""Picture: width over that of the exact band, against the number of inducing p
 
 from pathlib import Path
 
-from benchmarks.scale.tables import ratios
-from kernelucb.plotting.style import BLACK, BLUE, GREEN, GREY, ORANGE, RC, load_pyplot
+import pandas as pd
+
+from benchmarks.runner import legend_below, picture
+from kernelucb.plotting.style import BLACK, BLUE, GREEN, GREY, ORANGE
 
 STYLES = {
     "weights": ("the exact band's radius", BLUE, "-"),
@@ -14,34 +16,20 @@ STYLES = {
 }
 
 
-def draw(results: Path, path: Path) -> None:
+def draw(means: pd.DataFrame, path: Path) -> Path:
     r"""One panel for each kernel, at the largest number of observations."""
-    plt, values = load_pyplot(), ratios(results)
-    kernels = list(dict.fromkeys(kernel for kernel, _, _ in values))
-    count = max(count for _, count, _ in values)
-    with plt.rc_context(RC):
-        figure, panels = plt.subplots(
-            1,
-            len(kernels),
-            figsize=(9.6, 3.9),
-            sharey=True,
-            squeeze=False,
-            layout="constrained",
-        )
-        for axes, kernel in zip(panels[0], kernels, strict=True):
-            chosen = {m: v for (k, n, m), v in values.items() if (k, n) == (kernel, count)}
+    count = means["observations"].max()
+    groups = dict(list(means[means["observations"] == count].groupby("kernel", sort=False)))
+    shape = {"figsize": (9.6, 3.9), "sharey": True, "squeeze": False}
+    with picture(path, 1, len(groups), **shape) as (figure, panels):
+        for axes, (kernel, rows) in zip(panels[0], groups.items(), strict=True):
+            points = rows["inducing"].tolist()
             for name, (label, colour, dashes) in STYLES.items():
-                heights = [each[name] for each in chosen.values()]
-                axes.plot(
-                    list(chosen), heights, color=colour, linestyle=dashes, label=label
-                )
+                axes.plot(points, rows[name], color=colour, linestyle=dashes, label=label)
             axes.set(title=kernel, xlabel="inducing points", xscale="log", yscale="log")
-            axes.set_xticks(list(chosen), list(map(str, chosen)))
+            axes.set_xticks(points, list(map(str, points)))
             axes.set_yticks([1, 1.5, 2, 3, 5], ["1", "1.5", "2", "3", "5"])
             axes.minorticks_off()
         panels[0, 0].set_ylabel(f"width over the exact band's, t = {count}")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-        plt.close(figure)
+        legend_below(figure, panels[0, 0], 3)
+    return path

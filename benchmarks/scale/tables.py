@@ -1,62 +1,55 @@
 r"""Tables of the report."""
 
-import csv
-from collections import defaultdict
-from pathlib import Path
-from statistics import mean
+import pandas as pd
+
+from benchmarks.runner import markdown_table
 
 RATIOS = ("weights", "band", "further", "trace", "prequential")
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def ratios(path: Path) -> dict[tuple[str, int, int], dict[str, float]]:
-    r"""Mean over seeds, by kernel, number of observations and of inducing points."""
-    groups = defaultdict(list)
-    for row in read(path):
-        name = f"{row['kernel']}, length {row['lengthscale']}, d = {row['dimension']}"
-        groups[name, int(row["observations"]), int(row["inducing"])].append(row)
-    return {
-        key: {
-            name: mean(float(row[name]) for row in rows) for name in ("remainder", *RATIOS)
-        }
-        for key, rows in groups.items()
-    }
-
-
-def width_table(path: Path) -> str:
-    lines = [
-        "| kernel | observations | inducing points | largest eigenvalue of the remainder "
-        "| same radius | own radius | own radius, further points | own radius, trace "
-        "| prequential radius |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for (kernel, count, inducing), values in ratios(path).items():
-        cells = " | ".join(f"{values[name]:.3f}" for name in RATIOS)
-        lines.append(
-            f"| {kernel} | {count} | {inducing} | {values['remainder']:.2g} | {cells} |"
+def ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    r"""Mean over seeds, by kernel in words and numbers of points."""
+    where = rows[["kernel", "lengthscale", "dimension"]].astype(str)
+    named = rows.assign(
+        kernel=where.agg(
+            "{0[kernel]}, length {0[lengthscale]}, d = {0[dimension]}".format, 1
         )
-    return "\n".join(lines) + "\n"
+    )
+    groups = named.groupby(["kernel", "observations", "inducing"], sort=False)
+    values = ["remainder", *RATIOS]
+    return groups[values].agg(lambda texts: texts.astype(float).mean()).reset_index()
+
+
+def width_table(means: pd.DataFrame) -> list[str]:
+    header = [
+        *("kernel", "observations", "inducing points"),
+        *("largest eigenvalue of the remainder", "same radius", "own radius"),
+        *("own radius, further points", "own radius, trace", "prequential radius"),
+    ]
+    rows = (
+        [
+            *map(str, (row["kernel"], row["observations"], row["inducing"])),
+            f"{row['remainder']:.2g}",
+            *(f"{row[name]:.3f}" for name in RATIOS),
+        ]
+        for row in means.to_dict("records")
+    )
+    return markdown_table(header, rows)
 
 
 def large_table(
-    path: Path,
+    rows: pd.DataFrame,
     observations: int,
     candidates: int,
     inducing: int,
     further: int | None,
     threads: int,
-) -> str:
+) -> list[str]:
     rest = "a pass over all pairs" if further is None else f"{further:,} further points"
-    lines = [
+    header = ["step", "wall seconds", "processor seconds", "peak memory so far, GiB", ""]
+    return [
         f"{observations:,} observations, {candidates:,} candidates, at most {inducing} "
-        f"inducing points, {rest} for the remainder, {threads} threads.\n",
-        "| step | wall seconds | processor seconds | peak memory so far, GiB | |",
-        "|---|---|---|---|---|",
+        f"inducing points, {rest} for the remainder, {threads} threads.",
+        "",
+        *markdown_table(header, rows.to_numpy()),
     ]
-    for row in read(path):
-        lines.append("| " + " | ".join(row.values()) + " |")
-    return "\n".join(lines) + "\n"

@@ -10,8 +10,6 @@ two per cent above the least consistent norm; ``contradicted`` one that the data
 so that the set is relaxed in each round; ``estimated`` none.
 """
 
-import argparse
-import csv
 import time
 import warnings
 from pathlib import Path
@@ -21,6 +19,7 @@ import torch
 from gpytorch.kernels import MaternKernel
 from torch import Tensor
 
+from benchmarks.runner import Benchmark, Call, names, number, option, write_table
 from kernelucb import KernelBandit, least_consistent_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -86,29 +85,31 @@ def seconds_a_round(setting: str, n: int, rounds: int) -> float:
     return (time.process_time() - start) / rounds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--settings", nargs="+", default=SETTINGS, choices=SETTINGS)
-    parser.add_argument(
-        "--sizes", nargs="+", type=int, default=[250, 500, 1000, 1500, 2000]
-    )
-    parser.add_argument("--rounds", type=int, help="instead of a sixteenth of the size")
-    parser.add_argument("--output", type=Path, help="a CSV file")
-    options = parser.parse_args()
+BENCHMARK = Benchmark("benchmarks.speed.bandit", __doc__.splitlines()[0])
+
+
+@BENCHMARK.command(
+    "",
+    options=[
+        names("--settings", "which", default=SETTINGS, choices=SETTINGS),
+        names("--sizes", "which", type=int, default=[250, 500, 1000, 1500, 2000]),
+        number("--rounds", "instead of a sixteenth of the size"),
+        option("--output", type=Path, help="a CSV file"),
+    ],
+)
+def run(call: Call) -> None:
+    options, rows = call.options, []
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-    rows = []
     for setting in options.settings:
         for n in options.sizes:
             rounds = options.rounds or n // 16
-            seconds = seconds_a_round(setting, n, rounds)
-            rows.append([setting, n, rounds, f"{seconds:.4f}"])
-            print("{:14s} n={:<5d} {:>4d} rounds {:>8s} s a round".format(*rows[-1]))
+            seconds = f"{seconds_a_round(setting, n, rounds):.4f}"
+            rows.append({"setting": setting, "n": n, "rounds": rounds, "seconds": seconds})
+            print(f"{setting:14s} n={n:<5d} {rounds:>4d} rounds {seconds:>8s} s a round")
     if options.output is not None:
-        with options.output.open("w", newline="") as file:
-            header = ["setting", "n", "rounds", "seconds"]
-            csv.writer(file).writerows([header, *rows])
+        write_table(options.output, rows)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

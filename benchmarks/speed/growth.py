@@ -14,8 +14,6 @@ values of the same points in parts of 2048; ``discrete`` is ``optimize_acqf_disc
 many candidates. ``--candidates`` says how many; for the largest sizes fewer are measured.
 """
 
-import argparse
-import csv
 import json
 import resource
 import subprocess
@@ -32,6 +30,15 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf_discrete
 from botorch.test_functions import Hartmann
 
+from benchmarks.runner import (
+    Benchmark,
+    Call,
+    names,
+    number,
+    option,
+    read_table,
+    write_table,
+)
 from kernelucb import (
     MartingaleMixtureUCB,
     NystromRegression,
@@ -119,34 +126,42 @@ def in_fresh_process(task: str, name: str, n: int, candidates: int) -> dict[str,
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def rows(task: str, n: int, candidates: int) -> list[list[Any]]:
+def rows(task: str, n: int, candidates: int) -> list[dict[str, Any]]:
     """One row for each function that can do the task."""
     many = candidates if task in ("bounds", "discrete") else 256
     found = []
     for name in NAMES[task]:
         result = in_fresh_process(task, name, n, many)
-        found.append(
-            [task, n, many, name, f"{result['seconds']:.3f}", f"{result['megabytes']:.0f}"]
-        )
-        print("{:9s} n={:<5d} {:>8d} points  {:14s} {:>9s} s {:>6s} MB".format(*found[-1]))
+        seconds, megabytes = f"{result['seconds']:.3f}", f"{result['megabytes']:.0f}"
+        found.append({"task": task, "n": str(n), "points": many, "function": name})
+        found[-1] |= {"seconds": seconds, "megabytes": megabytes}
+        print(f"{task:9s} n={n:<5d} {many:>8d} points  {name:14s} {seconds:>9s} s", end="")
+        print(f" {megabytes:>6s} MB")
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--one", nargs=2, metavar=("TASK", "NAME"), help="in this process")
-    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[200, 1000, 2000, 5000])
-    parser.add_argument("--candidates", type=int, default=1_000_000)
-    parser.add_argument("--output", type=Path, help="a CSV file; finished rows are kept")
-    options = parser.parse_args()
+BENCHMARK = Benchmark("benchmarks.speed.growth", __doc__.splitlines()[0])
+
+
+@BENCHMARK.command(
+    "",
+    options=[
+        option("--one", nargs=2, metavar=("TASK", "NAME"), help="in this process"),
+        names("--tasks", "which", default=TASKS, choices=TASKS),
+        names("--sizes", "which", type=int, default=[200, 1000, 2000, 5000]),
+        number("--candidates", "how many", 1_000_000),
+        option("--output", type=Path, help="a CSV file; finished rows are kept"),
+    ],
+)
+def run(call: Call) -> None:
+    options, path = call.options, call.options.output
     torch.set_num_threads(1)
     if options.one:
         warnings.simplefilter("ignore")
         print(json.dumps(measure(*options.one, options.sizes[0], options.candidates)))
         return
-    kept = read(options.output)
-    done = {(row[0], int(row[1])) for row in kept}
+    kept = read_table(path).to_dict("records") if path and path.exists() else []
+    done = {(row["task"], int(row["n"])) for row in kept}
     for task in options.tasks:
         for n in options.sizes:
             if (task, n) in done:
@@ -154,26 +169,9 @@ def main() -> None:
             # A million points at n = 5000 are a quarter of an hour for either function.
             many = min(options.candidates, options.candidates * 200_000 // n**2)
             kept += rows(task, n, max(many, 1))
-            write(options.output, kept)
-
-
-def read(path: Path | None) -> list[list[Any]]:
-    if path is None or not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.reader(file))[1:]
-
-
-def write(path: Path | None, found: list[list[Any]]) -> None:
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    with beside.open("w", newline="") as file:
-        header = ["task", "n", "points", "function", "seconds", "megabytes"]
-        csv.writer(file).writerows([header, *found])
-    beside.replace(path)
+            if path:
+                write_table(path, kept)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

@@ -13,8 +13,6 @@ without gradient, its initial scan; ``build`` is constructing the acquisition fu
 against BoTorch's first posterior (which factorises the kernel matrix).
 """
 
-import argparse
-import csv
 import statistics
 import time
 import warnings
@@ -29,6 +27,7 @@ from botorch.test_functions import Branin, Hartmann
 from botorch.utils.transforms import unnormalize
 from rich.progress import track
 
+from benchmarks.runner import Benchmark, Call, number, option, write_table
 from kernelucb import MartingaleMixtureUCB
 
 PROBLEMS = {
@@ -100,30 +99,37 @@ def seconds(action: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument(
-        "--output", type=Path, default=Path(__file__).parent / "results/optimize_acqf.csv"
-    )
-    options = parser.parse_args()
+BENCHMARK = Benchmark("benchmarks.speed.optimize_acqf", __doc__.splitlines()[0])
+RESULTS = Path(__file__).parent / "results" / "optimize_acqf.csv"
+
+
+@BENCHMARK.command(
+    "",
+    options=[
+        number("--repeats", "pairs of measurements", 15),
+        option("--output", type=Path, default=RESULTS, help="a CSV file"),
+    ],
+)
+def run(call: Call) -> list[Path]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # the optimiser's remarks on its line search
     torch.manual_seed(0)
     rows = []
     cases = [(problem, n) for problem in PROBLEMS for n in SIZES]
     for problem, n in track(cases, description="exact bound against UCB"):
-        for name, ratios in measure(problem, n, options.repeats).items():
-            quartiles = statistics.quantiles(ratios, n=4)
-            rows.append([problem, n, name, *(f"{q:.2f}" for q in quartiles), len(ratios)])
-    header = ["problem", "n", "measure", "lower_quartile", "median", "upper_quartile"]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerows([[*header, "pairs"], *rows])
-    for row in rows:
-        print("{:10s} n={:<5d} {:9s} quartiles {} {} {} ({} pairs)".format(*row))
+        for name, ratios in measure(problem, n, call.options.repeats).items():
+            lower, median, upper = (f"{q:.2f}" for q in statistics.quantiles(ratios, n=4))
+            row = {"problem": problem, "n": n, "measure": name, "lower_quartile": lower}
+            rows.append(row | {"median": median, "upper_quartile": upper})
+            rows[-1]["pairs"] = len(ratios)
+            print(
+                "{:10s} n={:<5d} {:9s} quartiles {} {} {} ({} pairs)".format(
+                    *rows[-1].values()
+                )
+            )
+    write_table(call.options.output, rows)
+    return [call.options.output]
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

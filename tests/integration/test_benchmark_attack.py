@@ -14,7 +14,7 @@ from benchmarks.attack.problems import make_problem
 from benchmarks.attack.tables import save_counts, save_table
 from benchmarks.attack.tasks import play, tasks_of
 from benchmarks.attack.verdicts import Verdict, judge
-from benchmarks.runner import read_rows, stream
+from benchmarks.runner import read_table, stream
 from kernelucb import KernelBandit, KernelRegression
 
 # Cases of each family, spread evenly over it.
@@ -122,14 +122,14 @@ def test_counts_and_distinct_failures_are_saved(tmp_path):
     runs = [play(task, family) for task in tasks_of("numerics", family, None)]
     assert [sum(run.counts.values()) for run in runs] == [4, 4, 2]
     save_counts(tmp_path, "before", {"numerics": runs})
-    (row,) = read_rows(tmp_path / "before.csv")
+    (row,) = read_table(tmp_path / "before.csv").to_dict("records")
     assert Counter({key: int(row[key]) for key in ("ok", "typed", "untyped", "wrong")}) == {
         "ok": 3,
         "typed": 3,
         "untyped": 2,
         "wrong": 2,
     }
-    failures = read_rows(tmp_path / "before_failures.csv")
+    failures = read_table(tmp_path / "before_failures.csv").to_dict("records")
     assert [(row["kind"], row["cases"], row["seed"]) for row in failures] == [
         ("untyped", "2", "2"),
         ("wrong", "2", "3"),
@@ -143,8 +143,8 @@ def test_the_command_resumes(tmp_path, monkeypatch):
         play=lambda seed: played.append(seed) or Verdict("ok"), count=lambda: 6, chunk=2
     )
     monkeypatch.setitem(FAMILIES, "precision", family)
-    command.main(["precision", "--cases", "2", "--output", str(tmp_path)])
-    command.main(["precision", "--output", str(tmp_path)])
+    command.BENCHMARK.main(["precision", "--cases", "2", "--output", str(tmp_path)])
+    command.BENCHMARK.main(["precision", "--output", str(tmp_path)])
     assert played == [0, 1, 2, 3, 4, 5]
-    (row,) = read_rows(tmp_path / "results" / "after.csv")
-    assert row["cases"] == "6"
+    table = read_table(tmp_path / "results" / "after.csv")
+    assert table["cases"].tolist() == ["6"]

@@ -32,27 +32,36 @@ def data(tmp_path, monkeypatch):
     problems.rows_of.cache_clear()
 
 
-def configuration(**changes):
-    from benchmarks.papers.bkb_2019.configuration import load_configuration
+def called(output, *arguments):
+    r"""A command as its line is read."""
+    from benchmarks.papers.bkb_2019.__main__ import BENCHMARK
 
-    whole = load_configuration()
-    raw = {name: dict(section) for name, section in whole.raw.items()}
-    raw["regret"].update(arms=40, rounds=15)
-    raw["theorem1"] = {
-        play: {**section, "arms": 40, "rounds": 15, "checks": [1, 5, 15]}
-        for play, section in raw["theorem1"].items()
-    }
-    raw["time"].update(rounds=[3, 6])
-    return replace(whole, raw={**raw, **changes})
+    return BENCHMARK.call([*arguments, "--output", str(output)])
+
+
+def configuration():
+    from benchmarks.papers.bkb_2019.configuration import Configuration
+    from benchmarks.runner import load_configuration
+
+    whole = load_configuration(Configuration)
+    return replace(
+        whole,
+        regret=replace(whole.regret, arms=40, rounds=15),
+        theorem1={
+            play: replace(section, arms=40, rounds=15, checks=(1, 5, 15))
+            for play, section in whole.theorem1.items()
+        },
+        time=replace(whole.time, rounds=(3, 6)),
+    )
 
 
 def setting_of():
     plan = configuration()
-    return plan.setting(plan.raw["regret"], "cadata")
+    return plan.setting(plan.regret, "cadata")
 
 
 def method(name):
-    return {m.name: m for m in configuration().methods}[name]
+    return configuration().methods[name]
 
 
 @pytest.mark.parametrize(
@@ -113,30 +122,28 @@ def test_yardstick_is_bkb():
 
 def test_regret_is_resumable_and_tabulated(tmp_path):
     from benchmarks.papers.bkb_2019.regret import run_regret
-    from benchmarks.runner import Folders
 
-    folders = Folders.of(Path("unused"), tmp_path / "out")
-    plan = configuration()
-    files = run_regret(plan, folders, 2, list(plan.methods), "joblib", 1)
+    plan, call = configuration(), called(tmp_path / "out", "regret")
+    methods = list(plan.methods.values())
+    files = run_regret(plan, call, 2, methods)
     assert all(path.exists() for path in files)
     table = files[1].read_text()
-    for one in plan.methods:
+    for one in methods:
         assert table.count(f"| {one.label} |") == 2  # once for each data set
     assert table.count("| 1.000 ± 0.000 |") >= 2  # exact over exact
     runs = sorted((tmp_path / "out" / "runs").rglob("*.json"))
-    assert len(runs) == 2 * 2 * len(plan.methods)
+    assert len(runs) == 2 * 2 * len(methods)
     times = [path.stat().st_mtime_ns for path in runs]
-    run_regret(plan, folders, 2, list(plan.methods), "joblib", 1)
+    run_regret(plan, call, 2, methods)
     assert [path.stat().st_mtime_ns for path in runs] == times
 
 
 def test_theorem_1_table(tmp_path):
     from benchmarks.papers.bkb_2019.theorem1 import run_theorem1
-    from benchmarks.runner import Folders, read_rows
+    from benchmarks.runner import read_table
 
-    folders = Folders.of(Path("unused"), tmp_path / "out")
-    csv, table = run_theorem1(configuration(), folders, 3, "joblib", 1)
-    rows = [row for row in read_rows(csv) if row["qbar"] == "theorem"]
+    csv, table = run_theorem1(configuration(), called(tmp_path, "theorem1"), 3)
+    rows = read_table(csv).query("qbar == 'theorem'").to_dict("records")
     assert [row["round"] for row in rows] == ["1", "5", "15"] * 2
     assert [row["play"] for row in rows] == ["bound"] * 3 + ["random"] * 3
     assert rows[-1]["distinct"] == "15"
@@ -153,7 +160,7 @@ def test_time_and_starvation(tmp_path):
 
     assert "| 1 to 6 |" in run_time(configuration(), tmp_path)[1].read_text()
     assert run_long(configuration(), tmp_path, 30)[0].read_text().count("| 30 |") == 2
-    lines = run_starvation(0, tmp_path, tmp_path / "picture.png")[0].read_text()
+    lines = run_starvation(0, called(tmp_path, "starvation").folders)[0].read_text()
     rows = [line.split("|")[1:4] for line in lines.splitlines()[4:]]
     ratios = {name.strip(): (float(low), float(high)) for name, low, high in rows}
     assert ratios["SoR, the same points"][0] < 1e-3  # starved
@@ -167,4 +174,4 @@ def test_missing_data(monkeypatch, tmp_path):
     monkeypatch.setenv("KERNELUCB_DATA", str(tmp_path / "nowhere"))
     problems.rows_of.cache_clear()
     with pytest.raises(SystemExit, match="KERNELUCB_DATA"):
-        command.main(["regret", "--output", str(tmp_path / "out")])
+        command.BENCHMARK.main(["regret", "--output", str(tmp_path / "out")])

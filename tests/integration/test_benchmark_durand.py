@@ -31,15 +31,16 @@ def repository_importable(monkeypatch):
 
 
 def configuration():
-    from benchmarks.papers.durand_2018.configuration import load_configuration
+    from benchmarks.papers.durand_2018.configuration import Configuration
+    from benchmarks.runner import load_configuration
 
-    return load_configuration()
+    return load_configuration(Configuration)
 
 
 def run(*arguments: str) -> None:
-    from benchmarks.papers.durand_2018.__main__ import main
+    from benchmarks.papers.durand_2018.__main__ import BENCHMARK
 
-    main(arguments)
+    BENCHMARK.main(arguments)
 
 
 REPETITIONS = 3

@@ -32,9 +32,9 @@ def command(output: Path, *extra: str) -> list[str]:
 
 
 def run(output: Path, *extra: str) -> None:
-    from benchmarks.papers.flynn_reeb_2024.__main__ import main
+    from benchmarks.papers.flynn_reeb_2024.__main__ import BENCHMARK
 
-    main(command(output, *extra))
+    BENCHMARK.main(command(output, *extra))
 
 
 def run_files(output: Path) -> dict[str, bytes]:
@@ -58,10 +58,11 @@ def table(output: Path) -> list[dict[str, str]]:
 
 
 def selected_tasks():
-    from benchmarks.papers.flynn_reeb_2024.configuration import load_configuration
+    from benchmarks.papers.flynn_reeb_2024.configuration import Configuration
     from benchmarks.papers.flynn_reeb_2024.summaries import Selection
+    from benchmarks.runner import load_configuration
 
-    configuration = load_configuration()
+    configuration = load_configuration(Configuration)
     experiment = configuration.experiments["table1"]
     settings = [setting for setting in experiment.settings if setting.name == SETTING]
     methods = [configuration.methods[name] for name in METHODS]
@@ -150,11 +151,11 @@ def test_runs_made_with_other_settings_are_refused(tmp_path):
 def test_a_smaller_summary_does_not_replace_a_larger_one(tmp_path):
     run(tmp_path)
     before = table(tmp_path)
-    from benchmarks.papers.flynn_reeb_2024.__main__ import main
+    from benchmarks.papers.flynn_reeb_2024.__main__ import BENCHMARK
 
     smaller = command(tmp_path)
     smaller[smaller.index("--repetitions") + 1] = "1"
-    main(smaller)
+    BENCHMARK.main(smaller)
     assert table(tmp_path) == before
     assert {int(row["n"]) for row in before} == {REPETITIONS}
 
@@ -196,10 +197,11 @@ def test_a_ray_cluster_of_two_workers_agrees_with_one_process(tmp_path, monkeypa
 
 
 def test_published_numbers_are_complete():
-    from benchmarks.papers.flynn_reeb_2024.configuration import load_configuration
+    from benchmarks.papers.flynn_reeb_2024.configuration import Configuration
     from benchmarks.papers.flynn_reeb_2024.summaries import published
+    from benchmarks.runner import load_configuration
 
-    paper, configuration = published(), load_configuration()
+    paper, configuration = published(), load_configuration(Configuration)
     settings = {setting.name for setting in configuration.experiments["table1"].settings}
     methods = set(configuration.methods) - {"exact", "mixture"}
     assert set(paper) == {(m, s) for m in methods for s in settings}

@@ -30,9 +30,10 @@ def repository_importable(monkeypatch):
 
 
 def configuration():
-    from benchmarks.practical.configuration import load_configuration
+    from benchmarks.practical.configuration import Configuration
+    from benchmarks.runner import load_configuration
 
-    return load_configuration()
+    return load_configuration(Configuration)
 
 
 def task(problem: str, method: str = "ucb_2", seed: int = 0, rounds: int = 2):
@@ -53,9 +54,9 @@ def data(dimension: int = 3, count: int = 12) -> tuple[torch.Tensor, torch.Tenso
 
 
 def command(output: Path, *options: str) -> None:
-    from benchmarks.practical.__main__ import main
+    from benchmarks.practical.__main__ import BENCHMARK
 
-    main(["compare", "--output", str(output), *options])
+    BENCHMARK.main(["compare", "--output", str(output), *options])
 
 
 SMALL = ("--problems", "branin", "kc1", "--seeds", "1", "--rounds", "2", "--methods")

@@ -94,17 +94,17 @@ def test_a_damaged_run_is_named(tmp_path, damage):
 
 
 def test_rows_survive_the_disk(tmp_path):
-    from benchmarks.runner import markdown_table, read_rows, write_rows
+    from benchmarks.runner import markdown_table, read_table, write_table
 
     path = tmp_path / "new" / "rows.csv"
-    write_rows(path, [{"name": 'a, "b"', "mean": 1.5}, {"name": "c", "mean": ""}])
-    assert read_rows(path) == [
+    write_table(path, [{"name": 'a, "b"', "mean": 1.5}, {"name": "c", "mean": ""}])
+    assert read_table(path).to_dict("records") == [
         {"name": 'a, "b"', "mean": "1.5"},
         {"name": "c", "mean": ""},
     ]
     assert b"\r" not in path.read_bytes()
     with pytest.raises(ValueError, match="fields"):
-        write_rows(path, [{"name": "a"}, {"mean": 2.0}])
+        write_table(path, [{"name": "a"}, {"mean": 2.0}])
     with path.open(newline="") as file:
         assert len(list(csv.reader(file))) == 3, "a failed write keeps the old file"
     assert markdown_table(["a", "b"], [["1", "2"]]) == [
@@ -167,3 +167,142 @@ def test_unknown_names_are_refused():
     assert chosen(methods, None, "--methods") == methods
     with pytest.raises(SystemExit, match=r"--methods: unknown \['d'\]"):
         chosen(methods, ["d"], "--methods")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    seed: int
+    delta: float = 0.1
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    seed: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    protocol: Protocol
+    setting: Setting
+    methods: tuple[Method, ...]
+    shares: tuple[float, ...] = (1.0,)
+    qbar: float | str = "all"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    protocol: Protocol
+    methods: dict[str, Method]
+    experiments: dict[str, Experiment]
+
+
+FILE = """
+[protocol]
+seed = 3
+[methods]
+a = { label = "A" }
+b = { label = "B" }
+[experiments.whole.setting]
+rounds = 5
+[experiments.part]
+methods = ["b"]
+shares = [1, 0.5]
+qbar = 2
+[experiments.part.setting]
+rounds = 6
+seed = 4
+"""
+
+
+def read(folder, text):
+    from benchmarks.runner import load_configuration
+
+    path = folder / "config.toml"
+    path.write_text(text)
+    return load_configuration(Configuration, path)
+
+
+def test_a_table_takes_what_it_lacks_from_those_around_it(tmp_path):
+    found = read(tmp_path, FILE)
+    a, b = Method("a", "A"), Method("b", "B")
+    assert found == Configuration(
+        Protocol(3),
+        {"a": a, "b": b},
+        {
+            "whole": Experiment(Protocol(3), Setting("whole", 3, 5), (a, b)),
+            "part": Experiment(Protocol(3), Setting("part", 4, 6), (b,), (1.0, 0.5), 2.0),
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rounds = 5", "round = 5", r"\[experiments.whole.setting\] has \['round'\]"),
+        ("rounds = 5", "", r"setting\] lacks 'rounds': add it, a whole number"),
+        ("rounds = 5", "rounds = 5.0", "whole.setting.rounds must be a whole number"),
+        ("rounds = 5", "rounds = true", "rounds must be a whole number, got True"),
+        ('["b"]', '["c"]', r"part.methods\[0\] is 'c', which is none of \['a', 'b'\]"),
+        ('["b"]', '"b"', "part.methods must be a list, each a table"),
+        ("[1, 0.5]", '[1, "0.5"]', r"part.shares\[1\] must be a number, got '0.5'"),
+        ("qbar = 2", "qbar = [2]", "qbar must be a number or a text"),
+        ("seed = 3", "seed = 3\nsede = 4", r"\[protocol\] has \['sede'\]"),
+        ("[methods]", "[methods", "line 4"),
+    ],
+)
+def test_what_is_wrong_in_a_configuration_is_named(tmp_path, old, new, message):
+    from benchmarks.runner import BenchmarkError
+
+    assert old in FILE
+    with pytest.raises(BenchmarkError, match=message) as raised:
+        read(tmp_path, FILE.replace(old, new))
+    assert str(tmp_path / "config.toml") in str(raised.value)
+
+
+def test_a_command_line(tmp_path, capsys):
+    from benchmarks.runner import RUN_OPTIONS, Benchmark, BenchmarkError, number
+
+    benchmark = Benchmark("benchmarks.norm", "Words.", *RUN_OPTIONS)
+
+    @benchmark.command("one", "two", options=[number("--rounds", "how many", 7)])
+    def run(call):
+        if call.command == "two":
+            raise BenchmarkError("change it")
+        store = call.play(
+            [make_task()], Run, lambda task: Run([float(call.options.rounds)])
+        )
+        assert store.load(make_task()) == Run([7.0])
+        path = call.folders.results / "one.md"
+        path.parent.mkdir()
+        path.write_text("the table")
+        return [path]
+
+    for _ in range(2):  # the second time nothing is left to play
+        benchmark.main(["one", "--output", str(tmp_path)])
+        assert "the table" in capsys.readouterr().out
+        (tmp_path / "results" / "one.md").unlink()
+        (tmp_path / "results").rmdir()
+    with pytest.raises(SystemExit, match="change it"):
+        benchmark.main(["two", "--output", str(tmp_path)])
+    for arguments in (["three"], [], ["one", "--rounds", "0"], ["report", "--jobs", "1"]):
+        with pytest.raises(SystemExit, match="2"):
+            benchmark.main(arguments)
+
+
+def test_moments_at_some_rounds():
+    from benchmarks.runner import moments_table, spaced
+
+    assert spaced(100, 3).tolist() == [1, 10, 100]
+    curves = {("a",): np.array([[1.0, 2.0], [3.0, 5.0]])}
+    table = moments_table(curves, ["method"], [1, 2])
+    assert table["method"].tolist() == ["a", "a"]
+    assert table["mean"].tolist() == [2.0, 3.5]
+    assert table["std"].tolist() == [1.0, 1.5]
+    assert table["standard_error"].tolist() == [1.0, 1.5]
+    assert table["n"].tolist() == [2, 2]
+    rounded = moments_table({("a",): np.array([[1 / 3]])}, ["method"], [1], digits=2)
+    assert rounded.to_dict("records") == [
+        {"method": "a", "round": 1, "mean": 0.33, "std": 0.0, "n": 1}
+    ]

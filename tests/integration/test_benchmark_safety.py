@@ -2,8 +2,8 @@ r"""The benchmark of safe sets runs, and its tables stand in the report."""
 
 import pytest
 
-from benchmarks.runner.tables import read_rows
-from benchmarks.safety.__main__ import REPORT, RESULTS, main
+from benchmarks.runner import read_table
+from benchmarks.safety.__main__ import BENCHMARK
 from benchmarks.safety.play import along_the_edge
 from benchmarks.safety.problems import random_problem, two_hills
 
@@ -11,14 +11,16 @@ from benchmarks.safety.problems import random_problem, two_hills
 @pytest.mark.parametrize(("command", "rows"), [("coverage", 5), ("expansion", 4)])
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 def test_commands(tmp_path, capsys, command, rows):
-    main([command, "--runs", "2", "--rounds", "2", "--results", str(tmp_path)])
-    assert len(read_rows(tmp_path / f"{command}.csv")) == rows
-    assert (tmp_path / f"{command}.md").read_text() in capsys.readouterr().out + "\n"
+    BENCHMARK.main([command, "--runs", "2", "--rounds", "2", "--output", str(tmp_path)])
+    results = tmp_path / "results"
+    assert len(read_table(results / f"{command}.csv")) == rows
+    assert (results / f"{command}.md").read_text() in capsys.readouterr().out + "\n"
 
 
 @pytest.mark.parametrize("name", ["coverage", "expansion"])
 def test_the_report_has_the_committed_tables(name):
-    assert (RESULTS / f"{name}.md").read_text() in REPORT.read_text()
+    table = BENCHMARK.folder / "results" / f"{name}.md"
+    assert table.read_text() in BENCHMARK.report.read_text()
 
 
 def test_problems_are_what_the_claims_say():

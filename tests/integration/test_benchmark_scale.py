@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.scale import width
-from benchmarks.scale.__main__ import main
+from benchmarks.scale.__main__ import BENCHMARK
 
 
 def rows(path):
@@ -19,7 +19,7 @@ def rows(path):
 def test_large(tmp_path, pairs):
     sizes = ["--observations", "300", "--candidates", "500", "--inducing", "40"]
     options = ["--pairs"] if pairs else ["--further", "100"]
-    main(["large", *sizes, "--threads", "1", *options, "--output", str(tmp_path)])
+    BENCHMARK.main(["large", *sizes, "--threads", "1", *options, "--output", str(tmp_path)])
     name = "large_pairs" if pairs else "large"
     table = (tmp_path / "results" / f"{name}.md").read_text()
     steps = {row["step"]: row for row in rows(tmp_path / "results" / f"{name}.csv")}
@@ -34,7 +34,7 @@ def test_width(tmp_path, monkeypatch):
     monkeypatch.setattr(width, "OBSERVATIONS", (60,))
     monkeypatch.setattr(width, "INDUCING", (10, 40))
     monkeypatch.setattr(width, "SEEDS", 1)
-    main(["width", "--threads", "1", "--output", str(tmp_path)])
+    BENCHMARK.main(["width", "--threads", "1", "--output", str(tmp_path)])
     few, many = rows(tmp_path / "results" / "width.csv")
     for row in (few, many):
         assert 1.0 <= float(row["weights"]) <= float(row["band"]) <= float(row["trace"])

@@ -54,10 +54,17 @@ def readings(tmp_path, monkeypatch):
         cache.cache_clear()
 
 
-def experiment(name: str = "synthetic", **changes):
-    from benchmarks.papers.srinivas_2010.configuration import Experiment, load_configuration
+def configuration():
+    from benchmarks.papers.srinivas_2010.configuration import Configuration
+    from benchmarks.runner import load_configuration
 
-    whole = load_configuration().experiments[name]
+    return load_configuration(Configuration)
+
+
+def experiment(name: str = "synthetic", **changes):
+    from benchmarks.papers.srinivas_2010.configuration import Experiment
+
+    whole = configuration().experiments[name]
     return Experiment(replace(whole.setting, **changes), whole.methods)
 
 
@@ -72,10 +79,10 @@ def method(name: str):
 
 
 def command(name: str, output: Path, trials: int, rounds: int) -> None:
-    from benchmarks.papers.srinivas_2010.__main__ import main
+    from benchmarks.papers.srinivas_2010.__main__ import BENCHMARK
 
     numbers = ("--trials", str(trials), "--rounds", str(rounds))
-    main([name, *numbers, "--output", str(output)])
+    BENCHMARK.main([name, *numbers, "--output", str(output)])
 
 
 def observations(prior, count: int = 30) -> tuple[list[int], Tensor]:
@@ -302,10 +309,9 @@ def test_absent_readings_are_said_to_be_absent(readings, tmp_path, monkeypatch):
 
 
 def test_information_gain_bounds_are_ordered():
-    from benchmarks.papers.srinivas_2010.configuration import load_configuration
     from benchmarks.papers.srinivas_2010.gain import bound_rows, covariances
 
-    few = replace(load_configuration().gain, points=60, samples=(1, 5, 30))
+    few = replace(configuration().information_gain, points=60, samples=(1, 5, 30))
     tables = covariances(few)
     assert [float(table.trace()) for table in tables.values()] == pytest.approx([60.0] * 4)
     rows = bound_rows(few, tables)
@@ -325,11 +331,11 @@ def test_information_gain_bounds_are_ordered():
 
 
 def test_report_holds_the_committed_tables(tmp_path):
-    from benchmarks.papers.srinivas_2010.__main__ import REPORT
-    from benchmarks.papers.srinivas_2010.configuration import HERE
+    from benchmarks.papers.srinivas_2010.__main__ import BENCHMARK
     from benchmarks.runner import update_report
 
-    copy = tmp_path / REPORT.name
-    copy.write_bytes(REPORT.read_bytes())
-    update_report(copy, HERE / "results")
-    assert copy.read_text(encoding="utf-8") == REPORT.read_text(encoding="utf-8")
+    report = BENCHMARK.report
+    copy = tmp_path / report.name
+    copy.write_bytes(report.read_bytes())
+    update_report(copy, BENCHMARK.folder / "results")
+    assert copy.read_text(encoding="utf-8") == report.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.runner import read_rows
+from benchmarks.runner import read_table
 from benchmarks.trust import __main__ as command
 from benchmarks.trust import demo_runs, experiments, functions, lost, stops, unsafe
 from benchmarks.trust.counts import Group, cells, count, header
@@ -102,19 +102,19 @@ def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypa
     monkeypatch.setattr(experiments, "DEMO_FUNCTIONS", ("rkhs",))
     monkeypatch.setattr(demo_runs, "run_one", lambda *_: KNOWN)
     arguments = [name, "--seeds", "1", "--output", str(tmp_path)]
-    command.main(arguments)
+    command.BENCHMARK.main(arguments)
     experiment = experiments.EXPERIMENTS[name]
     groups = experiment.groups(1)
-    rows = read_rows(tmp_path / "results" / f"{name}.csv")
+    rows = read_table(tmp_path / "results" / f"{name}.csv")
     assert len(rows) == len(groups)
-    assert {"runs", "events", "rate", "lower", "upper", "kept"} <= set(rows[0])
+    assert {"runs", "events", "rate", "lower", "upper", "kept"} <= set(rows.columns)
     assert any(group.promise for group in groups)
     table = (tmp_path / "results" / f"{name}.md").read_text()
     assert table.count("\n") == 2 + len(groups)
     assert experiment.event in table
     stale = experiment._replace(play=None)  # all runs are kept
     monkeypatch.setitem(experiments.EXPERIMENTS, name, stale)
-    command.main(arguments)
+    command.BENCHMARK.main(arguments)
 
 
 def test_the_demo_is_counted():
@@ -125,7 +125,7 @@ def test_the_demo_is_counted():
 
 
 def test_the_report_holds_the_tables():
-    report = command.REPORT.read_text(encoding="utf-8")
+    report = command.BENCHMARK.report.read_text(encoding="utf-8")
     for name in experiments.EXPERIMENTS:
-        table = command.HERE / "results" / f"{name}.md"
+        table = command.BENCHMARK.folder / "results" / f"{name}.md"
         assert table.read_text(encoding="utf-8") in report

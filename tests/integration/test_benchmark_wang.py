@@ -23,10 +23,17 @@ def repository_importable(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def run(output, *arguments):
-    from benchmarks.papers.wang_2018.__main__ import main
+def experiments():
+    from benchmarks.papers.wang_2018.configuration import Configuration
+    from benchmarks.runner import load_configuration
 
-    main([*arguments, "--output", str(output)])
+    return load_configuration(Configuration).experiments
+
+
+def run(output, *arguments):
+    from benchmarks.papers.wang_2018.__main__ import BENCHMARK
+
+    BENCHMARK.main([*arguments, "--output", str(output)])
 
 
 def rows(output, experiment):
@@ -58,11 +65,10 @@ def test_grasp_domain(tmp_path):
 @needs_data
 def test_the_arms_are_those_of_the_released_protocol():
     r"""Against Eqs. 3, 4 and 12 written out: leave one out, no repeats, N = 1799."""
-    from benchmarks.papers.wang_2018.configuration import load_experiments
     from benchmarks.papers.wang_2018.play import play
     from benchmarks.papers.wang_2018.problems import grasp_data
 
-    task = load_experiments()["grasp"].tasks()[0]
+    task = experiments()["grasp"].tasks()[0]
     assert (task.method.name, task.problem) == ("pem_ucb", 0)
     rewards, _ = grasp_data()
     others, truth = rewards[1:], rewards[0]
@@ -101,16 +107,13 @@ def tiny(monkeypatch):
     r"""The synthetic domain with few tasks and points, so that training takes a moment."""
     from dataclasses import replace
 
-    from benchmarks.papers.wang_2018 import __main__, configuration
+    from benchmarks.papers.wang_2018 import __main__
 
-    def load():
-        experiments = configuration.load_experiments()
-        return {
-            name: replace(e, domain=replace(e.domain, points=120, num_features=8, tasks=40))
-            for name, e in experiments.items()
-        }
-
-    monkeypatch.setattr(__main__, "load_experiments", load)
+    small = {
+        name: replace(e, domain=replace(e.domain, points=120, num_features=8, tasks=40))
+        for name, e in experiments().items()
+    }
+    monkeypatch.setattr(__main__, "EXPERIMENTS", small)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -133,18 +136,17 @@ def test_synthetic_functions(tmp_path):
 
 
 def test_a_part_does_not_replace_the_whole(tmp_path):
-    from benchmarks.papers.wang_2018.__main__ import main
+    from benchmarks.papers.wang_2018.__main__ import BENCHMARK
 
     with pytest.raises(SystemExit, match="needs --output"):
-        main(["grasp", "--problems", "1"])
+        BENCHMARK.main(["grasp", "--problems", "1"])
 
 
 def test_synthetic_functions_have_the_kernel_that_they_say():
     r"""Covariance of 400 functions at two points, within 6 standard errors."""
-    from benchmarks.papers.wang_2018.configuration import load_experiments
     from benchmarks.papers.wang_2018.problems import synthetic_function
 
-    domain = load_experiments()["synthetic"].domain
+    domain = experiments()["synthetic"].domain
     X = torch.tensor([[0.0, 0.0], [3.0, 1.0]], dtype=torch.float64)
     values = torch.stack([synthetic_function(0, domain, "test", i)(X) for i in range(400)])
     expected = math.exp(-0.5 * 10.0 / domain.lengthscale**2)

@@ -1,70 +1,64 @@
 r"""Command line: ``python -m benchmarks.papers.bkb_2019 regret``."""
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers.bkb_2019.configuration import HERE, load_configuration
+from benchmarks.papers.bkb_2019.configuration import Configuration
 from benchmarks.papers.bkb_2019.regret import run_regret
 from benchmarks.papers.bkb_2019.starvation import run_starvation
 from benchmarks.papers.bkb_2019.theorem1 import run_theorem1
 from benchmarks.papers.bkb_2019.timing import run_long, run_time
-from benchmarks.runner import ROOT, Folders, add_run_options, chosen, update_report
+from benchmarks.runner import (
+    RUN_OPTIONS,
+    Benchmark,
+    Call,
+    chosen,
+    load_configuration,
+    names,
+    number,
+)
 
-REPORT = ROOT / "docs" / "results" / "bkb_2019.md"
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    r"""Run what is missing of one experiment, then write its tables and pictures."""
-    options = _parser().parse_args(arguments)
-    folders = Folders.of(HERE, options.output)
-    try:
-        files = _run(options, folders)
-    except FileNotFoundError as error:
-        raise SystemExit(str(error)) from error
-    for path in files:
-        print(path)
-        if path.suffix == ".md" and path != REPORT:
-            print(path.read_text(encoding="utf-8"))
-
-
-def _run(options: argparse.Namespace, folders: Folders) -> list[Path]:
-    configuration = load_configuration()
-    engine, jobs = options.engine, options.jobs
-    if options.experiment == "report":
-        return update_report(REPORT, folders.results)
-    if options.experiment == "time":
-        return run_time(configuration, folders.results)
-    if options.experiment == "long":
-        return run_long(configuration, folders.results, options.rounds)
-    if options.experiment == "starvation":
-        picture = folders.pictures / "bkb_2019_starvation.png"
-        return run_starvation(
-            configuration.raw["protocol"]["seed"], folders.results, picture
-        )
-    if options.experiment == "theorem1":
-        return run_theorem1(configuration, folders, options.trials, engine, jobs)
-    trials = options.trials or configuration.raw["regret"]["trials"]
-    methods = chosen(configuration.methods, options.methods, "--methods")
-    return run_regret(configuration, folders, trials, methods, engine, jobs)
+BENCHMARK = Benchmark(
+    "benchmarks.papers.bkb_2019",
+    "Experiments of Calandriello et al. (2019). Finished runs are kept: an interrupted "
+    "command continues where it stopped.",
+)
+TRIALS = number("--trials", "instead of those in config.toml")
+METHODS = names("--methods", "some; exact and uniform are always needed")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.papers.bkb_2019",
-        description="Experiments of Calandriello et al. (2019). Finished runs are kept: an "
-        "interrupted command continues where it stopped.",
-    )
-    experiments = ("theorem1", "regret", "time", "long", "starvation", "report")
-    parser.add_argument("experiment", choices=experiments)
-    parser.add_argument("--trials", type=int, help="instead of those in config.toml")
-    parser.add_argument("--rounds", type=int, help="of `long`")
-    parser.add_argument(
-        "--methods", nargs="+", help="of `regret`; exact and uniform are always needed"
-    )
-    add_run_options(parser)
-    return parser
+@BENCHMARK.command("theorem1", options=[TRIALS, *RUN_OPTIONS])
+def theorem1(call: Call) -> list[Path]:
+    r"""Accuracy of the variances, number of inducing points, coverage."""
+    return run_theorem1(load_configuration(Configuration), call, call.options.trials)
+
+
+@BENCHMARK.command("regret", options=[TRIALS, METHODS, *RUN_OPTIONS])
+def regret(call: Call) -> list[Path]:
+    r"""Regret of all methods."""
+    configuration = load_configuration(Configuration)
+    trials = call.options.trials or configuration.regret.trials
+    methods = chosen(configuration.methods.values(), call.options.methods, "--methods")
+    return run_regret(configuration, call, trials, methods)
+
+
+@BENCHMARK.command("time")
+def time(call: Call) -> list[Path]:
+    r"""Time of a round against the yardstick."""
+    return run_time(load_configuration(Configuration), call.folders.results)
+
+
+@BENCHMARK.command("long", options=[number("--rounds", "instead of those in config.toml")])
+def long(call: Call) -> list[Path]:
+    r"""Very many rounds."""
+    configuration = load_configuration(Configuration)
+    return run_long(configuration, call.folders.results, call.options.rounds)
+
+
+@BENCHMARK.command("starvation")
+def starvation(call: Call) -> list[Path]:
+    r"""Variances of sparse posteriors."""
+    return run_starvation(load_configuration(Configuration).protocol.seed, call.folders)
 
 
 if __name__ == "__main__":
-    main()
+    BENCHMARK.main()

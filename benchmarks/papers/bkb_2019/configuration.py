@@ -1,14 +1,11 @@
 r"""What the experiments consist of, read from ``config.toml``."""
 
-import tomllib
-from dataclasses import dataclass
-from pathlib import Path, PurePath
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
 from kernelucb.confidence.bkb import required_qbar
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -91,26 +88,78 @@ class AccuracyTask(runner.Task):
         file = f"trial-{self.trial:03d}.json"
         return PurePath("theorem1", self.play, f"qbar-{self.qbar}", file)
 
-    def agrees_with(self, settings) -> bool:
-        r"""JSON makes a list of the checks."""
-        return super().agrees_with({**settings, "checks": tuple(settings["checks"])})
+
+@dataclass(frozen=True)
+class Protocol:
+    r"""What all experiments have in common; see ``Setting``."""
+
+    seed: int
+    delta: float
+    noise_std: float
+    lengthscale: float
+    norm_bound: float
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Regret:
+    r"""Which methods lose how much."""
+
+    data: tuple[str, ...]
+    arms: int
+    rounds: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    r"""Sequences along which sketched variances are compared with exact ones."""
+
+    data: str
+    arms: int
+    rounds: int
+    trials: int
+    norm: float
+    checks: tuple[int, ...]
+    qbar: tuple[float | str, ...]
+
+
+@dataclass(frozen=True)
+class Time:
+    r"""Rounds at which the yardstick is timed."""
+
+    data: str
+    rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Long:
+    r"""Very many rounds; ``batches`` are pairs of ``C`` and the regulariser."""
+
+    rounds: int
+    threads: int
+    batches: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Configuration:
     r"""The whole of ``config.toml``."""
 
-    raw: dict
-    methods: tuple[Method, ...]
+    protocol: Protocol
+    methods: dict[str, Method]
+    regret: Regret
+    theorem1: dict[str, Accuracy]
+    time: Time
+    long: Long
 
-    def setting(self, section: dict, data: str, **changes) -> Setting:
+    def setting(self, of: Regret | Accuracy, data: str, **changes) -> Setting:
         r"""The setting of an experiment on a data set."""
-        values = {key: section[key] for key in ("arms", "rounds")}
-        return Setting(data=data, **{**self.raw["protocol"], **values, **changes})
+        values = {**asdict(self.protocol), "arms": of.arms, "rounds": of.rounds}
+        return Setting(data=data, **(values | changes))
 
     def regret_tasks(self, data: str, trials: int, methods) -> list[RegretTask]:
         r"""All methods on a subset before the next one."""
-        setting = self.setting(self.raw["regret"], data)
+        setting = self.setting(self.regret, data)
         return [
             RegretTask(setting, method, trial)
             for trial in range(trials)
@@ -121,17 +170,9 @@ class Configuration:
         self, play: str, qbar: float | str, trials: int | None = None
     ) -> list[AccuracyTask]:
         r"""All sequences with one way of choosing arms and one oversampling."""
-        section = self.raw["theorem1"][play]
-        setting = self.setting(section, section["data"], norm_bound=section["norm"])
-        checks = tuple(section["checks"])
+        section = self.theorem1[play]
+        setting = self.setting(section, section.data, norm_bound=section.norm)
         return [
-            AccuracyTask(setting, play, qbar, checks, trial)
-            for trial in range(trials or section["trials"])
+            AccuracyTask(setting, play, qbar, section.checks, trial)
+            for trial in range(trials or section.trials)
         ]
-
-
-def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
-    r"""Read the experiments and their methods."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    methods = [Method(name, **values) for name, values in raw["methods"].items()]
-    return Configuration(raw, tuple(methods))

@@ -3,40 +3,37 @@ r"""Table and picture of the regret."""
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.papers.bkb_2019.configuration import Configuration, Method
 from benchmarks.papers.bkb_2019.play import Run, play
 from benchmarks.runner import (
-    Folders,
+    Call,
     Moments,
-    RunStore,
     markdown_table,
-    run_tasks,
-    write_atomically,
-    write_rows,
+    moments_table,
+    picture,
+    spaced,
+    write_summary,
 )
-from kernelucb.plotting.style import RC, load_pyplot
 
 _BASELINE = "exact"
+_COLUMNS = (
+    *("regret", "over exact", "over uniform"),
+    *("m", "updates", "processor seconds"),
+)
 # With the ten colours of the cycle no two methods share both.
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2)), (0, (3, 1)))
 
 
 def run_regret(
-    configuration: Configuration,
-    folders: Folders,
-    trials: int,
-    methods: list[Method],
-    engine: str,
-    jobs: int,
+    configuration: Configuration, call: Call, trials: int, methods: list[Method]
 ) -> list[Path]:
     r"""Play what is missing; then tables and a picture."""
-    store, files, lines, rows = RunStore(folders.runs, Run), [], [], []
-    section = configuration.raw["regret"]
-    curves = {}
-    for data in section["data"]:
+    lines, curves = [], {}
+    for data in configuration.regret.data:
         tasks = configuration.regret_tasks(data, trials, methods)
-        run_tasks(tasks, store, play, engine, jobs)
+        store = call.play(tasks, Run, play)
         runs: dict[str, list[Run]] = {method.name: [] for method in methods}
         for task in tasks:
             runs[task.method.name].append(store.load(task))
@@ -45,11 +42,9 @@ def run_regret(
             for name, own in runs.items()
         }
         lines += [*_table(data, methods, runs, curves[data]), ""]
-        rows += _rows(data, curves[data])
-    files = [folders.results / "regret.csv", folders.results / "regret.md"]
-    write_rows(files[0], rows)
-    write_atomically(files[1], "\n".join(lines))
-    return files + _draw(curves, methods, folders.pictures / "bkb_2019_regret.png")
+    rows = pd.concat([_curve_table(data, own) for data, own in curves.items()])
+    files = write_summary(call.folders.results, "regret", rows, lines[:-1])
+    return [*files, _draw(curves, methods, call.folders.picture("regret"))]
 
 
 def _table(
@@ -78,44 +73,22 @@ def _table(
         f"{len(curves[_BASELINE])} subsets of arms; ratios are paired, over the exact "
         "method with the same regulariser (for the certified rows: over the first).",
         "",
-        *markdown_table(
-            [
-                "method",
-                "regret",
-                "over exact",
-                "over uniform",
-                "m",
-                "updates",
-                "processor seconds",
-            ],
-            rows,
-        ),
+        *markdown_table(["method", *_COLUMNS], rows),
     ]
 
 
-def _rows(data: str, curves: dict[str, np.ndarray]) -> list[dict]:
-    rounds = curves[_BASELINE].shape[1]
-    shown = np.unique(np.geomspace(1, rounds, 16).round().astype(int))
-    return [
-        {
-            "data": data,
-            "method": name,
-            "round": number,
-            "mean": f"{Moments.of(curve[:, number - 1]).mean:.5g}",
-            "standard_error": f"{Moments.of(curve[:, number - 1]).standard_error:.3g}",
-            "trials": len(curve),
-        }
-        for name, curve in curves.items()
-        for number in shown
-    ]
+def _curve_table(data: str, curves: dict[str, np.ndarray]) -> pd.DataFrame:
+    named = {(data, name): curve for name, curve in curves.items()}
+    shown = spaced(curves[_BASELINE].shape[1], 16)
+    table = moments_table(named, ["data", "method"], shown).rename(columns={"n": "trials"})
+    table["mean"] = table["mean"].map("{:.5g}".format)
+    table["standard_error"] = table["standard_error"].map("{:.3g}".format)
+    return table[["data", "method", "round", "mean", "standard_error", "trials"]]
 
 
-def _draw(curves: dict, methods: list[Method], path: Path) -> list[Path]:
-    plt = load_pyplot()
-    with plt.rc_context(RC):
-        figure, panels = plt.subplots(
-            1, len(curves), figsize=(9.0, 4.2), layout="constrained", squeeze=False
-        )
+def _draw(curves: dict, methods: list[Method], path: Path) -> Path:
+    shape = {"figsize": (9.0, 4.2), "squeeze": False, "dpi": 130}
+    with picture(path, 1, len(curves), **shape) as (figure, panels):
         for axes, (data, own) in zip(panels[0], curves.items(), strict=True):
             uniform = own["uniform"].mean(0)
             for number, method in enumerate(methods):
@@ -130,7 +103,4 @@ def _draw(curves: dict, methods: list[Method], path: Path) -> list[Path]:
             axes.set(title=data, xlabel="round $t$", ylim=(0, None))
         panels[0][0].set_ylabel("regret over that of uniform play")
         figure.legend(loc="outside lower center", ncols=2, handlelength=4.0)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
-    return [path]
+    return path

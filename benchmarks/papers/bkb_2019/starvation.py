@@ -6,11 +6,10 @@ import numpy as np
 import torch
 
 from benchmarks.papers.bkb_2019.problems import kernel_of
-from benchmarks.runner import markdown_table, stream, write_atomically
+from benchmarks.runner import Folders, markdown_table, picture, stream, write_lines
 from kernelucb import KernelRegression
 from kernelucb._numerics.nystrom import Sketch, feature_basis
 from kernelucb.models import BKBModel
-from kernelucb.plotting.style import RC, load_pyplot
 
 _NOISE_STD, _LENGTHSCALE, _OBSERVATIONS = 0.1, 0.05, 300
 _STYLES = {
@@ -21,7 +20,7 @@ _STYLES = {
 }
 
 
-def run_starvation(seed: int, results: Path, picture: Path) -> list[Path]:
+def run_starvation(seed: int, folders: Folders) -> list[Path]:
     r"""Picture of the deviations, and how far each is from the exact one."""
     random = stream(seed, "starvation")
     # Nine tenths of the data in the left third, as a search that has found its peak.
@@ -58,9 +57,9 @@ def run_starvation(seed: int, results: Path, picture: Path) -> list[Path]:
         "",
         *markdown_table(["posterior", "smallest ratio", "largest ratio"], rows),
     ]
-    table = results / "starvation.md"
-    write_atomically(table, "\n".join(lines) + "\n")
-    return [table, *_draw(X, grid, variances, picture)]
+    table = folders.results / "starvation.md"
+    write_lines(table, lines)
+    return [table, _draw(X, grid, variances, folders.picture("starvation"))]
 
 
 def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
@@ -75,16 +74,11 @@ def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     return degenerate, sketch.variance(features, residual_variance)
 
 
-def _draw(X, grid, variances, path: Path) -> list[Path]:
-    plt = load_pyplot()
-    with plt.rc_context(RC):
-        figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+def _draw(X, grid, variances, path: Path) -> Path:
+    with picture(path, figsize=(6.4, 4.0), dpi=130) as (figure, axes):
         for name, variance in variances.items():
             axes.plot(grid[:, 0], variance.sqrt(), label=name, **_STYLES[name])
         axes.plot(X[:, 0], torch.full_like(X[:, 0], 1.5e-3), "|", color="0.5")
         axes.set(yscale="log", xlim=(0, 1), xlabel="$x$", ylabel="standard deviation")
         figure.legend(loc="outside lower center", ncols=2)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
-    return [path]
+    return path

@@ -1,19 +1,13 @@
 r"""Tables of Theorem 1 (variances, inducing points) and of Theorem 2's coverage."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.papers.bkb_2019.accuracy import Run, measure
 from benchmarks.papers.bkb_2019.configuration import Configuration, Setting
-from benchmarks.runner import (
-    Folders,
-    RunStore,
-    markdown_table,
-    run_tasks,
-    write_atomically,
-    write_rows,
-)
+from benchmarks.runner import Call, markdown_table, write_summary
 from kernelucb.confidence.bkb import accuracy_factor
 
 _PLAYS = {
@@ -23,29 +17,22 @@ _PLAYS = {
 
 
 def run_theorem1(
-    configuration: Configuration,
-    folders: Folders,
-    trials: int | None,
-    engine: str,
-    jobs: int,
+    configuration: Configuration, call: Call, trials: int | None
 ) -> list[Path]:
     r"""Measure what is missing; then the tables."""
-    store, rows, lines = RunStore(folders.runs, Run), [], []
-    for play, section in configuration.raw["theorem1"].items():
+    rows, lines = [], []
+    for play, section in configuration.theorem1.items():
         runs_of = {}
-        for qbar in section["qbar"]:
+        for qbar in section.qbar:
             tasks = configuration.accuracy_tasks(play, qbar, trials)
-            run_tasks(tasks, store, measure, engine, jobs)
+            store = call.play(tasks, Run, measure)
             runs_of[qbar] = [store.load(task) for task in tasks]
-            rows += _rows(play, qbar, section["checks"], tasks[0].setting, runs_of[qbar])
-        lines += [*_table(play, section["checks"], tasks[0].setting, runs_of), ""]
-    files = [folders.results / "theorem1.csv", folders.results / "theorem1.md"]
-    write_rows(files[0], rows)
-    write_atomically(files[1], "\n".join(lines))
-    return files
+            rows += _rows(play, qbar, section.checks, tasks[0].setting, runs_of[qbar])
+        lines += [*_table(play, section.checks, tasks[0].setting, runs_of), ""]
+    return write_summary(call.folders.results, "theorem1", rows, lines[:-1])
 
 
-def _table(play: str, checks: list[int], setting: Setting, runs_of: dict) -> list[str]:
+def _table(play: str, checks: Sequence[int], setting: Setting, runs_of: dict) -> list[str]:
     factor, trials = accuracy_factor(setting.epsilon), len(next(iter(runs_of.values())))
     table = [_summary(qbar, setting, factor, runs) for qbar, runs in runs_of.items()]
     header = [
@@ -94,7 +81,7 @@ def _summary(
 
 
 def _rows(
-    play: str, qbar: float | str, checks: list[int], setting: Setting, runs: list[Run]
+    play: str, qbar: float | str, checks: Sequence[int], setting: Setting, runs: list[Run]
 ) -> list[dict]:
     return [
         {

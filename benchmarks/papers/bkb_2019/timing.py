@@ -1,6 +1,7 @@
 r"""Processor time of a round against the NumPy yardstick, and 20,000 rounds of BBKB."""
 
 import resource
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -11,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.papers.bkb_2019.configuration import Configuration
 from benchmarks.papers.bkb_2019.problems import kernel_of, rows_of
 from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
-from benchmarks.runner import markdown_table, stream, write_atomically, write_rows
+from benchmarks.runner import markdown_table, stream, write_lines, write_summary
 from kernelucb import BKBBandit
 
 _QBAR = 2.0
@@ -22,37 +23,33 @@ def run_time(configuration: Configuration, results: Path) -> list[Path]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with threadpool_limits(1):
-        rows = _per_round(configuration, configuration.raw["time"]["rounds"])
+        rows = _per_round(configuration, configuration.time.rounds)
     torch.set_num_threads(threads)
-    files = [results / "time.csv", results / "time.md"]
-    write_rows(files[0], rows)
-    write_atomically(files[1], "\n".join(_round_table(rows)) + "\n")
-    return files
+    return write_summary(results, "time", rows, _round_table(rows))
 
 
 def run_long(configuration: Configuration, results: Path, rounds: int | None) -> list[Path]:
     r"""BBKB over very many rounds, by the clock on the wall."""
-    settings, threads = configuration.raw["long"], torch.get_num_threads()
-    torch.set_num_threads(settings["threads"])
-    tables = [
-        "\n".join(_long_run(configuration, rounds or settings["rounds"], *batches))
-        for batches in settings["batches"]
-    ]
+    settings, threads = configuration.long, torch.get_num_threads()
+    torch.set_num_threads(settings.threads)
+    lines = []
+    for batches in settings.batches:
+        lines += ["", *_long_run(configuration, rounds or settings.rounds, *batches)]
     torch.set_num_threads(threads)
     path = results / "long.md"
-    write_atomically(path, "\n\n".join(tables) + "\n")
+    write_lines(path, lines[1:])
     return [path]
 
 
 def _bandit(configuration: Configuration, **options) -> tuple[BKBBandit, np.ndarray]:
-    protocol = configuration.raw["protocol"]
-    features, rewards = rows_of(configuration.raw["time"]["data"])
+    protocol = configuration.protocol
+    features, rewards = rows_of(configuration.time.data)
     bandit = BKBBandit(
         torch.from_numpy(features),
-        kernel_of(protocol["lengthscale"]),
-        norm_bound=protocol["norm_bound"],
-        noise_std=protocol["noise_std"],
-        delta=protocol["delta"],
+        kernel_of(protocol.lengthscale),
+        norm_bound=protocol.norm_bound,
+        noise_std=protocol.noise_std,
+        delta=protocol.delta,
         qbar=_QBAR,
         radius="practical",
         **options,
@@ -60,23 +57,23 @@ def _bandit(configuration: Configuration, **options) -> tuple[BKBBandit, np.ndar
     return bandit, rewards
 
 
-def _per_round(configuration: Configuration, shown: list[int]) -> list[dict]:
+def _per_round(configuration: Configuration, shown: Sequence[int]) -> list[dict]:
     r"""Mean time of the five rounds up to each of those shown, one thread each."""
-    protocol = configuration.raw["protocol"]
+    protocol = configuration.protocol
     bandit, rewards = _bandit(configuration)
     yardstick = NumpyBKB(
         bandit.candidates.numpy(),
-        protocol["lengthscale"],
-        protocol["noise_std"],
-        protocol["norm_bound"],
-        protocol["delta"],
+        protocol.lengthscale,
+        protocol.noise_std,
+        protocol.norm_bound,
+        protocol.delta,
         _QBAR,
         seed=0,
     )
-    noise = stream(protocol["seed"], "time")
+    noise = stream(protocol.seed, "time")
 
     def play(arm: int) -> float:
-        return float(rewards[arm] + protocol["noise_std"] * noise.standard_normal())
+        return float(rewards[arm] + protocol.noise_std * noise.standard_normal())
 
     ours, theirs, rows, number, inducing = [], [], [], 0, (0, 0)
     for number in range(1, max(shown) + 1):
@@ -120,15 +117,15 @@ def _round_table(rows: list[dict]) -> list[str]:
 def _long_run(
     configuration: Configuration, rounds: int, growth: float, regularizer: float
 ) -> list[str]:
-    protocol = configuration.raw["protocol"]
+    protocol = configuration.protocol
     bandit, rewards = _bandit(configuration, batch_growth=growth, regularizer=regularizer)
-    noise = stream(protocol["seed"], "long")
+    noise = stream(protocol.seed, "long")
     marks = [round(rounds * share) for share in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)]
     start, steps, regret, rows = perf_counter(), 0, 0.0, []
     while bandit.num_observations < rounds:
         arms = bandit.batch_select(rounds - bandit.num_observations)
         values = rewards[arms]
-        noisy = values + protocol["noise_std"] * noise.standard_normal(len(arms))
+        noisy = values + protocol.noise_std * noise.standard_normal(len(arms))
         bandit.observe(arms, noisy)
         steps, regret = steps + 1, regret + float((rewards.max() - values).sum())
         while marks and bandit.num_observations >= marks[0]:
@@ -150,8 +147,5 @@ def _long_run(
         f"process so far {peak:.2f} GiB, of which features "
         f"{8 * bandit.arms.features.numel() / 2**30:.2f}:",
         "",
-        *markdown_table(
-            ["rounds", "batches", "m", "seconds", "regret over uniform"],
-            rows,
-        ),
+        *markdown_table(["rounds", "batches", "m", "seconds", "regret over uniform"], rows),
     ]

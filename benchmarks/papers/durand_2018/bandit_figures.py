@@ -3,11 +3,10 @@ r"""Figures 7 and 8: regret curves."""
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.papers.durand_2018.configuration import Method
 from benchmarks.papers.durand_2018.summaries import Bandits
-from kernelucb.plotting.style import BLUE, OUTLINES, RC, load_pyplot
+from benchmarks.runner import draw_spread, picture, spaced
+from kernelucb.plotting.style import BLUE, OUTLINES
 
 _OURS = {"color": BLUE, "linestyle": "-", "linewidth": 2.0}
 _STYLES = {
@@ -26,51 +25,35 @@ _STYLES = {
 _POINTS = 500
 
 
-def draw(bandits: Bandits, folder: Path) -> list[Path]:
+def draw(bandits: Bandits, path: Path) -> Path:
     r"""Mean ± standard deviation of the regret, one panel for each policy.
 
     Regrets that differ by powers of ten, as those of ``joint``, are drawn on logarithmic
     axes.
     """
-    plt = load_pyplot()
     experiment = bandits.experiment
     policies = list(dict.fromkeys(method.policy for method in experiment.methods))
-    logarithmic = experiment.name == "joint"
-    with plt.rc_context(RC):
-        figure, grid = plt.subplots(
-            1,
-            len(policies),
-            figsize=(4.6 * len(policies) + 1.4, 4.0),
-            squeeze=False,
-            layout="constrained",
-        )
+    shape = {"figsize": (4.6 * len(policies) + 1.4, 4.0), "squeeze": False, "dpi": 130}
+    with picture(path, 1, len(policies), **shape) as (figure, grid):
         for axes, policy in zip(grid[0], policies, strict=True):
             methods = [each for each in experiment.methods if each.policy == policy]
             _draw_panel(axes, bandits, methods)
             axes.set_xlabel("round $t$")
-            if logarithmic:
+            if experiment.name == "joint":
                 axes.set(xscale="log", yscale="log")
             else:
                 axes.set_ylim(bottom=0)
             axes.legend(loc="best")
         grid[0][0].set_ylabel("cumulative regret")
         figure.suptitle(f"mean ± standard deviation, n = {experiment.repetitions}", size=11)
-        path = folder / f"durand_2018_{bandits.stem}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
-    return [path]
+    return path
 
 
 def _draw_panel(axes, bandits: Bandits, methods: Sequence[Method]) -> None:
-    horizon = bandits.experiment.rounds
-    shown = np.unique(np.geomspace(1, horizon, _POINTS).round().astype(int))
+    shown = spaced(bandits.experiment.rounds, _POINTS)
     for method in methods:
         curves = bandits.curves[method.name][:, shown - 1]
-        mean, std = curves.mean(axis=0), curves.std(axis=0)
         style = _STYLES[method.name.removeprefix(f"{method.policy}_")]
-        axes.plot(shown, mean, label=method.label, **style)
-        axes.fill_between(
-            shown, mean - std, mean + std, color=style["color"], alpha=0.15, lw=0
-        )
+        mean, std = curves.mean(axis=0), curves.std(axis=0)
+        draw_spread(axes, shown, mean, std, style, method.label, alpha=0.15, lw=0)
     axes.margins(x=0)

@@ -18,9 +18,10 @@ from benchmarks.papers.durand_2018.summaries import (
 from benchmarks.runner import (
     Moments,
     markdown_table,
+    moments_table,
     paired_difference,
-    write_atomically,
-    write_rows,
+    spaced,
+    write_summary,
 )
 
 TARGET_HEADER = ("claim or target", "measured", "met")
@@ -31,38 +32,28 @@ _RATE_TOLERANCE = 0.15
 _CURVE_POINTS = 41
 
 
-def write_regret(bandits: Bandits, folder: Path) -> list[Path]:
+def regret(bandits: Bandits) -> list[str]:
     r"""Figure 7: totals, rates of growth, and who beats whom."""
-    return _write(
-        bandits,
-        folder,
-        [
-            *_totals(bandits),
-            "",
-            *_rates(bandits),
-            "",
-            *markdown_table(TARGET_HEADER, _regret_targets(bandits)),
-        ],
-    )
+    targets = markdown_table(TARGET_HEADER, _regret_targets(bandits))
+    return [*_totals(bandits), "", *_rates(bandits), "", *targets]
 
 
-def write_rate(bandits: Bandits, folder: Path) -> list[Path]:
+def rate(bandits: Bandits) -> list[str]:
     r"""The rates of growth alone, for longer."""
     targets = [_rate_target(bandits, policy) for policy in POLICIES]
-    lines = [*_rates(bandits), "", *markdown_table(TARGET_HEADER, targets)]
-    return _write(bandits, folder, lines)
+    return [*_rates(bandits), "", *markdown_table(TARGET_HEADER, targets)]
 
 
-def write_joint(bandits: Bandits, folder: Path) -> list[Path]:
+def joint(bandits: Bandits) -> list[str]:
     r"""What not knowing the noise costs, and what the joint set saves."""
     joint, exact = bandits.totals("joint"), bandits.totals("exact")
-    oracle = paired_difference(joint, bandits.totals("theorem1"))
     ratio = ratio_of_means(joint, exact)
     targets = [
-        (
+        _difference(
             "the joint set's regret is below that of Theorem 1 with known noise",
-            f"paired difference {estimate(oracle)}",
-            verdict(oracle.mean < -2.0 * oracle.standard_error),
+            joint,
+            bandits.totals("theorem1"),
+            -1.0,
         ),
         (
             "and at most 1.25 times that of the exact bound with known noise",
@@ -70,53 +61,36 @@ def write_joint(bandits: Bandits, folder: Path) -> list[Path]:
             verdict(ratio.mean <= 1.25),
         ),
     ]
-    lines = [*_totals(bandits, "joint"), "", *markdown_table(TARGET_HEADER, targets)]
-    return _write(bandits, folder, lines)
+    return [*_totals(bandits, "joint"), "", *markdown_table(TARGET_HEADER, targets)]
 
 
-def write_concentration(bandits: Bandits, folder: Path) -> list[Path]:
+def concentration(bandits: Bandits) -> list[str]:
     r"""Figure 8: Thompson sampling with two bounds."""
     readings = {"ts_wang": "λ = σ², as Lemma 3 has it", "ts_rescaled": "λ = σ²/C²"}
-    targets = []
-    for name, reading in readings.items():
-        difference = paired_difference(bandits.totals("ts_theorem1"), bandits.totals(name))
-        targets.append(
-            (
-                f"Theorem 1 improves Kernel TS compared with Wang & de Freitas ({reading})",
-                f"paired difference {estimate(difference)}",
-                verdict(difference.mean < -2.0 * difference.standard_error),
-            )
-        )
-    lines = [*_totals(bandits, "ts_theorem1"), "", *markdown_table(TARGET_HEADER, targets)]
-    return _write(bandits, folder, lines)
+    claim = "Theorem 1 improves Kernel TS compared with Wang & de Freitas"
+    ours = bandits.totals("ts_theorem1")
+    targets = [
+        _difference(f"{claim} ({reading})", ours, bandits.totals(name), -1.0)
+        for name, reading in readings.items()
+    ]
+    return [*_totals(bandits, "ts_theorem1"), "", *markdown_table(TARGET_HEADER, targets)]
 
 
-def _write(bandits: Bandits, folder: Path, lines: Sequence[str]) -> list[Path]:
-    files = [folder / f"{bandits.stem}{suffix}" for suffix in (".csv", ".md")]
-    write_rows(files[0], _curve_rows(bandits))
-    write_atomically(files[1], "\n".join(lines) + "\n")
-    return files
+def write(bandits: Bandits, folder: Path, lines: Sequence[str]) -> list[Path]:
+    r"""The lines, and mean and spread of the regret curves at some rounds."""
+    rounds = spaced(bandits.experiment.rounds, _CURVE_POINTS, np.linspace)
+    curves = {(name,): curve for name, curve in bandits.curves.items()}
+    rows = moments_table(curves, ["method"], rounds, digits=3)
+    return write_summary(folder, bandits.stem, rows, lines)
 
 
-def _curve_rows(bandits: Bandits) -> list[dict]:
-    r"""Mean and spread of the regret curves at some rounds."""
-    rounds = np.unique(
-        np.linspace(1, bandits.experiment.rounds, _CURVE_POINTS).round().astype(int)
-    )
-    rows = []
-    for name, curves in bandits.curves.items():
-        for number in rounds:
-            moments = Moments.of(curves[:, number - 1])
-            rows.append(
-                {
-                    "method": name,
-                    "round": number,
-                    "mean": round(moments.mean, 3),
-                    "std": round(moments.std, 3),
-                    "n": moments.n,
-                }
-            )
-    return rows
+def _difference(
+    claim: str, ours: np.ndarray, others: np.ndarray, sign: float
+) -> tuple[str, str, str]:
+    r"""Whether a paired difference has this sign by two standard errors."""
+    difference = paired_difference(ours, others)
+    met = sign * difference.mean > 2.0 * difference.standard_error
+    return claim, f"paired difference {estimate(difference)}", verdict(met)
 
 
 def _totals(bandits: Bandits, reference: str | None = None) -> list[str]:
@@ -199,28 +173,14 @@ def _rate_target(bandits: Bandits, policy: str) -> tuple[str, str, str]:
 
 
 def _regret_targets(bandits: Bandits) -> list[tuple[str, str, str]]:
+    totals = bandits.totals
     targets = [_rate_target(bandits, policy) for policy in POLICIES]
     for policy, words in POLICIES.items():
-        fixed, adaptive = (
-            bandits.totals(f"{policy}_{kind}") for kind in ("fixed", "adaptive")
-        )
-        difference = paired_difference(fixed, adaptive)
-        targets.append(
-            (
-                f"{words}: fixed is clearly worse than adaptive",
-                f"paired difference {estimate(difference)}",
-                verdict(difference.mean > 2.0 * difference.standard_error),
-            )
-        )
+        claim = f"{words}: fixed is clearly worse than adaptive"
+        pair = totals(f"{policy}_fixed"), totals(f"{policy}_adaptive")
+        targets.append(_difference(claim, *pair, 1.0))
     for kind in ("oracle", "fixed", "adaptive"):
-        difference = paired_difference(
-            bandits.totals(f"ts_{kind}"), bandits.totals(f"ucb_{kind}")
-        )
-        targets.append(
-            (
-                f"Kernel UCB beats Kernel TS, {kind}",
-                f"paired difference {estimate(difference)}",
-                verdict(difference.mean > 2.0 * difference.standard_error),
-            )
-        )
+        claim = f"Kernel UCB beats Kernel TS, {kind}"
+        pair = totals(f"ts_{kind}"), totals(f"ucb_{kind}")
+        targets.append(_difference(claim, *pair, 1.0))
     return targets

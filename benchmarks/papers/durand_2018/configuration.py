@@ -1,13 +1,10 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
-import tomllib
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -136,6 +133,7 @@ class Configuration:
     r"""The whole of ``config.toml``."""
 
     protocol: Protocol
+    methods: dict[str, Method]
     stream: Stream
     experiments: dict[str, Experiment]
 
@@ -149,21 +147,3 @@ class Configuration:
             repetitions=repetitions or self.stream.repetitions,
         )
         return [StreamTask(self.protocol, stream, i) for i in range(stream.repetitions)]
-
-
-def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
-    r"""Read the protocol, the stream, the methods and the experiments."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    protocol = Protocol(**raw["protocol"])
-    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
-    experiments = {
-        name: Experiment(
-            name,
-            protocol,
-            tuple(methods[method] for method in values["methods"]),
-            values["rounds"],
-            values["repetitions"],
-        )
-        for name, values in raw["experiments"].items()
-    }
-    return Configuration(protocol, Stream(**raw["stream"]), experiments)

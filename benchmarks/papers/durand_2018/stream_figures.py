@@ -8,8 +8,9 @@ import torch
 from benchmarks.papers.durand_2018.problems import true_function
 from benchmarks.papers.durand_2018.streams import query_grid, snapshots
 from benchmarks.papers.durand_2018.summaries import Streams
+from benchmarks.runner import legend_below, picture
 from kernelucb.plotting import plot_bands
-from kernelucb.plotting.style import BLACK, BLUE, OUTLINES, RC, load_pyplot
+from kernelucb.plotting.style import BLACK, BLUE, OUTLINES
 
 _INTERVALS = {
     "joint": {
@@ -39,13 +40,10 @@ _BANDS = {
 _SHOWN_DATA = 60
 
 
-def draw_noise(streams: Streams, folder: Path) -> list[Path]:
+def draw_noise(streams: Streams, path: Path) -> Path:
     r"""Medians and quartiles of both noise bounds, three panels."""
-    plt = load_pyplot()
-    with plt.rc_context(RC):
-        figure, grid = plt.subplots(
-            1, len(_PANELS), figsize=(10.5, 3.9), sharey=True, layout="constrained"
-        )
+    shape = {"figsize": (10.5, 3.9), "sharey": True, "dpi": 130}
+    with picture(path, 1, len(_PANELS), **shape) as (figure, grid):
         for axes, (title, names) in zip(grid, _PANELS.items(), strict=True):
             for name in names:
                 if name in streams.runs[0].intervals:
@@ -62,9 +60,7 @@ def draw_noise(streams: Streams, folder: Path) -> list[Path]:
         }
         entries[r"true $\sigma$"] = grid[0].lines[-1]
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
-        path = _save(figure, folder / f"durand_2018_{streams.stem('noise')}.png")
-        plt.close(figure)
-    return [path]
+    return path
 
 
 def _draw_interval(axes, streams: Streams, name: str) -> None:
@@ -86,9 +82,8 @@ def _draw_interval(axes, streams: Streams, name: str) -> None:
         )
 
 
-def draw_band(streams: Streams, folder: Path) -> list[Path]:
+def draw_band(streams: Streams, path: Path) -> Path:
     r"""Bands around the first function at the rounds of the table."""
-    plt = load_pyplot()
     task = streams.tasks[0]
     function, queries = true_function(task.protocol, 0), query_grid(task.stream)
     shown = [
@@ -96,11 +91,9 @@ def draw_band(streams: Streams, folder: Path) -> list[Path]:
         for snapshot in snapshots(task)
         if snapshot.regression.num_observations in streams.table_rounds
     ]
-    with plt.rc_context(RC):
-        figure, grid = plt.subplots(
-            1, len(shown), figsize=(2.9 * len(shown), 3.9), layout="constrained"
-        )
-        for axes, snapshot in zip(np.atleast_1d(grid), shown, strict=True):
+    shape = {"figsize": (2.9 * len(shown), 3.9), "squeeze": False, "dpi": 130}
+    with picture(path, 1, len(shown), **shape) as (figure, grid):
+        for axes, snapshot in zip(grid[0], shown, strict=True):
             regression = snapshot.regression
             plot_bands(
                 {label: snapshot.bands[name] for name, label in _BANDS.items()},
@@ -117,17 +110,6 @@ def draw_band(streams: Streams, folder: Path) -> list[Path]:
                 data_name=f"data (the first {_SHOWN_DATA})",
             )
             axes.set_title(f"t = {regression.num_observations}")
-        first = np.atleast_1d(grid)[0]
-        first.set_ylabel("outcome $y$")
-        figure.legend(
-            *first.get_legend_handles_labels(), loc="outside lower center", ncols=5
-        )
-        path = _save(figure, folder / f"durand_2018_{streams.stem('band')}.png")
-        plt.close(figure)
-    return [path]
-
-
-def _save(figure, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+        grid[0][0].set_ylabel("outcome $y$")
+        legend_below(figure, grid[0][0], 5)
     return path

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers.durand_2018.summaries import Streams, digits, verdict
-from benchmarks.runner import markdown_table, write_atomically, write_rows
+from benchmarks.runner import markdown_table, write_summary
 
 BANDS = {
     "exact": "exact, mixture of scales",
@@ -42,8 +42,6 @@ TARGET_HEADER = ("claim or target", "measured", "met")
 
 def write_noise(streams: Streams, folder: Path) -> list[Path]:
     r"""``noise.csv`` and ``noise.md``: the intervals at all kept rounds, and some."""
-    files = [folder / f"{streams.stem('noise')}{suffix}" for suffix in (".csv", ".md")]
-    write_rows(files[0], _noise_rows(streams))
     rounds = streams.table_rounds
     cells = [
         (
@@ -63,8 +61,7 @@ def write_noise(streams: Streams, folder: Path) -> list[Path]:
         "",
         *markdown_table(TARGET_HEADER, _noise_targets(streams)),
     ]
-    write_atomically(files[1], "\n".join(lines) + "\n")
-    return files
+    return write_summary(folder, streams.stem("noise"), _noise_rows(streams), lines)
 
 
 def _noise_rows(streams: Streams) -> list[dict]:
@@ -138,8 +135,6 @@ def _noise_targets(streams: Streams) -> list[tuple[str, str, str]]:
 
 def write_band(streams: Streams, folder: Path) -> list[Path]:
     r"""``band.csv`` and ``band.md``: mean widths, their ratios, misses."""
-    files = [folder / f"{streams.stem('band')}{suffix}" for suffix in (".csv", ".md")]
-    write_rows(files[0], _band_rows(streams))
     rounds = streams.table_rounds
     header = ("band", "knows", *(f"t = {number}" for number in rounds), "functions missed")
     widths = [
@@ -168,8 +163,7 @@ def write_band(streams: Streams, folder: Path) -> list[Path]:
         "",
         *markdown_table(TARGET_HEADER, _band_targets(streams)),
     ]
-    write_atomically(files[1], "\n".join(lines) + "\n")
-    return files
+    return write_summary(folder, streams.stem("band"), _band_rows(streams), lines)
 
 
 def _band_rows(streams: Streams) -> list[dict]:

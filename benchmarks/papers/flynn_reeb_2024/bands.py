@@ -8,16 +8,22 @@ import torch
 from benchmarks.papers.flynn_reeb_2024.configuration import Configuration, Setting
 from benchmarks.papers.flynn_reeb_2024.learners import covar_module
 from benchmarks.papers.flynn_reeb_2024.problems import KernelExpansion, kernel_function
-from benchmarks.runner import markdown_table, stream, write_atomically, write_rows
+from benchmarks.runner import (
+    Folders,
+    legend_below,
+    markdown_table,
+    picture,
+    stream,
+    write_summary,
+)
 from kernelucb import IGPUCB, AbbasiYadkoriUCB, KernelRegression, MartingaleMixtureUCB
-from kernelucb.plotting.style import RC, load_pyplot
 
 QUERIES = np.linspace(-1.0, 1.0, 1001)[:, None]
 
 
 def _data(configuration: Configuration, setting: Setting, repetition: int):
     r"""A function on [-1, 1] and 25 points on each side of a gap."""
-    protocol, per_side = configuration.protocol, configuration.figure1["points_per_side"]
+    protocol, per_side = configuration.protocol, configuration.figure1.points_per_side
     generator = stream(protocol.seed, "figure1", repetition)
     kernel = kernel_function(setting.kernel, setting.lengthscale)
     centres = generator.uniform(-1.0, 1.0, (protocol.num_centres, 1))
@@ -57,14 +63,14 @@ def _bands(configuration: Configuration, setting: Setting, inputs, outcomes) -> 
 
 
 def run_figure1(
-    configuration: Configuration, functions: int, results: Path, pictures: Path
+    configuration: Configuration, functions: int, folders: Folders
 ) -> list[Path]:
     r"""Draw the bands of the first function; widths and coverage of all."""
-    settings = configuration.figure1
-    setting = Setting(settings["kernel"], settings["lengthscale"], 1)
-    whole = functions == settings["functions"]
+    figure = configuration.figure1
+    setting = Setting(figure.kernel, figure.lengthscale, figure.dimension)
+    whole = functions == figure.functions
     stem = "figure1" if whole else f"figure1_{functions}_functions"
-    picture = pictures / f"flynn_reeb_2024_{stem}.png"
+    path = folders.picture(stem)
     widths: dict[str, list[float]] = {}
     covered: dict[str, int] = {}
     for repetition in range(functions):
@@ -76,7 +82,7 @@ def run_figure1(
             inside = bool(((lower <= truth) & (truth <= upper)).all())
             covered[name] = covered.get(name, 0) + inside
         if repetition == 0:
-            _draw(configuration, bands, truth, inputs, outcomes, picture)
+            _draw(configuration, bands, truth, inputs, outcomes, path)
     rows = [
         {
             "method": name,
@@ -89,12 +95,11 @@ def run_figure1(
         }
         for name, values in widths.items()
     ]
-    write_rows(results / f"{stem}.csv", rows)
-    write_atomically(results / f"{stem}.md", _table(configuration, rows))
-    return [results / f"{stem}.csv", results / f"{stem}.md", picture]
+    lines = _table(configuration, rows)
+    return [*write_summary(folders.results, stem, rows, lines), path]
 
 
-def _table(configuration: Configuration, rows: list[dict]) -> str:
+def _table(configuration: Configuration, rows: list[dict]) -> list[str]:
     cells = [
         (
             configuration.methods[row["method"]].label,
@@ -104,22 +109,14 @@ def _table(configuration: Configuration, rows: list[dict]) -> str:
         )
         for row in rows
     ]
-    header = (
-        "band",
-        "mean width",
-        "median ratio to exact",
-        "functions inside everywhere",
-    )
-    return "\n".join(markdown_table(header, cells)) + "\n"
+    sizes = ("mean width", "median ratio to exact", "functions inside everywhere")
+    return markdown_table(("band", *sizes), cells)
 
 
 def _draw(configuration, bands: dict, truth, inputs, outcomes, path: Path) -> None:
-    plt = load_pyplot()
     shown = ("exact", "amm", "ay", "igp")
-    with plt.rc_context(RC):
-        figure, grid = plt.subplots(
-            1, len(shown), figsize=(11.0, 3.2), sharey=True, layout="constrained"
-        )
+    shape = {"figsize": (11.0, 3.2), "sharey": True, "dpi": 130}
+    with picture(path, 1, len(shown), **shape) as (figure, grid):
         for axes, name in zip(grid, shown, strict=True):
             lower, upper = bands[name]
             axes.fill_between(
@@ -132,9 +129,4 @@ def _draw(configuration, bands: dict, truth, inputs, outcomes, path: Path) -> No
             axes.set_title(f"{label}: mean width {width:.2f}")
             axes.set_xlabel("$x$")
         grid[0].set_ylabel("$f(x)$")
-        figure.legend(
-            *grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
+        legend_below(figure, grid[0], 2)

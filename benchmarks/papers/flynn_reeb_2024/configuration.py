@@ -1,14 +1,11 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
-import tomllib
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
-
-HERE = Path(__file__).parent
 
 _SMOOTHNESS = {"rbf": None, "matern32": 1.5, "matern52": 2.5}
 
@@ -103,53 +100,53 @@ class Task(runner.Task):
 class Experiment:
     r"""The runs of a table or figure: every method in every setting."""
 
-    settings: tuple[Setting, ...]
+    kernels: tuple[str, ...]
+    lengthscales: tuple[float, ...]
+    dimension: int
     methods: tuple[Method, ...]
     repetitions: int
+    norm_factors: tuple[float, ...] = (1.0,)
+    noise_factors: tuple[float, ...] = (1.0,)
+
+    @property
+    def settings(self) -> list[Setting]:
+        r"""In the order of the table's columns."""
+        beliefs = self.norm_factors, self.noise_factors
+        grid = product(self.kernels, self.lengthscales, *beliefs)
+        return [Setting(k, length, self.dimension, *b) for k, length, *b in grid]
+
+
+@dataclass(frozen=True)
+class Figure1:
+    r"""Bands around functions with a gap in the data."""
+
+    kernel: str
+    lengthscale: float
+    dimension: int
+    points_per_side: int
+    functions: int
+
+
+@dataclass(frozen=True)
+class Figure4:
+    r"""Times; one cone program per arm is timed after ``socp_round`` observations."""
+
+    kernel: str
+    lengthscale: float
+    dimension: int
+    repetitions: int
+    socp_round: int
+    socp_arms: int
 
 
 @dataclass(frozen=True)
 class Configuration:
     r"""The whole of ``config.toml``."""
 
+    kernels: tuple[str, ...]
+    lengthscales: tuple[float, ...]
     protocol: Protocol
     methods: dict[str, Method]
     experiments: dict[str, Experiment]
-    figure1: dict
-    figure4: dict
-
-
-def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
-    r"""Read the settings, methods and experiments."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    protocol = Protocol(**raw["protocol"])
-    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
-    experiments = {
-        name: Experiment(
-            _settings(experiment, raw["kernels"]),
-            tuple(methods[method] for method in experiment.get("methods", methods)),
-            experiment.get("repetitions", protocol.repetitions),
-        )
-        for name, experiment in raw["experiments"].items()
-    }
-    return Configuration(protocol, methods, experiments, raw["figure1"], raw["figure4"])
-
-
-def _settings(experiment: dict, kernels: dict) -> tuple[Setting, ...]:
-    r"""The settings of an experiment, in the order of the table's columns."""
-    names = [experiment["kernel"]] if "kernel" in experiment else kernels["names"]
-    lengths = (
-        [experiment["lengthscale"]]
-        if "lengthscale" in experiment
-        else kernels["lengthscales"]
-    )
-    grid = product(
-        names,
-        lengths,
-        experiment.get("norm_factors", [1.0]),
-        experiment.get("noise_factors", [1.0]),
-    )
-    return tuple(
-        Setting(kernel, length, experiment["dimension"], norm, noise)
-        for kernel, length, norm, noise in grid
-    )
+    figure1: Figure1
+    figure4: Figure4

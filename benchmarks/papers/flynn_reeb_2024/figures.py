@@ -7,8 +7,7 @@ import numpy as np
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Method, Setting
 from benchmarks.papers.flynn_reeb_2024.summaries import Selection, cumulative_regret
-from benchmarks.runner import RunStore
-from kernelucb.plotting.style import RC, load_pyplot
+from benchmarks.runner import RunStore, draw_spread, legend_below, picture
 
 # Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.
 STYLES = {
@@ -30,39 +29,26 @@ def panel_title(setting: Setting) -> str:
     return f"{KERNELS[setting.kernel]}, length {setting.lengthscale:g}"
 
 
-def draw_regret(
-    store: RunStore, selection: Selection, path: Path, title: str
-) -> list[Path]:
+def draw_regret(store: RunStore, selection: Selection, path: Path, title: str) -> Path:
     r"""One panel per setting: mean ± standard deviation of the cumulative regret."""
-    plt = load_pyplot()
     lengths = sorted({s.lengthscale for s in selection.settings}, reverse=True)
     kernels = list(dict.fromkeys(s.kernel for s in selection.settings))
-    with plt.rc_context(RC):
-        size = (3.1 * len(kernels) + 0.6, 2.6 * len(lengths) + 0.8)
-        figure, grid = plt.subplots(
-            len(lengths), len(kernels), figsize=size, squeeze=False, layout="constrained"
-        )
+    shape = len(lengths), len(kernels)
+    size = (3.1 * shape[1] + 0.6, 2.6 * shape[0] + 0.8)
+    with picture(path, *shape, figsize=size, squeeze=False, dpi=130) as (figure, grid):
         for setting in selection.settings:
             axes = grid[lengths.index(setting.lengthscale)][kernels.index(setting.kernel)]
             _draw_panel(axes, store, selection, setting, panel_title(setting))
-        _finish(figure, grid, title, path)
-        plt.close(figure)
-    return [path]
+        _finish(figure, grid, title)
+    return path
 
 
-def draw_figure7(store: RunStore, selection: Selection, path: Path) -> list[Path]:
+def draw_figure7(store: RunStore, selection: Selection, path: Path) -> Path:
     r"""One panel for each pair of beliefs about noise and norm."""
-    plt = load_pyplot()
-    protocol = selection.configuration.protocol
-    with plt.rc_context(RC):
-        figure, grid = plt.subplots(
-            1,
-            len(selection.settings),
-            figsize=(2.7 * len(selection.settings) + 0.4, 3.6),
-            squeeze=False,
-            sharey=True,
-            layout="constrained",
-        )
+    protocol, columns = selection.configuration.protocol, len(selection.settings)
+    options = {"squeeze": False, "sharey": True, "dpi": 130}
+    size = (2.7 * columns + 0.4, 3.6)
+    with picture(path, 1, columns, figsize=size, **options) as (figure, grid):
         for axes, setting in zip(grid[0], selection.settings, strict=True):
             noise = setting.noise_factor * protocol.noise_std
             norm = setting.norm_factor * protocol.norm
@@ -72,9 +58,8 @@ def draw_figure7(store: RunStore, selection: Selection, path: Path) -> list[Path
             f"True $\\sigma$ = {protocol.noise_std:g}, $B$ = {protocol.norm:g}; mean ± "
             f"standard deviation of {selection.repetitions} repetitions"
         )
-        _finish(figure, grid, title, path)
-        plt.close(figure)
-    return [path]
+        _finish(figure, grid, title)
+    return path
 
 
 def _draw_panel(
@@ -85,9 +70,8 @@ def _draw_panel(
     for method in selection.methods:
         curves = cumulative_regret(store, selection, setting, method)
         mean, std = curves.mean(axis=0), curves.std(axis=0)
-        axes.plot(rounds, mean, label=method.label, **STYLES[method.name])
-        color = STYLES[method.name]["color"]
-        axes.fill_between(rounds, mean - std, mean + std, color=color, alpha=0.15, lw=0)
+        style = STYLES[method.name]
+        draw_spread(axes, rounds, mean, std, style, method.label, alpha=0.15, lw=0)
         if method.bound is not None:
             top = max(top, float((mean + std)[-1]))
     axes.set_title(title)
@@ -95,27 +79,22 @@ def _draw_panel(
     axes.set(xlim=(0, selection.rounds), ylim=(0, 1.05 * top if top else None))
 
 
-def _finish(figure, grid: np.ndarray, title: str, path: Path) -> None:
+def _finish(figure, grid: np.ndarray, title: str) -> None:
     for axes in grid[-1]:
         axes.set_xlabel("round")
     for row in grid:
         row[0].set_ylabel("cumulative regret")
-    handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4)
+    legend_below(figure, grid[0][0], 4)
     figure.suptitle(title, fontsize=11)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
 
 
 def draw_times(
     curves: dict[str, np.ndarray], methods: Sequence[Method], path: Path
-) -> list[Path]:
+) -> Path:
     r"""Time per round, running median of 21 rounds, logarithmic."""
-    plt = load_pyplot()
     labels = {method.name: method.label for method in methods}
     labels |= {"numpy_dmm": "NumPy DMM (plain)", "numpy_amm": "NumPy AMM (plain)"}
-    with plt.rc_context(RC):
-        figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+    with picture(path, figsize=(7.2, 4.2), dpi=130) as (figure, axes):
         for name, curve in curves.items():
             if name == "random":
                 continue
@@ -125,8 +104,5 @@ def draw_times(
             medians = 1e3 * np.median(parts, axis=1)
             axes.plot(rounds, medians, label=labels[name], **STYLES[name])
         axes.set(yscale="log", xlabel="round", ylabel="milliseconds a round")
-        figure.legend(loc="outside lower center", ncols=4)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
-    return [path]
+        legend_below(figure, axes, 4)
+    return path

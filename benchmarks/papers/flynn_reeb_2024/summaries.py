@@ -1,19 +1,19 @@
 r"""From finished runs to numbers: regret curves, totals, agreement with the paper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.papers.flynn_reeb_2024.configuration import (
-    HERE,
     Configuration,
     Method,
     Setting,
     Task,
 )
 from benchmarks.papers.flynn_reeb_2024.play import Run
-from benchmarks.runner import Moments, RunStore, read_rows
+from benchmarks.runner import Moments, RunStore, read_table
 
 # Differences above this many standard errors of the difference count as disagreement.
 AGREEMENT = 2.0
@@ -47,10 +47,6 @@ class Selection:
             for task in self.runs_of(setting, method)[repetition : repetition + 1]
         ]
 
-    def only(self, setting: Setting) -> "Selection":
-        r"""The same for one setting."""
-        return replace(self, settings=[setting])
-
 
 def cumulative_regret(
     store: RunStore[Run], selection: Selection, setting: Setting, method: Method
@@ -69,9 +65,8 @@ def total_regret(
 
 def published() -> dict[tuple[str, str], Moments]:
     r"""The paper's numbers by method and setting."""
+    table = read_table(Path(__file__).with_name("expected.csv"))
     return {
-        (row["method"], row["setting"]): Moments(
-            float(row["mean"]), float(row["std"]), int(row["n"])
-        )
-        for row in read_rows(HERE / "expected.csv")
+        (row.method, row.setting): Moments(float(row.mean), float(row.std), int(row.n))
+        for row in table[["method", "setting", "mean", "std", "n"]].itertuples()
     }

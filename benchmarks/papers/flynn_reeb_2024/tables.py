@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.papers.flynn_reeb_2024.summaries import (
     AGREEMENT,
@@ -16,15 +17,16 @@ from benchmarks.runner import (
     Moments,
     RunStore,
     markdown_table,
+    moments_table,
     paired_difference,
-    read_rows,
-    write_atomically,
-    write_rows,
+    read_table,
+    spaced,
+    write_summary,
 )
 
 
-def result_file(folder: Path, stem: str, selection: Selection, suffix: str) -> Path:
-    r"""Where a summary goes: beside, never over, one that rests on more.
+def result_stem(folder: Path, stem: str, selection: Selection) -> str:
+    r"""Name of a summary: beside, never over, one that rests on more.
 
     Fewer rounds than the protocol's, or fewer repetitions than the summary that lies
     there, get a name of their own.
@@ -32,62 +34,53 @@ def result_file(folder: Path, stem: str, selection: Selection, suffix: str) -> P
     if selection.rounds != selection.configuration.protocol.rounds:
         stem += f"_{selection.rounds}_rounds"
     existing = folder / f"{stem}.csv"
-    if existing.exists() and _holds_more(read_rows(existing), selection):
+    if existing.exists() and _holds_more(read_table(existing), selection):
         stem += f"_part_of_{selection.repetitions}_repetitions"
-    return folder / f"{stem}{suffix}"
+    return stem
 
 
-def _holds_more(rows: list[dict[str, str]], selection: Selection) -> bool:
+def _holds_more(rows: pd.DataFrame, selection: Selection) -> bool:
     r"""Whether a summary has repetitions, settings or methods that the selection lacks."""
-    settings = {setting.name for setting in selection.settings}
-    methods = {method.name for method in selection.methods}
-    return any(
-        int(row["n"]) > selection.repetitions
-        or row["setting"] not in settings
-        or row["method"] not in methods
-        for row in rows
-    )
+    settings = [setting.name for setting in selection.settings]
+    methods = [method.name for method in selection.methods]
+    more = rows["n"].astype(int) > selection.repetitions
+    others = ~rows["setting"].isin(settings) | ~rows["method"].isin(methods)
+    return bool((more | others).any())
 
 
-def write_table1(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
-    r"""``table1.csv`` and the side-by-side table ``table1.md``."""
-    totals = {
+def _totals(store: RunStore, selection: Selection) -> dict[tuple[str, str], Moments]:
+    r"""Regret after the last round, by method and setting."""
+    return {
         (method.name, setting.name): total_regret(store, selection, setting, method)
         for method in selection.methods
         for setting in selection.settings
     }
-    paper = published() if _as_published(selection) else {}
-    files = [result_file(folder, "table1", selection, s) for s in (".csv", ".md")]
-    rows = [
-        {
-            "method": method,
-            "setting": setting,
-            "mean": round(ours.mean, 3),
-            "std": round(ours.std, 3),
-            "n": ours.n,
-            "published_mean": paper[method, setting].mean if _in(paper, method) else "",
-            "published_std": paper[method, setting].std if _in(paper, method) else "",
-        }
-        for (method, setting), ours in totals.items()
-    ]
-    write_rows(files[0], rows)
-    write_atomically(files[1], _side_by_side(totals, paper, selection) + "\n")
-    return files
 
 
-def _as_published(selection: Selection) -> bool:
-    return selection.rounds == selection.configuration.protocol.rounds
+def _row(method: str, setting: str, moments: Moments) -> dict:
+    row = {"method": method, "setting": setting, "mean": round(moments.mean, 3)}
+    return row | {"std": round(moments.std, 3), "n": moments.n}
 
 
-def _in(paper: dict, method: str) -> bool:
-    return any(name == method for name, _ in paper)
+def write_table1(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
+    r"""``table1.csv`` and the side-by-side table ``table1.md``."""
+    totals, paper = _totals(store, selection), {}
+    if selection.rounds == selection.configuration.protocol.rounds:
+        paper = published()
+    rows = []
+    for pair, ours in totals.items():
+        theirs = paper.get(pair)
+        mean, std = ("", "") if theirs is None else (theirs.mean, theirs.std)
+        rows.append(_row(*pair, ours) | {"published_mean": mean, "published_std": std})
+    lines = _side_by_side(totals, paper, selection)
+    return write_summary(folder, result_stem(folder, "table1", selection), rows, lines)
 
 
 def _side_by_side(
     totals: dict[tuple[str, str], Moments],
     paper: dict[tuple[str, str], Moments],
     selection: Selection,
-) -> str:
+) -> list[str]:
     r"""One row for each method and setting, and how many agree."""
     rows, agreements = [], []
     for setting in selection.settings:
@@ -114,7 +107,7 @@ def _side_by_side(
             f"{sum(agreements)} of {len(agreements)} means differ from the published one "
             f"by at most {AGREEMENT:g} standard errors of the difference.",
         ]
-    return "\n".join(lines)
+    return lines
 
 
 def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
@@ -142,13 +135,11 @@ def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Pa
                 "n": difference.n,
             }
         )
-    files = [result_file(folder, "paired", selection, suffix) for suffix in (".csv", ".md")]
-    write_rows(files[0], rows)
-    write_atomically(files[1], _paired_table(rows))
-    return files
+    stem = result_stem(folder, "paired", selection)
+    return write_summary(folder, stem, rows, _paired_table(rows))
 
 
-def _paired_table(rows: list[dict]) -> str:
+def _paired_table(rows: list[dict]) -> list[str]:
     cells = [
         (
             row["setting"],
@@ -162,39 +153,21 @@ def _paired_table(rows: list[dict]) -> str:
     ]
     differences = "difference ± standard error"
     header = ("setting", "exact", "DMM", "ratio of means", differences, "n")
-    lines = markdown_table(header, cells)
     total = sum(row["difference"] for row in rows)
     error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
     ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
-    lines += [
+    return [
+        *markdown_table(header, cells),
         "",
         f"All settings together: difference {total:+.1f} ± {error:.1f}, geometric mean of "
         f"the ratios {ratio:.3f}.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
     r"""``figure7.csv`` and ``figure7.md``: what loose beliefs cost each method."""
-    files = [result_file(folder, "figure7", selection, s) for s in (".csv", ".md")]
-    totals = {
-        (method.name, setting.name): total_regret(store, selection, setting, method)
-        for method in selection.methods
-        for setting in selection.settings
-    }
-    write_rows(
-        files[0],
-        [
-            {
-                "method": method,
-                "setting": setting,
-                "mean": round(moments.mean, 3),
-                "std": round(moments.std, 3),
-                "n": moments.n,
-            }
-            for (method, setting), moments in totals.items()
-        ],
-    )
+    totals = _totals(store, selection)
+    rows = [_row(*pair, moments) for pair, moments in totals.items()]
     protocol, first = selection.configuration.protocol, selection.settings[0]
     beliefs = [
         f"sigma {s.noise_factor * protocol.noise_std:g}, "
@@ -216,52 +189,39 @@ def write_figure7(store: RunStore, selection: Selection, folder: Path) -> list[P
         "",
         *markdown_table(["method", *beliefs], table),
     ]
-    write_atomically(files[1], "\n".join(lines) + "\n")
-    return files
+    return write_summary(folder, result_stem(folder, "figure7", selection), rows, lines)
 
 
 def write_curves(
     store: RunStore, selection: Selection, folder: Path, name: str
 ) -> list[Path]:
     r"""Mean and spread of the regret curves at some rounds, and a table of the last."""
-    rounds = np.unique(np.linspace(1, selection.rounds, 21).round().astype(int))
-    rows = []
-    for setting in selection.settings:
-        for method in selection.methods:
-            curves = cumulative_regret(store, selection, setting, method)
-            for number in rounds:
-                moments = Moments.of(curves[:, number - 1])
-                rows.append(
-                    {
-                        "method": method.name,
-                        "setting": setting.name,
-                        "round": number,
-                        "mean": round(moments.mean, 3),
-                        "std": round(moments.std, 3),
-                        "n": moments.n,
-                    }
-                )
-    files = [result_file(folder, name, selection, suffix) for suffix in (".csv", ".md")]
-    write_rows(files[0], rows)
-    write_atomically(files[1], _final_totals(store, selection))
-    return files
+    curves = {
+        (method.name, setting.name): cumulative_regret(store, selection, setting, method)
+        for setting in selection.settings
+        for method in selection.methods
+    }
+    rounds = spaced(selection.rounds, 21, np.linspace)
+    rows = moments_table(curves, ["method", "setting"], rounds, digits=3)
+    lines = _final_totals(selection, _totals(store, selection))
+    return write_summary(folder, result_stem(folder, name, selection), rows, lines)
 
 
-def _final_totals(store: RunStore, selection: Selection) -> str:
+def _final_totals(
+    selection: Selection, totals: dict[tuple[str, str], Moments]
+) -> list[str]:
     r"""Methods in rows, settings in columns, as the paper's Table 1."""
-    settings = selection.settings
+    names = [setting.name for setting in selection.settings]
     rows = [
-        [method.label]
-        + [_text(total_regret(store, selection, s, method)) for s in settings]
+        [method.label, *(_text(totals[method.name, name]) for name in names)]
         for method in selection.methods
     ]
-    lines = [
+    return [
         f"Cumulative regret after {selection.rounds} rounds, mean ± population standard "
         f"deviation, n = {selection.repetitions}.",
         "",
-        *markdown_table(["method", *(setting.name for setting in settings)], rows),
+        *markdown_table(["method", *names], rows),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _text(moments: Moments) -> str:

@@ -34,7 +34,7 @@ from benchmarks.papers.flynn_reeb_2024.yardsticks import (
     NumPyMixture,
     cone_program,
 )
-from benchmarks.runner import markdown_table, write_atomically, write_rows
+from benchmarks.runner import markdown_table, write_summary
 
 NUMPY_GRIDS = {"numpy_dmm": PAPER_GRID, "numpy_amm": (1.0,)}
 # Numerator, denominator and the target of the time per round averaged over all rounds.
@@ -158,20 +158,18 @@ def run_figure4(
     configuration: Configuration, repetitions: int, rounds: int, results: Path
 ) -> tuple[list[Path], dict[str, np.ndarray]]:
     r"""Time everything, single-threaded; returns the files and the mean curves."""
-    settings = configuration.figure4
-    setting = Setting(settings["kernel"], settings["lengthscale"], settings["dimension"])
+    figure = configuration.figure4
+    setting = Setting(figure.kernel, figure.lengthscale, figure.dimension)
     torch.set_num_threads(1)
     with threadpool_limits(1):
         runs = [
             time_rounds(configuration, setting, repetition, rounds)
             for repetition in range(repetitions)
         ]
-        observations = min(settings["socp_round"], rounds)
-        cone = time_cone_programs(
-            configuration, setting, observations, settings["socp_arms"]
-        )
+        observations = min(figure.socp_round, rounds)
+        cone = time_cone_programs(configuration, setting, observations, figure.socp_arms)
     curves = {name: np.mean([run[name] for run in runs], axis=0) for name in runs[0]}
-    whole = (settings["repetitions"], configuration.protocol.rounds)
+    whole = (figure.repetitions, configuration.protocol.rounds)
     parts = f"figure4_{repetitions}_repetitions_{rounds}_rounds"
     stem = "figure4" if (repetitions, rounds) == whole else parts
     rows = [
@@ -184,10 +182,8 @@ def run_figure4(
         }
         for name, curve in curves.items()
     ]
-    write_rows(results / f"{stem}.csv", rows)
-    report = _report(curves, cone, len(runs), rounds, observations)
-    write_atomically(results / f"{stem}.md", report)
-    return [results / f"{stem}.csv", results / f"{stem}.md"], curves
+    lines = _report(curves, cone, len(runs), rounds, observations)
+    return write_summary(results, stem, rows, lines), curves
 
 
 def _report(
@@ -196,7 +192,7 @@ def _report(
     repetitions: int,
     rounds: int,
     observations: int,
-) -> str:
+) -> list[str]:
     reference = curves["numpy_dmm"].mean()
     times = [
         (name, f"{1e3 * curve.mean():.2f}", f"{curve.mean() / reference:.3f}")
@@ -211,7 +207,7 @@ def _report(
     met = "yes" if speedup >= SOCP_TARGET else "**no**"
     programs = f"one cone program per arm / exact, t = {observations}"
     ratios.append((programs, f"{speedup:.0f}", f">= {SOCP_TARGET:g}", met))
-    lines = [
+    return [
         f"Time per round, mean over {rounds} rounds and {repetitions} repetitions, one "
         "thread, all methods in turn in one process.",
         "",
@@ -225,4 +221,3 @@ def _report(
         f"{len(cone.exact_seconds)} rounds). Largest difference between a program's value "
         f"and the exact bound: {cone.largest_difference:.1e}.",
     ]
-    return "\n".join(lines) + "\n"

@@ -1,13 +1,10 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -112,24 +109,18 @@ class GainSettings:
 
 
 @dataclass(frozen=True)
+class Protocol:
+    r"""What all experiments have in common."""
+
+    delta: float
+    seed: int
+
+
+@dataclass(frozen=True)
 class Configuration:
     r"""The whole of ``config.toml``."""
 
+    protocol: Protocol
+    methods: dict[str, Method]
     experiments: dict[str, Experiment]
-    gain: GainSettings
-
-
-def load_configuration(path: Path = HERE / "config.toml") -> Configuration:
-    r"""Read the experiments and their methods."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    protocol = raw["protocol"]
-    methods = {name: Method(name, **values) for name, values in raw["methods"].items()}
-    experiments = {}
-    for name, values in raw["experiments"].items():
-        played = tuple(methods[method] for method in values.pop("methods", methods))
-        experiments[name] = Experiment(Setting(name=name, **protocol, **values), played)
-    gain = raw["information_gain"]
-    samples = tuple(gain.pop("samples"))
-    return Configuration(
-        experiments, GainSettings(samples=samples, seed=protocol["seed"], **gain)
-    )
+    information_gain: GainSettings

@@ -3,13 +3,14 @@ r"""Figure 3: bounds on the maximum information gain of common kernels."""
 import math
 from pathlib import Path
 
+import pandas as pd
 import torch
 from gpytorch.kernels import Kernel, LinearKernel, MaternKernel, RBFKernel
 from torch import Tensor
 
 from benchmarks.papers.srinivas_2010.configuration import GainSettings
 from benchmarks.papers.srinivas_2010.tabulated import TabulatedKernel, domain
-from benchmarks.runner import markdown_table, stream, write_atomically, write_rows
+from benchmarks.runner import Folders, markdown_table, stream, write_summary
 from kernelucb import information_gain
 
 SHOWN_EIGENVALUES = 30
@@ -60,20 +61,16 @@ def _bound(table: Tensor, inputs: Tensor, noise_std: float, samples: int, method
     )
 
 
-def run_information_gain(
-    settings: GainSettings, results: Path, pictures: Path
-) -> list[Path]:
+def run_information_gain(settings: GainSettings, folders: Folders) -> list[Path]:
     r"""Tables and picture of the bounds."""
     from benchmarks.papers.srinivas_2010.figures import draw_gain
 
     tables = covariances(settings)
-    rows = bound_rows(settings, tables)
+    rows = pd.DataFrame(bound_rows(settings, tables))
     spectra = {name: _largest_eigenvalues(table) for name, table in tables.items()}
-    files = [results / f"information_gain{suffix}" for suffix in (".csv", ".md")]
-    write_rows(files[0], rows)
-    write_atomically(files[1], "\n".join(_table(settings, rows)) + "\n")
-    picture = pictures / "srinivas_2010_information_gain.png"
-    return files + draw_gain(spectra, rows, picture)
+    stem = "information_gain"
+    files = write_summary(folders.results, stem, rows, _table(settings, rows))
+    return [*files, draw_gain(spectra, rows, folders.picture(stem))]
 
 
 def _largest_eigenvalues(table: Tensor) -> list[float]:
@@ -81,15 +78,14 @@ def _largest_eigenvalues(table: Tensor) -> list[float]:
     return values[values > 1e-9 * values[0]].tolist()
 
 
-def _table(settings: GainSettings, rows: list[dict]) -> list[str]:
+def _table(settings: GainSettings, rows: pd.DataFrame) -> list[str]:
     shown = [n for n in (10, 30, 100) if n in settings.samples]
-    cells = {
-        (row["kernel"], row["samples"]): (
-            f"{float(row['greedy']):.1f} / {float(row['spectral']):.1f}"
-        )
-        for row in rows
-    }
-    kernels = dict.fromkeys(row["kernel"] for row in rows)
+    pairs = zip(rows["greedy"].astype(float), rows["spectral"].astype(float), strict=True)
+    cells = rows.assign(
+        cell=[f"{greedy:.1f} / {spectral:.1f}" for greedy, spectral in pairs]
+    )
+    table = cells.pivot(index="kernel", columns="samples", values="cell")
+    kernels = rows["kernel"].unique()
     return [
         f"Bounds on the maximum information gain in nats, greedy / spectral (Eq. 8), "
         f"{settings.points} points in [-1, 1]^{settings.dimension}, noise variance "
@@ -97,6 +93,6 @@ def _table(settings: GainSettings, rows: list[dict]) -> list[str]:
         "",
         *markdown_table(
             ["kernel", *(f"T = {number}" for number in shown)],
-            [[name, *(cells[name, number] for number in shown)] for name in kernels],
+            [[kernel, *table.loc[kernel, shown]] for kernel in kernels],
         ),
     ]

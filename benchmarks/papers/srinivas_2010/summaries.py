@@ -1,11 +1,12 @@
 r"""From finished runs to numbers: mean average regret and paired differences."""
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.papers.srinivas_2010.configuration import Experiment, Method, Setting
 from benchmarks.papers.srinivas_2010.play import Run
 from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
-from benchmarks.runner import Moments, RunStore, paired_difference
+from benchmarks.runner import RunStore, moments_table, spaced
 
 BASELINE = "gp_ucb"
 
@@ -31,29 +32,20 @@ def _blocks(setting: Setting) -> np.ndarray:
     return trials % functions // setting.block
 
 
-def curve_rows(store: RunStore[Run], experiment: Experiment) -> list[dict]:
+def curve_table(store: RunStore[Run], experiment: Experiment) -> pd.DataFrame:
     r"""Mean average regret and its difference to GP-UCB's at some rounds."""
-    rounds = experiment.setting.rounds
-    shown = np.unique(np.geomspace(1, rounds, 21).round().astype(int))
-    curves = {m.name: average_regret(store, experiment, m) for m in experiment.methods}
-    rows = []
-    for name, curve in curves.items():
-        for number in shown:
-            values, baseline = curve[:, number - 1], curves[BASELINE][:, number - 1]
-            moments, difference = Moments.of(values), paired_difference(values, baseline)
-            rows.append(
-                {
-                    "method": name,
-                    "round": number,
-                    "mean": f"{moments.mean:.5g}",
-                    "standard_error": f"{moments.standard_error:.3g}",
-                    "difference": f"{difference.mean:.5g}",
-                    "difference_standard_error": f"{difference.standard_error:.3g}",
-                    "trials": experiment.setting.trials,
-                    "blocks": moments.n,
-                }
-            )
-    return rows
+    rounds = spaced(experiment.setting.rounds, 21)
+    curves = {(m.name,): average_regret(store, experiment, m) for m in experiment.methods}
+    table = moments_table(curves, ["method"], rounds).rename(columns={"n": "blocks"})
+    differences = {name: curve - curves[BASELINE,] for name, curve in curves.items()}
+    difference = moments_table(differences, ["method"], rounds)
+    table["difference"] = difference["mean"]
+    table["difference_standard_error"] = difference["standard_error"]
+    table["trials"] = experiment.setting.trials
+    columns = ["mean", "standard_error", "difference", "difference_standard_error"]
+    for name, digits in zip(columns, ("5g", "3g", "5g", "3g"), strict=True):
+        table[name] = table[name].map(f"{{:.{digits}}}".format)
+    return table[["method", "round", *columns, "trials", "blocks"]]
 
 
 def norms_of_functions(setting: Setting) -> tuple[np.ndarray, float]:

@@ -4,29 +4,29 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.srinivas_2010.configuration import Experiment, load_configuration
+from benchmarks.papers.srinivas_2010.configuration import Configuration, Experiment
 from benchmarks.papers.srinivas_2010.play import Run
 from benchmarks.papers.srinivas_2010.priors import prior_of, rows_of
 from benchmarks.papers.srinivas_2010.summaries import (
     BASELINE,
     average_regret,
-    curve_rows,
+    curve_table,
     norms_of_functions,
 )
 from benchmarks.runner import (
     Moments,
     RunStore,
+    load_configuration,
     markdown_table,
     paired_difference,
-    write_atomically,
-    write_rows,
+    write_summary,
 )
 
 
 def result_stem(experiment: Experiment) -> str:
     r"""Name of the tables and the picture; a part of the protocol gets its own."""
     setting = experiment.setting
-    whole = load_configuration().experiments[setting.name].setting
+    whole = load_configuration(Configuration).experiments[setting.name].setting
     if (setting.trials, setting.rounds) == (whole.trials, whole.rounds):
         return setting.name
     return f"{setting.name}_{setting.trials}_trials_{setting.rounds}_rounds"
@@ -34,14 +34,11 @@ def result_stem(experiment: Experiment) -> str:
 
 def write_tables(store: RunStore[Run], experiment: Experiment, folder: Path) -> list[Path]:
     r"""The regret at some rounds as CSV, and after the last as Markdown."""
-    stem = result_stem(experiment)
-    files = [folder / f"{stem}{suffix}" for suffix in (".csv", ".md")]
-    write_rows(files[0], curve_rows(store, experiment))
     lines = _final_table(store, experiment)
     if experiment.setting.functions == "rows":
         lines += ["", _about_the_readings(experiment)]
-    write_atomically(files[1], "\n".join(lines) + "\n")
-    return files
+    rows = curve_table(store, experiment)
+    return write_summary(folder, result_stem(experiment), rows, lines)
 
 
 def _final_table(store: RunStore[Run], experiment: Experiment) -> list[str]:

@@ -1,14 +1,11 @@
 r"""What an experiment consists of, read from ``config.toml``."""
 
-import tomllib
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -86,29 +83,35 @@ class Task(runner.Task):
 
 @dataclass(frozen=True)
 class Experiment:
-    r"""Every method in every setting on every problem."""
+    r"""Every method in every setting on every problem.
+
+    Attributes:
+        shares: Of the training data, one setting each.
+        missing: Shares of the training values that are missing, one setting each.
+    """
 
     name: str
     seed: int
     pooled_points: int
     domain: Domain
-    settings: tuple[Setting, ...]
     methods: tuple[Method, ...]
     problems: int
     evaluations: int
+    shares: tuple[float, ...] = (1.0,)
+    missing: tuple[float, ...] = ()
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        r"""In the order of the table."""
+        if self.missing:
+            return tuple(Setting(missing=share, held_out=10) for share in self.missing)
+        return tuple(Setting(share=share) for share in self.shares)
 
     def runs_of(self, setting: Setting, method: Method) -> list[Task]:
         r"""One method in one setting, all problems."""
+        numbers = self.seed, self.pooled_points
         return [
-            Task(
-                self.seed,
-                self.pooled_points,
-                self.domain,
-                setting,
-                method,
-                problem,
-                self.evaluations,
-            )
+            Task(*numbers, self.domain, setting, method, problem, self.evaluations)
             for problem in range(self.problems)
         ]
 
@@ -120,27 +123,19 @@ class Experiment:
         ]
 
 
-def load_experiments(path: Path = HERE / "config.toml") -> dict[str, Experiment]:
-    r"""Read domains, methods and experiments."""
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    domains = {name: Domain(name, **values) for name, values in raw["domains"].items()}
-    methods = {name: Method(name, label) for name, label in raw["methods"].items()}
-    return {
-        name: Experiment(
-            name,
-            raw["protocol"]["seed"],
-            raw["protocol"]["pooled_points"],
-            domain := domains[values["domain"]],
-            _settings(values),
-            tuple(methods[method] for method in values["methods"]),
-            domain.problems,
-            values.get("evaluations", domain.evaluations),
-        )
-        for name, values in raw["experiments"].items()
-    }
+@dataclass(frozen=True)
+class Protocol:
+    r"""What all experiments have in common."""
+
+    seed: int
+    pooled_points: int
 
 
-def _settings(values: dict) -> tuple[Setting, ...]:
-    if "missing" in values:
-        return tuple(Setting(missing=share, held_out=10) for share in values["missing"])
-    return tuple(Setting(share=share) for share in values.get("shares", [1.0]))
+@dataclass(frozen=True)
+class Configuration:
+    r"""The whole of ``config.toml``."""
+
+    protocol: Protocol
+    domains: dict[str, Domain]
+    methods: dict[str, Method]
+    experiments: dict[str, Experiment]

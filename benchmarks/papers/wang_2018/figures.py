@@ -7,8 +7,7 @@ import numpy as np
 from benchmarks.papers.wang_2018.configuration import Experiment
 from benchmarks.papers.wang_2018.play import Run
 from benchmarks.papers.wang_2018.tables import best_values
-from benchmarks.runner import Moments, RunStore
-from kernelucb.plotting.style import RC, load_pyplot
+from benchmarks.runner import Moments, RunStore, draw_spread, picture
 
 # Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.
 STYLES = {
@@ -23,21 +22,16 @@ STYLES = {
 }
 
 
-def draw(store: RunStore[Run], experiment: Experiment, path: Path) -> list[Path]:
+def draw(store: RunStore[Run], experiment: Experiment, path: Path) -> Path:
     r"""One line per method; several settings make the share the horizontal axis."""
-    plt = load_pyplot()
-    with plt.rc_context(RC):
-        figure, axes = plt.subplots(figsize=(7.6, 3.6), layout="constrained")
+    with picture(path, figsize=(7.6, 3.6)) as (_, axes):
         if len(experiment.settings) == 1:
             _against_evaluations(axes, store, experiment)
         else:
             _against_settings(axes, store, experiment)
         axes.set_ylabel("best value found")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-        plt.close(figure)
-    return [path]
+    return path
 
 
 def _against_evaluations(axes, store: RunStore[Run], experiment: Experiment) -> None:
@@ -50,10 +44,7 @@ def _against_evaluations(axes, store: RunStore[Run], experiment: Experiment) -> 
         mean = np.array([m.mean for m in moments])
         error = 1.96 * np.array([m.standard_error for m in moments])
         style = STYLES[method.name]
-        axes.plot(rounds, mean, label=method.label, **style)
-        axes.fill_between(
-            rounds, mean - error, mean + error, color=style["color"], alpha=0.12
-        )
+        draw_spread(axes, rounds, mean, error, style, method.label, alpha=0.12)
     axes.set_xlabel("evaluations")
     axes.set_title(f"mean ± 1.96 standard errors over {experiment.problems} problems")
 

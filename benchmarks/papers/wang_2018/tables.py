@@ -6,21 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.papers.wang_2018.configuration import (
-    HERE,
-    Experiment,
-    Method,
-    Setting,
-)
+from benchmarks.papers.wang_2018.configuration import Experiment, Method, Setting
 from benchmarks.papers.wang_2018.play import Run
 from benchmarks.runner import (
     Moments,
     RunStore,
     markdown_table,
     paired_difference,
-    read_rows,
-    write_atomically,
-    write_rows,
+    read_table,
+    write_summary,
 )
 
 COLUMNS = (1, 2, 3, 5, 10, 20)
@@ -52,20 +46,16 @@ def write_tables(store: RunStore[Run], experiment: Experiment, folder: Path) -> 
                 cells = [_cell(m) for m in moments.values()]
             lines.append([_words(experiment, setting), method.label, *cells])
             if method.name in published:
-                cells = [f"{m:.3f} ± {i:.3f}" for m, i in published[method.name]]
-                lines.append(["", f"{method.label}, authors' stored run", *cells])
+                name = f"{method.label}, authors' stored run"
+                lines.append(["", name, *published[method.name]])
     text = [
         f"Best value found after so many evaluations, mean ± 1.96 standard errors over "
         f"{experiment.problems} problems.",
         "",
         *markdown_table(header, lines),
-        "",
         *_comparisons(store, experiment),
     ]
-    csv, markdown = folder / f"{experiment.name}.csv", folder / f"{experiment.name}.md"
-    write_rows(csv, rows)
-    write_atomically(markdown, "\n".join(text).rstrip() + "\n")
-    return [csv, markdown]
+    return write_summary(folder, experiment.name, rows, text)
 
 
 def _row(setting: Setting, method: Method, evaluations: int, moments: Moments) -> dict:
@@ -91,13 +81,12 @@ def _words(experiment: Experiment, setting: Setting) -> str:
     return f"{setting.share:.0%} of the {of}"
 
 
-def _published() -> dict[str, list[tuple[float, float]]]:
-    r"""Curves stored with the authors' code: mean and 1.96 standard errors."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for row in read_rows(HERE / "expected.csv"):
-        pair = (float(row["mean"]), float(row["interval"]))
-        found.setdefault(row["method"], []).append(pair)
-    return found
+def _published() -> dict[str, list[str]]:
+    r"""Curves stored with the authors' code: mean and 1.96 standard errors, as cells."""
+    table = read_table(Path(__file__).with_name("expected.csv"))
+    pairs = zip(table["mean"], table["interval"], strict=True)
+    table["cell"] = [f"{float(m):.3f} ± {float(i):.3f}" for m, i in pairs]
+    return table.groupby("method")["cell"].agg(list).to_dict()
 
 
 def _comparisons(store: RunStore[Run], experiment: Experiment) -> Sequence[str]:
@@ -107,9 +96,7 @@ def _comparisons(store: RunStore[Run], experiment: Experiment) -> Sequence[str]:
     if len(experiment.settings) > 1 or not ours or len(experiment.methods) < 2:
         return []
     reference = best_values(store, experiment, setting, ours[0])
-    lines = [
-        "Paired differences, PEM-BO UCB minus the other (mean ± 1.96 standard errors):"
-    ]
+    text = "Paired differences, PEM-BO UCB minus the other (mean ± 1.96 standard errors):"
     columns = [n for n in COLUMNS if n <= experiment.evaluations]
     table = []
     for method in experiment.methods:
@@ -118,7 +105,7 @@ def _comparisons(store: RunStore[Run], experiment: Experiment) -> Sequence[str]:
             continue
         pairs = [paired_difference(reference[:, n - 1], best[:, n - 1]) for n in columns]
         table.append([method.label, *(_signed(pair) for pair in pairs)])
-    return [*lines, "", *markdown_table(["other", *map(str, columns)], table)]
+    return ["", text, "", *markdown_table(["other", *map(str, columns)], table)]
 
 
 def _signed(moments: Moments) -> str:

@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -22,14 +22,14 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 from kernelucb._numerics.fingerprint import fingerprint, same_tensors
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.base import ConfidenceSet, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
-from kernelucb.regression import KernelRegression
+from kernelucb.regression.state import Points, State
 
-_Support = Callable[[QueryPoints, int], Support]
+_Support = Callable[[Any, int], Support]
 
 
-class KernelUCB(AcquisitionFunction, ABC):
+class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
     r"""Upper side of a confidence set as an acquisition function.
 
     Subclasses build the confidence set; everything that BoTorch asks of an acquisition
@@ -44,13 +44,13 @@ class KernelUCB(AcquisitionFunction, ABC):
 
     def __init__(
         self,
-        model: Model,
-        confidence_set: ConfidenceSet[Any],
+        model: Model | State,
+        confidence_set: ConfidenceSet[StateT, Any],
         maximize: bool,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
     ) -> None:
-        super().__init__(model=model)
+        super().__init__(model=model)  # pyright: ignore[reportArgumentType]
         self.confidence_set = confidence_set
         self.maximize = maximize
         self.posterior_transform = posterior_transform
@@ -59,7 +59,7 @@ class KernelUCB(AcquisitionFunction, ABC):
         self.set_X_pending(X_pending)
 
     @property
-    def regression(self) -> KernelRegression:
+    def regression(self) -> StateT:
         r"""The regression state that the bound was computed from."""
         return self.confidence_set.regression
 
@@ -111,8 +111,7 @@ class KernelUCB(AcquisitionFunction, ABC):
                 f"X_pending must be `p x d`, got shape {tuple(X_pending.shape)}."
             )
         self._check_points("X_pending", X_pending)
-        design = self.regression.with_pending(X_pending)
-        self._scoring_set = self.confidence_set.with_design(design)
+        self._scoring_set = self.confidence_set.with_pending(X_pending)
         self._X_pending = X_pending.detach()
 
     def get_extra_state(self) -> Tensor:
@@ -199,11 +198,11 @@ class KernelUCB(AcquisitionFunction, ABC):
         return values.reshape(batch_shape).to(X.dtype)
 
     def _value(
-        self, points: QueryPoints, weight: float, offset: float, support: _Support
+        self, points: Points, weight: float, offset: float, support: _Support
     ) -> Tensor:
         r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
         half_width = support(points, 1 if weight > 0 else -1).value
-        return offset + weight * points.centre.prior_mean + abs(weight) * half_width
+        return offset + weight * points.baseline + abs(weight) * half_width
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The confidence band, without sign, posterior transform or pending points.

@@ -19,7 +19,7 @@ from kernelucb.confidence.posterior_band import PosteriorBand, PosteriorState
 Radius = Literal["certified", "practical"]
 
 
-class BKBUCB(KernelUCB):
+class BKBUCB(KernelUCB[PosteriorState]):
     r"""Upper confidence bound of budgeted kernel bandits.
 
     ``mean(x) +- beta / sqrt(lam) sd(x)`` with the posterior of a ``BKBModel``; a prediction

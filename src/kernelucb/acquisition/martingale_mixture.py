@@ -41,7 +41,7 @@ Form = Literal["dual", "analytic", "convex"]
 Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 
 
-class MartingaleMixtureUCB(KernelUCB):
+class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     r"""Largest value over the functions that explain the data, anytime.
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
@@ -77,7 +77,7 @@ class MartingaleMixtureUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | Literal["unknown"] | None = None,

@@ -12,14 +12,18 @@ from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.meta import exploration_factor, meta_assumptions
-from kernelucb.confidence.posterior_band import PosteriorBand, PosteriorState
+from kernelucb.confidence.posterior_band import (
+    PosteriorBand,
+    PosteriorPoints,
+    PosteriorState,
+)
 
 # Standard deviations count as at least this share of the distance to the target: the
 # improvement is then finite where nothing is left to learn, and ordered by the mean.
 _SMALLEST_RATIO = 1e-8
 
 
-class MetaUCB(KernelUCB):
+class MetaUCB(KernelUCB[PosteriorState]):
     r"""Upper confidence bound under a prior estimated from earlier tasks.
 
     ``mu_t + zeta_t sqrt(k_t)`` with the unbiased posterior estimates of the model.
@@ -73,7 +77,7 @@ class MetaUCB(KernelUCB):
         self.zeta = zeta
 
 
-class MetaPI(KernelUCB):
+class MetaPI(KernelUCB[PosteriorState]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
     ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of exceeding the
@@ -125,11 +129,15 @@ class MetaPI(KernelUCB):
         self.target = best if given is None else given
 
     def _value(
-        self, points: QueryPoints, weight: float, offset: float, support: Any
+        self,
+        points: QueryPoints[PosteriorPoints],
+        weight: float,
+        offset: float,
+        support: Any,
     ) -> Tensor:
         sign = 1.0 if weight > 0 else -1.0
-        lead = sign * (points.centre.prior_mean - self.target)
-        deviation = safe_sqrt(points.design.residual_variance)
+        lead = sign * (points.baseline - self.target)
+        deviation = safe_sqrt(points.design.variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
         ratio = lead / deviation.where(open_, 1.0)
         # A point that is decided exceeds the target surely or never; leads order the rest.

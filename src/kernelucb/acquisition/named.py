@@ -14,7 +14,7 @@ from kernelucb.confidence.wang_de_freitas import FIXED_DESIGN, wang_de_freitas_b
 from kernelucb.regression import KernelRegression
 
 
-class AbbasiYadkoriUCB(KernelUCB):
+class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
     r"""Self-normalised bound of Abbasi-Yadkori, anytime.
 
     ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
@@ -28,7 +28,7 @@ class AbbasiYadkoriUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
@@ -76,7 +76,7 @@ class AbbasiYadkoriUCB(KernelUCB):
         self.norm_bound = norm.value * regression.outcome_scale
 
 
-class IGPUCB(KernelUCB):
+class IGPUCB(KernelUCB[KernelRegression]):
     r"""Improved GP-UCB, valid for all rounds up to a horizon.
 
     Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
@@ -86,7 +86,7 @@ class IGPUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
@@ -140,7 +140,7 @@ class IGPUCB(KernelUCB):
         self.norm_bound = norm.value * regression.outcome_scale
 
 
-class WangDeFreitasUCB(KernelUCB):
+class WangDeFreitasUCB(KernelUCB[KernelRegression]):
     r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
 
     Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with
@@ -153,7 +153,7 @@ class WangDeFreitasUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
@@ -204,7 +204,7 @@ class WangDeFreitasUCB(KernelUCB):
 
 
 def _state(
-    model: Model, noise_std: float | Tensor | None, delta: float
+    model: Model | KernelRegression, noise_std: float | Tensor | None, delta: float
 ) -> KernelRegression:
     probability("delta", delta)
     return KernelRegression.of(model, noise_std)

@@ -16,13 +16,13 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
-from kernelucb.confidence.scalarized import ScalarizedSet
+from kernelucb.confidence.scalarized import ScalarizedSet, WeightedStates
 from kernelucb.regression.outputs import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]
 
 
-class ScalarizedUCB(KernelUCB):
+class ScalarizedUCB(KernelUCB[WeightedStates]):
     r"""Upper confidence bound of ``offset + sum_j w_j f_j`` from a band of each outcome.
 
     The band of the sum is the sum of the bands, with its sides swapped where a weight is

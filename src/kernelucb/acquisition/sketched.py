@@ -19,7 +19,7 @@ from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
 
 
-class SketchedMartingaleMixtureUCB(KernelUCB):
+class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
     r"""Martingale-mixture bound from a Nystrom regression, anytime, at any scale.
 
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
@@ -108,7 +108,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB):
         self.least_consistent_norm = least * state.outcome_scale
 
 
-class _SketchedSet(ExactSet):
+class _SketchedSet(ExactSet[NystromRegression]):
     r"""Where no function fits, round-off may put the sides of the relaxed set past each
     other: then the band is what lies between them.
     """

@@ -27,7 +27,7 @@ from kernelucb.regression import KernelRegression
 _DOMAIN_SIZE = 1000
 
 
-class SrinivasUCB(KernelUCB):
+class SrinivasUCB(KernelUCB[KernelRegression]):
     r"""GP-UCB with the betas of Srinivas et al. (2010).
 
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
@@ -39,7 +39,7 @@ class SrinivasUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,

@@ -11,7 +11,7 @@ from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
 
 
-class StreamingKernelUCB(KernelUCB):
+class StreamingKernelUCB(KernelUCB[KernelRegression]):
     r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
 
     ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
@@ -47,7 +47,7 @@ class StreamingKernelUCB(KernelUCB):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_lower: float,

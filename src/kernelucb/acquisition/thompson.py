@@ -56,7 +56,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     @checked
     def __init__(
         self,
-        model: Model,
+        model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | None = None,
@@ -92,7 +92,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
                 unknown, or the tracker does not fit.
             UnsupportedError: If the model cannot be represented.
         """
-        super().__init__(model, replacement=replacement)
+        super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
         if noise_lower is None and noise_upper is None and tracker is None:
             regression = KernelRegression.of(model, noise_std)
@@ -253,7 +253,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
 def _known_noise_band(
     regression: KernelRegression, norm: NormBound, delta: float
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
     assumptions = rkhs_assumptions(
         "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm.assumption

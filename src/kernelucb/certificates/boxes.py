@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 _BATCH = 2048
 
@@ -90,7 +90,7 @@ def _halved(cells: _Cells, change: Callable[[Tensor, Tensor], Tensor]) -> _Cells
 
 
 def largest_change(
-    regression: KernelRegression, norm: float
+    regression: RidgeState, norm: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     r"""How much a function with ``||f - m|| <= B`` changes within a cell.
 

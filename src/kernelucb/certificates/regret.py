@@ -14,6 +14,7 @@ from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_nu
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
 _CHUNK = 1024
@@ -162,8 +163,9 @@ def _on_box(
 ) -> RegretCertificate:
     r"""From Sobol points to the whole box."""
     norm, change = confidence_set.norm, None
-    if norm is not None:
-        change = largest_change(confidence_set.regression, norm)
+    state = confidence_set.regression
+    if norm is not None and isinstance(state, RidgeState):
+        change = largest_change(state, norm)
     if change is None or box.shape[1] > _MOST_DIMENSIONS:
         return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)

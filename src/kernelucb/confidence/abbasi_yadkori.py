@@ -13,7 +13,7 @@ def abbasi_yadkori_band(
     delta: float,
     regularizer: float,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime.
 
     Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau

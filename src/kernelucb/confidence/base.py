@@ -1,29 +1,39 @@
 r"""What every confidence set offers: its support function."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Self
 
 from torch import Tensor
 from torch.nn import Module
 from typing_extensions import TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.regression import KernelRegression, Projection
+from kernelucb.regression import RidgeState
+from kernelucb.regression.projection import Projection
+from kernelucb.regression.state import Points, State
+
+StateT = TypeVar("StateT", bound=State, default=State, covariant=True)
+PointsT = TypeVar("PointsT", bound=Points, default=Any)
 
 
-class QueryPoints(NamedTuple):
+class QueryPoints(NamedTuple, Generic[PointsT]):
     r"""Query points in the two states of a confidence set.
 
     Attributes:
-        centre: Projection onto the data; gives means.
-        design: Projection onto the design; gives variances. The same object as
-            ``centre`` unless pending points extend the design.
+        centre: As the data see them; gives means.
+        design: As the data and the pending points see them; gives variances. The same
+            object as ``centre`` unless points are pending.
     """
 
-    centre: Projection
-    design: Projection
+    centre: PointsT
+    design: PointsT
 
-    def detach(self) -> "QueryPoints":
+    @property
+    def baseline(self) -> Tensor:
+        r"""What the support function is measured from, ``b`` values, outcome units."""
+        return self.centre.baseline
+
+    def detach(self) -> "QueryPoints[PointsT]":
         r"""The same points without gradients."""
         centre = self.centre.detach()
         same = self.design is self.centre
@@ -31,10 +41,10 @@ class QueryPoints(NamedTuple):
 
 
 class Support(NamedTuple):
-    r"""Largest value, over a confidence set, of ``sign * (f(x) - m(x))``.
+    r"""Largest value, over a confidence set, of ``sign * (f(x) - baseline(x))``.
 
     Attributes:
-        value: ``b`` values in outcome units; with the prior mean they give the bound.
+        value: ``b`` values in outcome units; with the baseline they give the bound.
         regularizer: ``tau`` at which each value was taken, ``b`` values (infinite where
             the norm constraint alone decides).
         gap: Estimate of how far each value lies above the exact one, ``b`` values.
@@ -45,47 +55,17 @@ class Support(NamedTuple):
     gap: Tensor
 
 
-class State(Protocol):
-    r"""What the plumbing asks of the state that a confidence set was computed from."""
-
-    dimension: int
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
-        ...
-
-    def project(self, X: Tensor) -> Projection:
-        r"""Query points as the state sees them."""
-        ...
-
-    def with_pending(self, X_pending: Tensor) -> Any:
-        r"""The state with variances conditioned on pending points as well."""
-        ...
-
-
-StateT = TypeVar("StateT", bound=State, default=KernelRegression)
-
-
-class ConfidenceSet(Module, ABC, Generic[StateT]):
+class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
     r"""A set of functions that holds the true one with the stated probability.
 
     Args:
         regression: The data: centre and radius of the set.
         assumptions: What the set rests on.
-        design: The inputs that variances are conditioned on: those of ``regression``,
-            or these and pending ones.
     """
 
-    def __init__(
-        self,
-        regression: StateT,
-        assumptions: Assumptions,
-        design: StateT | None = None,
-    ) -> None:
+    def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
         super().__init__()
         self.regression = regression
-        self.design = regression if design is None else design
         self.assumptions = assumptions
 
     @property
@@ -94,15 +74,19 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
         return None
 
     @abstractmethod
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def project(self, X: Tensor) -> PointsT:
+        r"""Project ``b x d`` raw points, once for each distinct state."""
+
+    @abstractmethod
+    def support(self, points: PointsT, sign: int) -> Support:
         r"""Support function at projected points; differentiable in the points.
 
         Args:
-            points: Projections of ``b`` points.
+            points: ``b`` points from ``project``.
             sign: ``1`` for the upper side of the band, ``-1`` for the lower.
         """
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
+    def majorant(self, points: PointsT, sign: int) -> Support:
         r"""Upper bound on ``support``, cheaper where that is found by a search.
 
         Args:
@@ -112,21 +96,14 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
         return self.support(points, sign)
 
     @abstractmethod
-    def with_design(self, design: StateT) -> "ConfidenceSet[StateT]":
-        r"""The set with variances conditioned on another design (pending points)."""
-
-    def project(self, X: Tensor) -> QueryPoints:
-        r"""Project ``b x d`` raw points, once for each distinct state."""
-        centre = self.regression.project(X)
-        if self.design is self.regression:
-            return QueryPoints(centre, centre)
-        return QueryPoints(centre, self.design.project(X))
+    def with_pending(self, X_pending: Tensor) -> Self:
+        r"""The set with variances conditioned on ``p x d`` pending points as well."""
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``b x d`` points, two ``b``-vectors."""
         points = self.project(X)
-        lower = points.centre.prior_mean - self.support(points, -1).value
-        upper = points.centre.prior_mean + self.support(points, 1).value
+        lower = points.baseline - self.support(points, -1).value
+        upper = points.baseline + self.support(points, 1).value
         return lower, upper
 
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
@@ -139,7 +116,46 @@ class ConfidenceSet(Module, ABC, Generic[StateT]):
             reference: ``1 x d`` raw point.
             sign: 1, or -1 where small outcomes are sought.
         """
-        points, other = self.regression.project(X), self.regression.project(reference)
-        above = self.support(QueryPoints(points, points), sign).value
-        below = self.support(QueryPoints(other, other), -sign).value
-        return sign * (points.prior_mean - other.prior_mean) + above + below
+        points, other = self.project(X), self.project(reference)
+        above = self.support(points, sign).value
+        below = self.support(other, -sign).value
+        return sign * (points.baseline - other.baseline) + above + below
+
+
+RidgeStateT = TypeVar("RidgeStateT", bound=RidgeState, default=RidgeState, covariant=True)
+RidgePoints = QueryPoints[Projection]
+
+
+class RidgeSet(ConfidenceSet[RidgeStateT, RidgePoints]):
+    r"""A set computed from the spectrum of a ridge regression.
+
+    Args:
+        regression: The data: centre and radius of the set.
+        assumptions: What the set rests on.
+        design: The state that gives variances: ``regression``, or the same with pending
+            points.
+    """
+
+    def __init__(
+        self,
+        regression: RidgeStateT,
+        assumptions: Assumptions,
+        design: RidgeState | None = None,
+    ) -> None:
+        super().__init__(regression, assumptions)
+        self.design: RidgeState = regression if design is None else design
+
+    @abstractmethod
+    def with_design(self, design: RidgeState) -> Self:
+        r"""The set with variances of another state."""
+
+    def with_pending(self, X_pending: Tensor) -> Self:
+        r"""The set with variances conditioned on ``p x d`` pending points as well."""
+        return self.with_design(self.regression.with_pending(X_pending))
+
+    def project(self, X: Tensor) -> RidgePoints:
+        r"""Project ``b x d`` raw points, once for each distinct state."""
+        centre = self.regression.project(X)
+        if self.design is self.regression:
+            return QueryPoints(centre, centre)
+        return QueryPoints(centre, self.design.project(X))

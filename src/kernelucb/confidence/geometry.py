@@ -2,6 +2,7 @@ r"""The confidence set of martingale mixtures: a fit constraint and a norm const
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from kernelucb.regression import KernelRegression, RidgeState
 # that holds little more than it (outcomes 1e8 prior deviations off, say): so it keeps an
 # interior, which strong duality and the conic solver need and round-off cannot close.
 _INTERIOR = 1e-6
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Constraints(NamedTuple):
@@ -42,11 +44,34 @@ class Constraints(NamedTuple):
         Their ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
         empty.
         """
-        tau = regularizer.unsqueeze(-1)
-        lam, tau_ref = regression.eigenvalues, self.radius.tau_ref
-        weights = regression.targets.square() * lam / (lam + tau_ref)
-        difference = (tau_ref - regularizer) * (weights / (lam + tau)).sum(-1)
-        return self.radius.slack + regularizer * self.norm**2 + difference
+        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
+        return self.excess_from(regularizer, drop)
+
+    def excess_from(self, regularizer: Tensor, drop: Tensor) -> Tensor:
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``.
+
+        Args:
+            regularizer: ``tau``.
+            drop: The difference of the forms, one value for each ``tau``.
+        """
+        return self.radius.slack + regularizer * self.norm**2 + drop
+
+    def log_excess_slopes(
+        self, tau: Tensor, sums: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Excess, and the first two derivatives of its logarithm in ``ln(tau)``.
+
+        Args:
+            tau: ``b`` regularisers.
+            sums: For each of them ``sum_i w_i / (lam_i + tau)`` with the state's
+                ``drop_weights``, then ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p``
+                = 2 and 3.
+        """
+        drop = (self.radius.tau_ref - tau) * sums[0]
+        excess = self.excess_from(tau, drop).clamp_min(_TINY)
+        slope = tau * (self.norm**2 - sums[1]) / excess
+        bend = 2.0 * tau.square() * sums[2] / excess
+        return excess, slope, slope - slope.square() + bend
 
 
 def radius_beside_dropped(
@@ -93,36 +118,9 @@ def consistent_constraints(
     Raises:
         InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
     """
-    if least <= norm:
-        return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
     if math.isfinite(least):
-        relaxed = _with_larger_norm(regression, radius, norm, least)
-        action = "The bound uses the least consistent norm instead."
-    else:
-        relaxed = _with_larger_radius(regression, radius, norm)
-        factor = math.sqrt(relaxed.radius.squared(regression) / radius.squared(regression))
-        action = f"The bound uses a fit radius {factor:.3g} times as large instead."
-    message = relaxed.contradiction.statement if relaxed.contradiction else ""
-    if strict:
-        raise InconsistentConfidenceSetError(message)
-    warnings.warn(f"{message} {action}", InconsistentConfidenceSetWarning, stacklevel=3)
-    return relaxed
-
-
-def _with_larger_norm(
-    regression: RidgeState, radius: Radius, norm: float, least: float
-) -> Constraints:
-    scale = regression.outcome_scale
-    statement = (
-        f"No function of norm at most {norm * scale:.4g} fits the data at this delta: the "
-        f"least consistent norm is {least * scale:.4g}. The norm bound or the noise scale "
-        "is too small, or the kernel is wrong."
-    )
-    contradiction = Assumption("norm", statement, Status.VIOLATED)
-    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
-
-
-def _with_larger_radius(regression: RidgeState, radius: Radius, norm: float) -> Constraints:
+        scale = regression.outcome_scale
+        return attainable_norm(radius, norm, least, scale, strict=strict)
     needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
     slack = needed - float(regression.quadratic_form(radius.tau_ref))
     statement = (
@@ -130,5 +128,42 @@ def _with_larger_radius(regression: RidgeState, radius: Radius, norm: float) -> 
         "consistent norm inf) fits the data at this delta: repeated or nearly repeated "
         "inputs differ by more than the noise scale allows. noise_std is too small."
     )
+    factor = math.sqrt(needed / radius.squared(regression))
+    action = f"The bound uses a fit radius {factor:.3g} times as large instead."
     contradiction = Assumption("noise", statement, Status.VIOLATED)
+    _announce(contradiction, action, strict)
     return Constraints(Radius(radius.tau_ref, slack), norm, contradiction)
+
+
+def attainable_norm(
+    radius: Radius, norm: float, least: float, outcome_scale: float, strict: bool = False
+) -> Constraints:
+    r"""The constraints, with a larger norm and a warning where no function satisfies them.
+
+    Args:
+        radius: Squared radius of the fit.
+        norm: Norm bound, prior units.
+        least: Least consistent norm, prior units; finite.
+        outcome_scale: Outcome units per prior unit, for the message.
+        strict: Raise instead of relaxing.
+
+    Raises:
+        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+    """
+    if least <= norm:
+        return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
+    statement = (
+        f"No function of norm at most {norm * outcome_scale:.4g} fits the data at this "
+        f"delta: the least consistent norm is {least * outcome_scale:.4g}. The norm bound "
+        "or the noise scale is too small, or the kernel is wrong."
+    )
+    contradiction = Assumption("norm", statement, Status.VIOLATED)
+    _announce(contradiction, "The bound uses the least consistent norm instead.", strict)
+    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+
+
+def _announce(contradiction: Assumption, action: str, strict: bool) -> None:
+    if strict:
+        raise InconsistentConfidenceSetError(contradiction.statement)
+    message = f"{contradiction.statement} {action}"
+    warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)

@@ -13,7 +13,7 @@ def igp_ucb_band(
     delta: float,
     horizon: int,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Width ``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``.
 
     Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,

@@ -1,6 +1,6 @@
 r"""Bands around the posterior of a model that is not an exact GP."""
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -8,7 +8,6 @@ from torch import Tensor
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
-from kernelucb.regression import Projection
 
 
 class PosteriorModel(Protocol):
@@ -30,11 +29,29 @@ class PosteriorModel(Protocol):
         ...
 
 
-class PosteriorState:
-    r"""The posterior of a model as a confidence set reads it.
+class PosteriorPoints(NamedTuple):
+    r"""Query points as the posterior of a model sees them.
 
-    A query point's prior is the model's posterior there, of which nothing is explained yet.
+    Attributes:
+        mean: ``b`` posterior means, outcome units.
+        variance: ``b`` posterior variances, outcome units squared.
     """
+
+    mean: Tensor
+    variance: Tensor
+
+    @property
+    def baseline(self) -> Tensor:
+        r"""What the support function is measured from: the posterior mean."""
+        return self.mean
+
+    def detach(self) -> "PosteriorPoints":
+        r"""The same points without gradients."""
+        return PosteriorPoints(self.mean.detach(), self.variance.detach())
+
+
+class PosteriorState:
+    r"""The posterior of a model as a confidence set reads it."""
 
     def __init__(self, model: PosteriorModel) -> None:
         self.model = model
@@ -45,34 +62,33 @@ class PosteriorState:
         r"""Prior standard deviation of the outcome under the model, outcome units."""
         return self.model.prior_std
 
-    def project(self, X: Tensor) -> Projection:
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Posterior mean at ``b x d`` points, ``b`` values, outcome units."""
+        return self.project(X).mean
+
+    def project(self, X: Tensor) -> PosteriorPoints:
         r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""
-        X = X.double()
-        distribution = self.model.posterior(X.unsqueeze(-2)).distribution
-        mean = distribution.mean.squeeze(-1)
+        distribution = self.model.posterior(X.double().unsqueeze(-2)).distribution
         covariance = distribution.lazy_covariance_matrix
         variance = covariance.diagonal(dim1=-2, dim2=-1).squeeze(-1)
-        return Projection(
-            inputs=X,
-            prior_mean=mean,
-            prior_variance=variance,
-            features=mean.new_zeros(len(mean), 0),
-            residual_variance=variance,
-        )
+        return PosteriorPoints(distribution.mean.squeeze(-1), variance)
 
     def with_pending(self, X_pending: Tensor) -> "PosteriorState":
         r"""The state with pending points evaluated at their posterior means."""
-        means = self.project(X_pending.detach()).prior_mean.detach()
         pending = X_pending.detach().double()
-        model = self.model.condition_on_observations(pending, means.unsqueeze(-1))
-        return PosteriorState(model)
+        means = self.project(pending).mean.detach().unsqueeze(-1)
+        return PosteriorState(self.model.condition_on_observations(pending, means))
 
 
-class PosteriorBand(ConfidenceSet[PosteriorState]):
+class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Posterior mean plus or minus ``width`` posterior standard deviations.
 
-    Attributes:
+    Args:
+        regression: The posterior.
         width: Multiplier of the standard deviation, dimensionless.
+        assumptions: What the band rests on.
+        design: The posterior that gives variances: ``regression``, or the same with
+            pending points.
     """
 
     def __init__(
@@ -82,15 +98,24 @@ class PosteriorBand(ConfidenceSet[PosteriorState]):
         assumptions: Assumptions,
         design: PosteriorState | None = None,
     ) -> None:
-        super().__init__(regression, assumptions, design)
+        super().__init__(regression, assumptions)
+        self.design = regression if design is None else design
         self.width = width
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def project(self, X: Tensor) -> QueryPoints[PosteriorPoints]:
+        r"""Posterior mean and variance at ``b x d`` points."""
+        centre = self.regression.project(X)
+        if self.design is self.regression:
+            return QueryPoints(centre, centre)
+        return QueryPoints(centre, self.design.project(X))
+
+    def support(self, points: QueryPoints[PosteriorPoints], sign: int) -> Support:
         r"""Width times standard deviation; see ``ConfidenceSet``."""
-        value = self.width * safe_sqrt(points.design.residual_variance)
+        value = self.width * safe_sqrt(points.design.variance)
         zero = torch.zeros_like(value)
         return Support(value=value, regularizer=zero, gap=zero)
 
-    def with_design(self, design: PosteriorState) -> "PosteriorBand":
-        r"""The band with variances conditioned on another design."""
+    def with_pending(self, X_pending: Tensor) -> "PosteriorBand":
+        r"""The band with variances conditioned on ``p x d`` pending points as well."""
+        design = self.regression.with_pending(X_pending)
         return PosteriorBand(self.regression, self.width, self.assumptions, design)

@@ -4,12 +4,12 @@ import torch
 
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.base import RidgePoints, RidgeSet, RidgeStateT, Support
 from kernelucb.confidence.resolution import check_resolved
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, RidgeState
 
 
-class RidgeBand(ConfidenceSet):
+class RidgeBand(RidgeSet[RidgeStateT]):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
     Attributes:
@@ -19,17 +19,17 @@ class RidgeBand(ConfidenceSet):
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: RidgeStateT,
         regularizer: float,
         width: float,
         assumptions: Assumptions,
-        design: KernelRegression | None = None,
+        design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, assumptions, design)
         self.regularizer = regularizer
         self.width = width
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.prior_mean.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
@@ -40,8 +40,8 @@ class RidgeBand(ConfidenceSet):
             gap=torch.zeros_like(deviation),
         )
 
-    def with_design(self, design: KernelRegression) -> "RidgeBand":
-        r"""The band with variances conditioned on another design."""
+    def with_design(self, design: RidgeState) -> "RidgeBand[RidgeStateT]":
+        r"""The band with variances of another state."""
         return RidgeBand(
             self.regression, self.regularizer, self.width, self.assumptions, design
         )
@@ -52,7 +52,7 @@ def fixed_ridge_band(
     regularizer: float,
     width: float,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""The band of a theorem that fixes ``tau``.
 
     Raises:

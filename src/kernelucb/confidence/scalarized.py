@@ -9,15 +9,36 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.confidence.base import ConfidenceSet, Support
+from kernelucb.regression.state import Points, State
+
+
+class WeightedPoints(NamedTuple):
+    r"""Query points of the sum.
+
+    Attributes:
+        baseline: ``b`` values that the support function is measured from.
+        parts: The points as each set sees them.
+    """
+
+    baseline: Tensor
+    parts: tuple[Points, ...]
+
+    def detach(self) -> "WeightedPoints":
+        r"""The same points without gradients."""
+        parts = tuple(part.detach() for part in self.parts)
+        return WeightedPoints(self.baseline.detach(), parts)
 
 
 class WeightedStates:
-    r"""The states of several outcomes, as one state."""
+    r"""The states of several outcomes, as one state of ``offset + sum_j w_j f_j``."""
 
-    def __init__(self, states: Sequence[Any], weights: Sequence[float]) -> None:
+    def __init__(
+        self, states: Sequence[State], weights: Sequence[float], offset: float
+    ) -> None:
         self.states, self.weights = tuple(states), tuple(weights)
-        self.dimension: int = self.states[0].dimension
+        self.offset = offset
+        self.dimension = self.states[0].dimension
 
     @property
     def prior_std(self) -> float:
@@ -25,28 +46,29 @@ class WeightedStates:
         pairs = zip(self.weights, self.states, strict=True)
         return math.hypot(*(weight * state.prior_std for weight, state in pairs))
 
-    def project(self, X: Tensor) -> Any:
-        r"""Query points as each state sees them."""
-        return tuple(state.project(X) for state in self.states)
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Estimate of the sum at ``b x d`` points, ``b`` values."""
+        return self._sum([state.mean(X) for state in self.states])
+
+    def project(self, X: Tensor) -> WeightedPoints:
+        r"""``b x d`` raw query points as each state sees them."""
+        return self.joined([state.project(X) for state in self.states])
+
+    def joined(self, parts: Sequence[Points]) -> WeightedPoints:
+        r"""Points of the sum from those of each outcome."""
+        return WeightedPoints(self._sum([part.baseline for part in parts]), tuple(parts))
 
     def with_pending(self, X_pending: Tensor) -> "WeightedStates":
         r"""Each state with variances conditioned on pending points as well."""
         states = [state.with_pending(X_pending) for state in self.states]
-        return WeightedStates(states, self.weights)
+        return WeightedStates(states, self.weights, self.offset)
+
+    def _sum(self, values: Sequence[Tensor]) -> Tensor:
+        pairs = zip(self.weights, values, strict=True)
+        return torch.stack([weight * value for weight, value in pairs]).sum(0) + self.offset
 
 
-class _Centre(NamedTuple):
-    prior_mean: Tensor
-
-
-class _Points(NamedTuple):
-    r"""Query points of the sum, in the place of ``QueryPoints``."""
-
-    centre: _Centre
-    parts: tuple[QueryPoints, ...]
-
-
-class ScalarizedSet(ConfidenceSet[WeightedStates]):
+class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
     r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own set.
 
     Its support function is ``sum_j |w_j|`` times that of the ``j``-th set, on the other
@@ -63,28 +85,21 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
 
     def __init__(
         self,
-        sets: Sequence[ConfidenceSet[Any]],
+        sets: Sequence[ConfidenceSet[Any, Any]],
         weights: Sequence[float],
         assumptions: Assumptions,
         offset: float = 0.0,
     ) -> None:
-        states = WeightedStates([part.regression for part in sets], weights)
-        designs = WeightedStates([part.design for part in sets], weights)
-        super().__init__(states, assumptions, designs)
+        states = WeightedStates([part.regression for part in sets], weights, offset)
+        super().__init__(states, assumptions)
         self.sets = ModuleList(sets)
         self.weights = tuple(weights)
-        self.offset = offset
 
-    def project(self, X: Tensor) -> Any:
+    def project(self, X: Tensor) -> WeightedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each set."""
-        parts = tuple(part.project(X) for part in self._sets())
-        means = [
-            weight * points.centre.prior_mean
-            for weight, points in zip(self.weights, parts, strict=True)
-        ]
-        return _Points(_Centre(torch.stack(means).sum(0) + self.offset), parts)
+        return self.regression.joined([part.project(X) for part in self._sets()])
 
-    def support(self, points: Any, sign: int) -> Support:
+    def support(self, points: WeightedPoints, sign: int) -> Support:
         r"""Weighted sum of the supports; ``regularizer`` has one column for each set."""
         values, regularizers, gaps = [], [], []
         for part, weight, own in zip(self._sets(), self.weights, points.parts, strict=True):
@@ -98,13 +113,10 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
             torch.stack(gaps).sum(0),
         )
 
-    def with_design(self, design: WeightedStates) -> "ScalarizedSet":
-        r"""The set with variances conditioned on other designs."""
-        sets = [
-            part.with_design(own)
-            for part, own in zip(self._sets(), design.states, strict=True)
-        ]
-        return ScalarizedSet(sets, self.weights, self.assumptions, self.offset)
+    def with_pending(self, X_pending: Tensor) -> "ScalarizedSet":
+        r"""The set with variances conditioned on pending points of every outcome."""
+        sets = [part.with_pending(X_pending) for part in self._sets()]
+        return ScalarizedSet(sets, self.weights, self.assumptions, self.regression.offset)
 
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Sum of the sets' own bounds on differences; see ``ConfidenceSet``."""
@@ -114,5 +126,5 @@ class ScalarizedSet(ConfidenceSet[WeightedStates]):
         ]
         return torch.stack(excess).sum(0)
 
-    def _sets(self) -> list[ConfidenceSet[Any]]:
-        return list(self.sets)  # pyright: ignore[reportReturnType]
+    def _sets(self) -> list[ConfidenceSet[Any, Any]]:
+        return [part for part in self.sets if isinstance(part, ConfidenceSet)]

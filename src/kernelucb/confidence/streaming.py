@@ -76,7 +76,7 @@ def streaming_band(
     tracker: StreamingNoiseTracker,
     delta: float,
     norm_assumption: Assumption,
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
 
     ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with

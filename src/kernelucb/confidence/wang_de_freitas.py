@@ -13,7 +13,7 @@ FIXED_DESIGN = Assumption(
 
 def wang_de_freitas_band(
     regression: KernelRegression, norm: float, delta: float, assumptions: Assumptions
-) -> RidgeBand:
+) -> RidgeBand[KernelRegression]:
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
     ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, GREY, OUTLINES, load_pyplot
+from kernelucb.regression import RidgeState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,10 +132,18 @@ def slice_weights(
 
     Returns:
         ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
+
+    Raises:
+        UnsupportedError: If the bound is not computed from one kernel.
     """
     projected = line[:1].to(X).repeat(len(X), 1)
     projected[:, coordinate] = X[:, coordinate]
-    prior = acquisition.regression.prior
+    state = acquisition.regression
+    if not isinstance(state, RidgeState):
+        raise UnsupportedError(
+            f"{type(acquisition).__name__} is not computed from one kernel; leave out fade."
+        )
+    prior = state.prior
     left, right = prior.transform(X.double()), prior.transform(projected.double())
     scale = (prior.variance(left) * prior.variance(right)).sqrt()
     covariance = prior.covariance(left, right).diagonal()

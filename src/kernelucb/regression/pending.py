@@ -1,7 +1,5 @@
 r"""Variances conditioned on points whose outcomes are not known yet."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.linalg import vecdot
@@ -11,30 +9,6 @@ from kernelucb.regression.ridge import RidgeState, VarianceSlopes
 
 # From here on a regulariser is infinite for all that is done with it.
 _INFINITE = 1e75
-
-
-class PointsBesidePending(NamedTuple):
-    r"""Query points as the data see them, with what they share with pending points.
-
-    Attributes:
-        inputs: ``b x d'`` kernel inputs.
-        prior_mean: ``b`` values of the prior mean, outcome units.
-        prior_variance: ``b`` values of ``k(x, x)``.
-        features: ``b x r`` features, as in ``Projection``.
-        residual_variance: ``b`` values, as in ``Projection``.
-        shared: ``b x p`` covariances with the pending points outside the features' span.
-    """
-
-    inputs: Tensor
-    prior_mean: Tensor
-    prior_variance: Tensor
-    features: Tensor
-    residual_variance: Tensor
-    shared: Tensor
-
-    def detach(self) -> "PointsBesidePending":
-        r"""The same points without gradients."""
-        return PointsBesidePending(*(part.detach() for part in self))
 
 
 class PendingRegression(RidgeState):
@@ -78,11 +52,12 @@ class PendingRegression(RidgeState):
         left = (vectors * values.clamp_min(len(left) * rounding)) @ vectors.mT
         self.register_buffer("left", left)
 
-    def project(self, X: Tensor) -> PointsBesidePending:  # pyright: ignore
+    def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         points = self.state.project(X)
         between = self.prior.covariance(points.inputs, self.pending.inputs)
-        return PointsBesidePending(*points, between - points.features @ self.features.mT)
+        beyond = between - points.features @ self.features.mT
+        return points._replace(pending_covariance=beyond)
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')`` in the form of a projected point."""
@@ -97,7 +72,7 @@ class PendingRegression(RidgeState):
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
         return self.state.prior_std
 
-    def variance_at(self, points: PointsBesidePending, regularizer: Tensor) -> Tensor:
+    def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Latent variance at projected points, ``b`` values, never negative.
 
         Args:
@@ -107,30 +82,28 @@ class PendingRegression(RidgeState):
         tau = regularizer.clamp_max(_INFINITE)
         shrinkage = tau / (self.eigenvalues + tau)
         factor = torch.linalg.cholesky(self._remaining(shrinkage, tau))
-        shared = points.shared + (points.features * shrinkage) @ self.features.mT
+        shared = _beyond(points) + (points.features * shrinkage) @ self.features.mT
         told = torch.linalg.solve_triangular(factor, shared.unsqueeze(-1), upper=False)
-        variance = self.state.variance_at(points, regularizer)  # pyright: ignore
+        variance = self.state.variance_at(points, regularizer)
         return (variance - told.square().sum((-2, -1))).clamp_min(0.0)
 
     def variances_at(
-        self, points: PointsBesidePending, regularizers: Tensor, shrinkage: Tensor
+        self, points: Projection, regularizers: Tensor, shrinkage: Tensor
     ) -> Tensor:
         r"""Latent variances at ``g`` regularisers, ``b x g``; see ``RidgeState``."""
         columns = [
             (points.features * own) @ shrinkage + shared.unsqueeze(-1)
-            for own, shared in zip(self.features, points.shared.mT, strict=True)
+            for own, shared in zip(self.features, _beyond(points).mT, strict=True)
         ]
         remaining = self._remaining(shrinkage.mT, regularizers.unsqueeze(-1))
         factors = torch.linalg.cholesky(remaining)  # g x p x p
         shared = torch.stack(columns).permute(2, 0, 1)  # g x p x b
         told = torch.linalg.solve_triangular(factors, shared, upper=False)
-        variances = self.state.variances_at(points, regularizers, shrinkage)  # pyright: ignore
+        variances = self.state.variances_at(points, regularizers, shrinkage)
         return (variances - told.square().sum(1).mT).clamp_min(0.0)
 
     @torch.no_grad()
-    def variance_slopes(
-        self, points: PointsBesidePending, regularizer: Tensor
-    ) -> VarianceSlopes:
+    def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
         r"""Latent variance and derivatives in ``ln(tau)``; see ``RidgeState``."""
         tau = regularizer.unsqueeze(-1)
         inverse = 1.0 / (self.eigenvalues + tau)
@@ -145,7 +118,7 @@ class PendingRegression(RidgeState):
             (points.features * part) @ self.features.mT
             for part in (shrinkage, first, second)
         )
-        shared = shared + points.shared
+        shared = shared + _beyond(points)
         factor = torch.linalg.cholesky(matrix)
 
         def solve(right: Tensor) -> Tensor:
@@ -162,7 +135,7 @@ class PendingRegression(RidgeState):
         bend = vecdot(
             2.0 * shared_slopes[1] - applied(matrix_slopes[1], weights), weights
         ) + 2.0 * vecdot(shared_slopes[0] - moved, weights_slope)
-        own = self.state.variance_slopes(points, regularizer)  # pyright: ignore
+        own = self.state.variance_slopes(points, regularizer)
         told = (vecdot(shared, weights), slope, bend)
         return VarianceSlopes(
             *(whole - part for whole, part in zip(own, told, strict=True))
@@ -174,3 +147,9 @@ class PendingRegression(RidgeState):
         resolved = (shrinkage @ self.products).unflatten(-1, (count, count))
         noise = tau.unsqueeze(-1) * self.noise_variance * torch.eye(count).to(resolved)
         return resolved + noise + (self.left if floor else 0.0)
+
+
+def _beyond(points: Projection) -> Tensor:
+    if points.pending_covariance is None:
+        raise TypeError("These points were not projected by a PendingRegression.")
+    return points.pending_covariance

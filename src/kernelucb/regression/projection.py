@@ -24,6 +24,8 @@ class Projection(NamedTuple):
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
         residual_variance: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the
             inputs can tell.
+        pending_covariance: ``b x p`` covariances with pending points outside the span of
+            the training sections; None where no points are pending.
     """
 
     inputs: Tensor
@@ -31,10 +33,17 @@ class Projection(NamedTuple):
     prior_variance: Tensor
     features: Tensor
     residual_variance: Tensor
+    pending_covariance: Tensor | None = None
+
+    @property
+    def baseline(self) -> Tensor:
+        r"""What the support function is measured from: the prior mean, ``b`` values."""
+        return self.prior_mean
 
     def detach(self) -> "Projection":
         r"""The same points without gradients."""
-        return Projection(*(part.detach() for part in self))
+        parts = (None if part is None else part.detach() for part in self)
+        return Projection._make(parts)
 
 
 def project(

@@ -125,6 +125,24 @@ class RidgeState(Module, ABC):
         tau = self._like_state(regularizer).unsqueeze(-1)
         return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
 
+    def quadratic_form_drop(self, tau_ref: float, regularizer: Tensor) -> Tensor:
+        r"""``quadratic_form(tau_ref) - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
+        nothing cancels where both forms are large and nearly equal, as at small noise.
+
+        Args:
+            tau_ref: A regulariser.
+            regularizer: ``tau``, any shape.
+        """
+        inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
+        return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
+
+    def drop_weights(self, tau_ref: float) -> Tensor:
+        r"""``r`` values ``z^2 lam / (lam + tau_ref)``; see ``quadratic_form_drop``."""
+        lam = self.eigenvalues
+        return self.targets.square() * lam / (lam + tau_ref)
+
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Ridge estimate minus prior mean at projected points, ``b`` values.
 

@@ -80,9 +80,7 @@ def mixture_radius(
     taus = 1.0 / scales.to(regression.eigenvalues)
 
     def differences(tau_ref: float) -> Tensor:
-        lam = regression.eigenvalues
-        terms = regression.targets.square() * lam / (lam + tau_ref)
-        return (taus - tau_ref) * (terms / (lam + taus.unsqueeze(-1))).sum(-1)
+        return -regression.quadratic_form_drop(tau_ref, taus)
 
     return combined_radius(taus, regression.log_det(taus), differences, delta)
 

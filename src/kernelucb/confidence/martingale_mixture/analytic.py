@@ -4,17 +4,17 @@ import torch
 
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import RidgeStateT
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.ridge_band import RidgeBand
-from kernelucb.regression import KernelRegression
 
 
 def analytic_band(
-    regression: KernelRegression,
+    regression: RidgeStateT,
     constraints: Constraints,
     regularizer: float,
     assumptions: Assumptions,
-) -> RidgeBand:
+) -> RidgeBand[RidgeStateT]:
     r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
 
     Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is

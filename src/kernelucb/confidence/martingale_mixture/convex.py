@@ -9,19 +9,19 @@ from torch import Tensor
 from kernelucb._numerics.conic import EllipsoidBallProgram
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import QueryPoints, Support
+from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.exceptions import SolverError
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import RidgeState
 
 # Accepted difference between the conic solution and its dual, relative to the half-width
 # of the norm ball; Clarabel runs at 1e-10.
 _ACCEPTED_GAP = 1e-6
 
 
-class ConvexSet(FunctionSet):
+class ConvexSet(FunctionSet[RidgeStateT]):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), reduced in the eigenbasis of
@@ -33,23 +33,27 @@ class ConvexSet(FunctionSet):
         regression: The data.
         constraints: Fit and norm constraint.
         assumptions: What the bound rests on.
+        design: The state that gives variances; see ``RidgeSet``.
     """
 
     def __init__(
         self,
-        regression: KernelRegression,
+        regression: RidgeStateT,
         constraints: Constraints,
         assumptions: Assumptions,
+        design: RidgeState | None = None,
     ) -> None:
-        super().__init__(regression, constraints, assumptions)
-        self.dual = ExactSet(regression, constraints, assumptions)
+        super().__init__(regression, constraints, assumptions, design)
+        self.dual = ExactSet(regression, constraints, assumptions, self.design)
         self._program: EllipsoidBallProgram | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""
+        if self.design is not self.regression:
+            return self.dual.support(points, sign)
         centre = points.centre
         rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
         objective = torch.cat([centre.features, rest], dim=-1)
@@ -59,9 +63,16 @@ class ConvexSet(FunctionSet):
         value = self.constraints.norm * sign * (objective * solution).sum(-1)
         return self._checked(points, sign, value)
 
-    def with_design(self, design: KernelRegression) -> ExactSet:
-        r"""The dual with the other design: pending points have no outcomes to fit."""
-        return self.dual.with_design(design)
+    def majorant(self, points: RidgePoints, sign: int) -> Support:
+        r"""That of the dual, which needs no search; see ``ConfidenceSet``."""
+        return self.dual.majorant(points, sign)
+
+    def with_design(self, design: RidgeState) -> "ConvexSet[RidgeStateT]":
+        r"""The set with variances of another state, then by the dual.
+
+        Pending points have no outcomes that the cone program could fit.
+        """
+        return ConvexSet(self.regression, self.constraints, self.assumptions, design)
 
     @property
     def program(self) -> EllipsoidBallProgram:
@@ -74,7 +85,7 @@ class ConvexSet(FunctionSet):
             )
         return self._program
 
-    def _checked(self, points: QueryPoints, sign: int, value: Tensor) -> Support:
+    def _checked(self, points: RidgePoints, sign: int, value: Tensor) -> Support:
         with torch.no_grad():
             dual = self.dual.support(points, sign)
             gap = (value - dual.value).abs()

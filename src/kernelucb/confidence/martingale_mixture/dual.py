@@ -1,6 +1,7 @@
 r"""The exact bound (minimum over every regulariser) and the grid bound (DMM)."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,7 +9,7 @@ from torch import Tensor
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import QueryPoints, Support
+from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
@@ -20,7 +21,7 @@ _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
 
 
-class GridSet(FunctionSet):
+class GridSet(FunctionSet[RidgeStateT]):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid, never
@@ -41,7 +42,7 @@ class GridSet(FunctionSet):
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeStateT,
         constraints: Constraints,
         regularizers: Tensor,
         assumptions: Assumptions,
@@ -60,18 +61,18 @@ class GridSet(FunctionSet):
         excess = constraints.excess(regression, self.regularizers).clamp_min(0.0)
         self.register_buffer("squared_widths", excess / self.regularizers)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid; see ``ConfidenceSet``."""
         value, index = self.ellipsoid_bounds(points, sign).min(dim=-1)
         return Support(value, self.regularizers[index], torch.zeros_like(value))
 
-    def with_design(self, design: RidgeState) -> "GridSet":
-        r"""The set with variances conditioned on another design."""
+    def with_design(self, design: RidgeState) -> "GridSet[RidgeStateT]":
+        r"""The set with variances of another state."""
         return GridSet(
             self.regression, self.constraints, self.regularizers, self.assumptions, design
         )
 
-    def ellipsoid_bounds(self, points: QueryPoints, sign: int) -> Tensor:
+    def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
         r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         variance = self.design.variances_at(
@@ -80,7 +81,7 @@ class GridSet(FunctionSet):
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
-class ExactSet(FunctionSet):
+class ExactSet(FunctionSet[RidgeStateT]):
     r"""The exact bound: the maximum over the confidence set itself, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.5 and Eq. (12); strong duality makes the minimum
@@ -93,12 +94,12 @@ class ExactSet(FunctionSet):
         regression: The data.
         constraints: Fit and norm constraint.
         assumptions: What the bound rests on.
-        design: The inputs that variances are conditioned on.
+        design: The state that gives variances; see ``RidgeSet``.
     """
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeStateT,
         constraints: Constraints,
         assumptions: Assumptions,
         design: RidgeState | None = None,
@@ -107,7 +108,7 @@ class ExactSet(FunctionSet):
         grid, self.log_step = _bracketing_grid(self.design, constraints)
         self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
 
-    def support(self, points: QueryPoints, sign: int) -> Support:
+    def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers; see ``ConfidenceSet``."""
         with torch.no_grad():
             log_tau, gap, _ = self._search(points.detach(), sign)
@@ -125,15 +126,15 @@ class ExactSet(FunctionSet):
             gap=torch.where(inside, 0.0, gap),
         )
 
-    def majorant(self, points: QueryPoints, sign: int) -> Support:
+    def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""Least bound over the grid that brackets the search; see ``ConfidenceSet``."""
         return self.grid.support(points, sign)
 
-    def with_design(self, design: RidgeState) -> "ExactSet":
-        r"""The set with variances conditioned on another design."""
+    def with_design(self, design: RidgeState) -> "ExactSet[RidgeStateT]":
+        r"""The set with variances of another state."""
         return ExactSet(self.regression, self.constraints, self.assumptions, design)
 
-    def _search(self, points: QueryPoints, sign: int) -> Minimum:
+    def _search(self, points: RidgePoints, sign: int) -> Minimum:
         r"""The minimising ``log tau`` of each point."""
         values = self.grid.ellipsoid_bounds(points, sign)
         best = values.argmin(dim=-1)
@@ -157,15 +158,13 @@ class EllipsoidObjective:
     ``b x r`` tables are written to the same memory in each.
     """
 
-    def __init__(self, exact: ExactSet, points: QueryPoints, sign: int) -> None:
+    def __init__(self, exact: ExactSet[Any], points: RidgePoints, sign: int) -> None:
         regression = exact.regression
         self.regression, self.design = regression, exact.design
         self.constraints = exact.constraints
         self.mean_terms = sign * regression.mean_terms
         self.fit_terms = regression.targets.square() * regression.eigenvalues
-        self.fit_ratios = self.fit_terms / (
-            regression.eigenvalues + self.constraints.radius.tau_ref
-        )
+        self.drop_weights = regression.drop_weights(self.constraints.radius.tau_ref)
         self.features, self.design_points = points.centre.features, points.design
         self.tables = [torch.empty_like(self.features) for _ in range(3)]
 
@@ -175,7 +174,7 @@ class EllipsoidObjective:
         sums, mean_sums = self._sums(tau)
         mean_slope = -tau * mean_sums[0]
         mean_curvature = mean_slope + 2.0 * tau.square() * mean_sums[1]
-        excess, a, a_slope = self._log_excess(tau, sums)
+        excess, a, a_slope = self.constraints.log_excess_slopes(tau, sums)
         variance, b, b_slope = self._log_variance(tau)
         width = (excess * variance / tau).sqrt()
         slope = 0.5 * (a + b - 1.0)  # of ln(width)
@@ -187,22 +186,13 @@ class EllipsoidObjective:
         r"""Sums for the excess, of powers 1 to 3, and for the mean, of powers 2 and 3."""
         inverse, power, terms = self.tables
         torch.add(self.regression.eigenvalues, tau.unsqueeze(-1), out=inverse).reciprocal_()
-        sums, mean_sums = [inverse @ self.fit_ratios], []
+        sums, mean_sums = [inverse @ self.drop_weights], []
         torch.mul(self.features, self.mean_terms, out=terms).mul_(inverse)
         power.copy_(inverse)
         for _ in range(2):
             sums.append(power.mul_(inverse) @ self.fit_terms)
             mean_sums.append(terms.mul_(inverse).sum(-1))
         return sums, mean_sums
-
-    def _log_excess(self, tau: Tensor, sums: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Excess, and the first two derivatives of its logarithm in ``log tau``."""
-        radius, norm, _ = self.constraints
-        difference = (radius.tau_ref - tau) * sums[0]
-        excess = (radius.slack + tau * norm**2 + difference).clamp_min(_TINY)
-        slope = tau * (norm**2 - sums[1]) / excess
-        bend = 2.0 * tau.square() * sums[2] / excess
-        return excess, slope, slope - slope.square() + bend
 
     def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""Variance, and the first two derivatives of its logarithm in ``log tau``."""

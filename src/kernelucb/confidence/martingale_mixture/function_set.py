@@ -3,12 +3,12 @@ r"""What the sets of functions have in common: a norm bound, and differences of 
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, QueryPoints
+from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
 
 
-class FunctionSet(ConfidenceSet[RidgeState]):
+class FunctionSet(RidgeSet[RidgeStateT]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
 
     Its support function holds for every linear functional, so for differences of values
@@ -18,12 +18,12 @@ class FunctionSet(ConfidenceSet[RidgeState]):
         regression: The data.
         constraints: Fit and norm constraint.
         assumptions: What the bound rests on.
-        design: The inputs that variances are conditioned on.
+        design: The state that gives variances; see ``RidgeSet``.
     """
 
     def __init__(
         self,
-        regression: RidgeState,
+        regression: RidgeStateT,
         constraints: Constraints,
         assumptions: Assumptions,
         design: RidgeState | None = None,

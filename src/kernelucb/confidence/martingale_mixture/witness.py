@@ -1,11 +1,11 @@
 r"""The function of the confidence set that attains the bound."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.base import RidgePoints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.regression import Projection, RidgeState
 
@@ -46,7 +46,9 @@ class Witness(NamedTuple):
 
 
 @torch.no_grad()
-def attaining_function(confidence_set: ExactSet, points: QueryPoints, sign: int) -> Witness:
+def attaining_function(
+    confidence_set: ExactSet[Any], points: RidgePoints, sign: int
+) -> Witness:
     r"""Maximiser of ``sign * f(x)`` over the confidence set.
 
     Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge

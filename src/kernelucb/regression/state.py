@@ -1,0 +1,44 @@
+r"""The contract of a state: what a confidence set is computed from."""
+
+from typing import Protocol, Self
+
+from torch import Tensor
+
+
+class Points(Protocol):
+    r"""Query points as a state sees them."""
+
+    @property
+    def baseline(self) -> Tensor:
+        r"""``b`` values that the support function is measured from, outcome units."""
+        ...
+
+    def detach(self) -> Self:
+        r"""The same points without gradients."""
+        ...
+
+
+class State(Protocol):
+    r"""What every confidence set and acquisition function asks of its state."""
+
+    @property
+    def dimension(self) -> int:
+        r"""Number of raw input columns ``d``."""
+        ...
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, outcome units."""
+        ...
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Estimate of the function at ``b x d`` points, ``b`` values, outcome units."""
+        ...
+
+    def project(self, X: Tensor) -> Points:
+        r"""``b x d`` raw query points as the state sees them; differentiable in ``X``."""
+        ...
+
+    def with_pending(self, X_pending: Tensor) -> "State":
+        r"""The state with variances conditioned on ``p x d`` pending points as well."""
+        ...
