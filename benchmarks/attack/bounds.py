@@ -21,6 +21,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.martingale_mixture import GridSet
@@ -117,12 +118,9 @@ def _acqf(bound: Any, **options: Any) -> Callable[..., Attacked]:
 def _unknown(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
     model, _ = base(problem, random)
     level = float(problem.noise_std.max())
+    limits = (0.3 * level, 10.0 * level) if random.random() < 0.7 else ()
     acqf = MartingaleMixtureUCB(
-        model,
-        norm_bound=norm,
-        noise_std="unknown",
-        noise_bounds=(0.3 * level, 10.0 * level) if random.random() < 0.7 else None,
-        delta=DELTA,
+        model, norm_bound=norm, noise_std=UnknownNoise(*limits), delta=DELTA
     )
     return Attacked(acqf.bounds, acqf)
 
@@ -132,7 +130,7 @@ def _streaming(problem: Problem, norm: float, random: np.random.Generator) -> At
     level = float(problem.noise_std.max())
     upper = None if random.random() < 0.3 else 10.0 * level
     acqf = StreamingKernelUCB(
-        model, norm_bound=norm, noise_lower=level, noise_upper=upper, delta=DELTA
+        model, norm_bound=norm, noise_std=UnknownNoise(level, upper), delta=DELTA
     )
     return Attacked(acqf.bounds, acqf)
 

@@ -17,8 +17,8 @@ from benchmarks.attack.pretended_device import pretended_device
 from benchmarks.attack.subjects import BOUNDS
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.models import BKBModel
+from kernelucb.optim.chunked import argmax
 
 _GIVEN: dict[str, Any] = {"norm_bound": 5.0, "delta": 0.1}
 
@@ -61,7 +61,7 @@ def _bandit(bound: Any) -> Callable[[Any], Any]:
 
 
 def _streaming(t: Any) -> Any:
-    return k.StreamingKernelUCB(t.state, noise_lower=0.01, noise_upper=1.0, **_GIVEN)
+    return k.StreamingKernelUCB(t.state, noise_std=k.UnknownNoise(0.01, 1.0), **_GIVEN)
 
 
 def _bkb(t: Any) -> Any:
@@ -73,7 +73,7 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "grid": _mixture(alphas="paper"),
     "analytic": _mixture(form="analytic"),
     "mixture": _mixture(covariance_scale="mixture"),
-    "unknown noise": _mixture(noise_std="unknown"),
+    "unknown noise": _mixture(noise_std=k.UnknownNoise()),
     "estimated norm": _mixture(norm_bound=None),
     "fitted model": _fitted,
     "abbasi_yadkori": lambda t: k.AbbasiYadkoriUCB(t.state, **_GIVEN),

@@ -157,7 +157,9 @@ def subjects() -> dict[str, Subject]:
         "bkb bandit": _budgeted(),
         "bkb model": _bkb_model(),
         "norm tracker": _tracker(k.NormTracker),
-        "noise tracker": _tracker(lambda: k.StreamingNoiseTracker(5.0, 0.01, 1.0)),
+        "noise tracker": _tracker(
+            lambda: k.StreamingNoiseTracker(5.0, k.UnknownNoise(0.01, 1.0))
+        ),
         "prequential radius": _radius(),
     }
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
+from benchmarks.runner import fixed_kernel
+from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
-from kernelucb.acquisition import chunked
+from kernelucb.optim import chunked
 
 HEADER = ("step", "wall_s", "cpu_s", "peak_GiB", "note")
 SETTING = ("matern52", 0.3, 2)
@@ -57,7 +58,7 @@ def measure(
         seed: Of the problem.
     """
     name, lengthscale, dimension = SETTING
-    log, kernel = _Log(), kernel_of(name, lengthscale)
+    log, kernel = _Log(), fixed_kernel(name, lengthscale)
     log.step("imports", lambda: None)
     stream = log.step("data", lambda: Stream.make(kernel, observations, dimension, seed))
     random = torch.Generator().manual_seed(1000 + seed)
@@ -70,9 +71,9 @@ def measure(
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 
-    def band(state, radius=None) -> SketchedMartingaleMixtureUCB:
+    def band(state, fit="martingale") -> SketchedMartingaleMixtureUCB:
         return SketchedMartingaleMixtureUCB(
-            state, norm_bound=NORM_BOUND, delta=DELTA, radius=radius
+            state, norm_bound=NORM_BOUND, delta=DELTA, fit=fit
         )
 
     acqf = log.step("band", lambda: band(state))

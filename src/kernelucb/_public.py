@@ -13,7 +13,6 @@ from kernelucb.acquisition import (
     StreamingKernelUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.acquisition.thompson import KernelThompsonSampling
 from kernelucb.bandit import BKBBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
@@ -27,9 +26,11 @@ from kernelucb.confidence.misspecification import (
     check_consistency,
 )
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
@@ -58,6 +59,7 @@ __all__ = [
     "SrinivasUCB",
     "StreamingKernelUCB",
     "StreamingNoiseTracker",
+    "UnknownNoise",
     "WangDeFreitasUCB",
     "check_consistency",
     "describe_norm_bound",

@@ -19,6 +19,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.models import BKBModel, CosineFeatures, FeatureMetaModel
@@ -65,7 +66,7 @@ def width():
     return ConstraintWidth(SafeSet(MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)))
 
 
-STREAMING = {"norm_bound": 3.0, "noise_lower": 0.1, "noise_upper": 1.0}
+STREAMING = {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)}
 ACQUISITIONS = {
     "exact": lambda: MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0),
     "minimized": lambda: MartingaleMixtureUCB(

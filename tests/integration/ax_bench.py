@@ -10,7 +10,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, SrinivasUCB, StreamingKernelUCB
+from kernelucb import MartingaleMixtureUCB, SrinivasUCB, StreamingKernelUCB, UnknownNoise
 from kernelucb.acquisition import BOUNDS
 from problems import RKHSFunction, frozen_kernel
 
@@ -34,7 +34,7 @@ PLANE = [
 ]
 REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
     SrinivasUCB: {"noise_std": 1.0},
-    StreamingKernelUCB: {"norm_bound": 300.0, "noise_lower": 0.1, "noise_upper": 50.0},
+    StreamingKernelUCB: {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
 }
 
 

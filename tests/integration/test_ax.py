@@ -30,7 +30,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB
+from kernelucb import MartingaleMixtureUCB, UnknownNoise
 from kernelucb.acquisition import BOUNDS
 
 pytestmark = AX_WARNINGS
@@ -240,7 +240,7 @@ class TestStorage:
     def test_unknown_noise_goes_on_after_reload(self, tmp_path):
         path, options = (
             str(tmp_path / "bench.json"),
-            {"norm_bound": 300.0, "noise_std": "unknown", "noise_bounds": (0.1, 50.0)},
+            {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
         )
         client = run(make_client(options=options), 5)
         client.save_to_json_file(path)

@@ -127,7 +127,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("options", [{}, None])
     def test_missing_options(self, options):
-        with pytest.raises(ValueError, match="needs the option `noise_lower`"):
+        with pytest.raises(ValueError, match="needs the option `noise_std`"):
             kernelucb.ax.generation_strategy(StreamingKernelUCB, options)
 
     def test_a_tracker_is_not_stored(self):

@@ -16,6 +16,7 @@ from kernelucb import (
     KernelThompsonSampling,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from tolerances import PERMUTATION, REARRANGED
@@ -77,10 +78,10 @@ BOUNDS = {
     "theorem1": lambda state: AbbasiYadkoriUCB(state, alpha=0.01 / NORM**2, **KNOWN),
     "exact": lambda state: MartingaleMixtureUCB(state, covariance_scale="mixture", **KNOWN),
     "corollary1": lambda state: StreamingKernelUCB(
-        state, norm_bound=NORM, noise_lower=0.01, noise_upper=1.0, delta=0.1
+        state, norm_bound=NORM, noise_std=UnknownNoise(0.01, 1.0), delta=0.1
     ),
     "joint": lambda state: MartingaleMixtureUCB(
-        state, norm_bound=NORM, noise_std="unknown", noise_bounds=(0.01, 1.0), delta=0.1
+        state, norm_bound=NORM, noise_std=UnknownNoise(0.01, 1.0), delta=0.1
     ),
 }
 
@@ -95,8 +96,7 @@ def test_a_pooled_history_gives_the_bounds_of_its_rows(name, rounds):
     for left, right in zip(ours.bounds(history.arms), theirs.bounds(arms), strict=True):
         torch.testing.assert_close(left, right, atol=NORM * PERMUTATION, rtol=0.0)
     if name == "corollary1":
-        assert ours.noise_lower == pytest.approx(theirs.noise_lower, rel=REARRANGED)
-        assert ours.noise_upper == pytest.approx(theirs.noise_upper, rel=REARRANGED)
+        assert ours.noise_interval == pytest.approx(theirs.noise_interval, rel=REARRANGED)
     if name == "joint":
         assert ours.noise_interval == pytest.approx(theirs.noise_interval, rel=PERMUTATION)
 

@@ -11,6 +11,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from problems import RKHSFunction, frozen_kernel, frozen_model, normal, uniform
@@ -33,7 +34,7 @@ BOUNDS = {
     "Wang-de Freitas": (WangDeFreitasUCB, {"norm_bound": 3.0}),
     "streaming": (
         StreamingKernelUCB,
-        {"norm_bound": 3.0, "noise_lower": 0.1, "noise_upper": 1.0},
+        {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)},
     ),
 }
 

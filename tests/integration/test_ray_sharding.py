@@ -14,7 +14,7 @@ from kernelucb import (
     NystromRegression,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.acquisition import chunked, sharded
+from kernelucb.optim import chunked, sharded
 from problems import make_problem, uniform
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install kernelucb[ray]")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from binomial import Claim
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.crossings import gaussian, rademacher
 from problems import KERNELS, RKHSFunction, frozen_kernel, generator
@@ -68,13 +68,13 @@ def test_exact_band_holds_at_every_round(name, noise, maximize, stands):
 
 
 @pytest.mark.parametrize(
-    ("name", "noise_bounds", "maximize"),
-    [("rbf", (0.01, 1.0), True), ("matern32", None, False)],
+    ("name", "limits", "maximize"),
+    [("rbf", (0.01, 1.0), True), ("matern32", (), False)],
 )
-def test_band_of_unknown_noise_holds_at_every_round(name, noise_bounds, maximize, stands):
+def test_band_of_unknown_noise_holds_at_every_round(name, limits, maximize, stands):
     r"""68 sequences at delta 0.3: false alarm 6.6e-05, power 0.904."""
-    options = {"noise_std": "unknown", "noise_bounds": noise_bounds}
-    failures = count_failures(name, maximize=maximize, norm_bound=NORM, **options)
+    options = {"norm_bound": NORM, "noise_std": UnknownNoise(*limits)}
+    failures = count_failures(name, maximize=maximize, **options)
     assert stands(CLAIM, failures)
 
 

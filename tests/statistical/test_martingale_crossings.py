@@ -89,7 +89,7 @@ def library_refitted(history):
             states = [past.state(kernel) for kernel in kernels]
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
             radius.observe_predictions(state.mean(x), state.variance(x), y, noise)
-    return library_radius(history, ARMS, radius=radius)
+    return library_radius(history, ARMS, fit=radius)
 
 
 def library_radius(history, arms, **options):

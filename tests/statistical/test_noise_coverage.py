@@ -8,7 +8,7 @@ runs in full.
 import pytest
 from binomial import Claim
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
 from problems import RKHSFunction, frozen_kernel, normal, uniform
 
 CLAIM, ROUNDS = Claim(68, 0.3), (2, 8, 32)
@@ -18,7 +18,7 @@ INPUTS = uniform(ROUNDS[-1], 1, 0)
 TRUTH = RKHSFunction.random(KERNEL, NORM, d=1, seed=1)(INPUTS)
 
 
-def intervals(seed, noise_bounds):
+def intervals(seed, limits):
     r"""The interval in each of the rounds."""
     outcomes = TRUTH + NOISE_STD * normal(ROUNDS[-1], 10 + seed)
     for t in ROUNDS:
@@ -26,19 +26,18 @@ def intervals(seed, noise_bounds):
         yield MartingaleMixtureUCB(
             state,
             norm_bound=NORM,
-            noise_std="unknown",
-            noise_bounds=noise_bounds,
+            noise_std=UnknownNoise(*limits),
             delta=CLAIM.delta,
         ).noise_interval
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
-@pytest.mark.parametrize("noise_bounds", [(0.01, 1.0), None])
-def test_interval_holds_the_scale_at_every_round(noise_bounds, stands):
+@pytest.mark.parametrize("limits", [(0.01, 1.0), ()])
+def test_interval_holds_the_scale_at_every_round(limits, stands):
     r"""68 sequences at delta 0.3: false alarm 6.6e-05, power 0.904."""
     failures, twice_as_loud = 0, 0
     for seed in range(CLAIM.sequences):
-        seen = list(intervals(seed, noise_bounds))
+        seen = list(intervals(seed, limits))
         failures += any(not low <= NOISE_STD <= high for low, high in seen)
         twice_as_loud += any(not low <= 2.5 * NOISE_STD <= high for low, high in seen)
     assert stands(CLAIM, failures)

@@ -11,10 +11,10 @@ import torch
 from binomial import Claim
 from simulation import Arms, History, crossings
 
-from kernelucb import check_consistency
+from kernelucb import UnknownNoise, check_consistency
 from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.confidence.misspecification import noise_energy_bound
-from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
+from kernelucb.confidence.noise.joint import JointSet
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from oracles.least_norm import least_norm
 from tolerances import LEAST_NORM, REARRANGED
@@ -53,8 +53,8 @@ def unknown_scale(rule, rounds=150):
 
 def library_unknown_scale(history):
     r"""``R^2(SIGMA)``, outcome units."""
-    bounds = NoiseBounds(*BOUNDS, assumed=True)
-    joint = JointSet.of(history.state(UNIT.kernel), DELTA, SCALES, bounds)
+    noise = UnknownNoise(*BOUNDS)
+    joint = JointSet.of(history.state(UNIT.kernel), DELTA, SCALES, noise)
     unit = float(joint.regression.noise_std[0])
     log_scale, n = math.log(SIGMA / unit), len(history.Y)
     return 2.0 * SIGMA**2 * (joint.budget - n * log_scale)

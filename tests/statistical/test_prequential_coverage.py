@@ -42,7 +42,7 @@ def fails(seed, shrink):
         radius.observe_predictions(mean, variance, y, claimed)
         fixed = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, claimed)
         acqf = MartingaleMixtureUCB(
-            fixed, norm_bound=shrink * NORM, delta=CLAIM.delta, radius=radius
+            fixed, norm_bound=shrink * NORM, delta=CLAIM.delta, fit=radius
         )
         lower, upper = acqf.bounds(ARMS)
         if bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any()):

@@ -43,7 +43,10 @@ def fails(seed, prequential, further, shrink=1.0):
         options = {"remainder_points": ARMS[::5]} if further else {}
         past = NystromRegression(X, Y, kernel, shrink * NOISE_STD, inducing, **options)
         acqf = SketchedMartingaleMixtureUCB(
-            past, norm_bound=shrink * NORM, delta=CLAIM.delta, radius=radius
+            past,
+            norm_bound=shrink * NORM,
+            delta=CLAIM.delta,
+            fit="martingale" if radius is None else radius,
         )
         lower, upper = acqf.bounds(ARMS)
         if bool(((truth < lower - ORDER) | (truth > upper + ORDER)).any()):

@@ -16,7 +16,12 @@ from binomial import Claim
 from simulation import Arms, History
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, StreamingKernelUCB, StreamingNoiseTracker
+from kernelucb import (
+    KernelRegression,
+    StreamingKernelUCB,
+    StreamingNoiseTracker,
+    UnknownNoise,
+)
 from oracles.crossings import gaussian, nearest_miss, optimistic, played
 from oracles.streaming_many import Pooled, half_widths, sandwich
 from problems import RKHSFunction, frozen_kernel, generator
@@ -56,17 +61,15 @@ def run(known, rule=nearest_miss, loudness=SIGMA, rounds=ROUNDS):
 @pytest.mark.parametrize(("known", "rounds"), [(WIDE, 200), (OPEN, 200), (TIGHT, 50)])
 def test_interval_and_band_counted_are_the_library_s(known, rounds):
     game, intervals, _, bands = run(known)
-    known = {"noise_lower": known[0], "noise_upper": known[1]}
-    if math.isinf(known["noise_upper"]):
-        known["noise_upper"] = None
-    tracker = StreamingNoiseTracker(NORM, **known, delta=0.75 * DELTA)
+    noise = UnknownNoise(known[0], None if math.isinf(known[1]) else known[1])
+    tracker = StreamingNoiseTracker(NORM, noise, delta=0.75 * DELTA)
     for n in range(1, rounds + 1):
         state = History.of(UNIT, game, 0, n).state(UNIT.kernel)
         found, expected = tracker.observe(state), intervals[n - 1, :, 0].tolist()
         assert found == pytest.approx(expected, rel=LINEAR_SOLVE)
         if n in (1, 9, rounds):
             acqf = StreamingKernelUCB(
-                state, norm_bound=NORM, **known, delta=DELTA, tracker=tracker
+                state, norm_bound=NORM, noise_std=noise, delta=DELTA, tracker=tracker
             )
             band = torch.stack(acqf.bounds(UNIT.inputs))
             assert_close(band, bands[n - 1], rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
@@ -101,26 +104,26 @@ def test_the_band_of_a_nearly_known_scale_holds_at_every_round(rule, stands):
 
 ARMS = torch.linspace(0.0, 1.0, 40, dtype=torch.float64).unsqueeze(-1)
 HORIZON, WHOLE = 12, Claim(36, 0.4)
-KNOWN = {"noise_lower": 0.1, "noise_upper": 2.0}
-UNKNOWN = {"noise_lower": 0.1, "noise_upper": None}
+KNOWN = (0.1, 2.0)
+UNKNOWN = (0.1, None)
 
 
-def fails(seed, tracked, claim=1.0, **known):
+def fails(seed, tracked, known, claim=1.0):
     r"""Whether the band misses the function on the arms, points chosen by it."""
     kernel, random = frozen_kernel("rbf", 0.3), generator(seed)
     truth = RKHSFunction.random(kernel, NORM, d=1, seed=1000 * seed)(ARMS)
     chosen, outcomes = [int(torch.randint(len(ARMS), (), generator=random))], []
     norm_bound = claim * NORM
-    known = {name: value and claim * value for name, value in known.items()}
+    noise = UnknownNoise(*(limit and claim * limit for limit in known))
     delta, tracker = WHOLE.delta, None
     if tracked:
-        tracker = StreamingNoiseTracker(norm_bound, delta=delta, **known)
+        tracker = StreamingNoiseTracker(norm_bound, noise, delta)
     for _ in range(HORIZON):
         noise = torch.randn((), dtype=torch.float64, generator=random)
         outcomes.append(truth[chosen[-1]] + SIGMA * noise)
         state = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, 1.0)
         acqf = StreamingKernelUCB(
-            state, norm_bound=norm_bound, delta=delta, tracker=tracker, **known
+            state, norm_bound=norm_bound, noise_std=noise, delta=delta, tracker=tracker
         )
         lower, upper = acqf.bounds(ARMS)
         if bool(((truth < lower) | (truth > upper)).any()):
@@ -140,10 +143,10 @@ def count_failures(**options):
 )
 def test_the_library_s_band_holds_at_every_round(tracked, known, stands):
     r"""36 sequences at delta 0.4: false alarm 9.1e-05, power 0.911."""
-    assert stands(WHOLE, count_failures(tracked=tracked, **known))
+    assert stands(WHOLE, count_failures(tracked=tracked, known=known))
 
 
 @pytest.mark.filterwarnings("ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning")
 def test_a_wrong_claim_is_found_out():
     r"""The same count, for a norm and noise scales understated by ten."""
-    assert count_failures(tracked=True, claim=0.1, **KNOWN) > WHOLE.limit
+    assert count_failures(tracked=True, claim=0.1, known=KNOWN) > WHOLE.limit

@@ -19,6 +19,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.exceptions import SinglePrecisionWarning
@@ -40,7 +41,7 @@ BOUNDS = {
     "Wang-de Freitas": (WangDeFreitasUCB, {"norm_bound": 3.0}),
     "streaming": (
         StreamingKernelUCB,
-        {"norm_bound": 3.0, "noise_lower": 0.1, "noise_upper": 1.0},
+        {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)},
     ),
 }
 

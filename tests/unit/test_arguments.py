@@ -18,6 +18,7 @@ from botorch.exceptions import (
 from gpytorch.kernels import Kernel, RBFKernel
 
 import kernelucb
+from kernelucb import UnknownNoise
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
@@ -236,8 +237,9 @@ CALLS = {
         **NORM,
     },
     "SrinivasUCB": {"model": STATE},
-    "StreamingKernelUCB": {"model": STATE, **NORM, "noise_lower": 0.1},
-    "StreamingNoiseTracker": {**NORM, "noise_lower": 0.1},
+    "StreamingKernelUCB": {"model": STATE, **NORM, "noise_std": UnknownNoise(0.1)},
+    "StreamingNoiseTracker": {**NORM, "noise_std": UnknownNoise(0.1)},
+    "UnknownNoise": {},
     "WangDeFreitasUCB": {"model": STATE, **NORM},
     "check_consistency": {"model": STATE, **NORM},
     "describe_norm_bound": {"model": STATE, **NORM, "candidates": X},

@@ -30,6 +30,7 @@ from kernelucb import (
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
     regret_certificate,
 )
@@ -220,7 +221,7 @@ def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
             "Wang & de Freitas",
         ),
         (
-            StreamingKernelUCB(PROBLEM.model, norm_bound=3.0, noise_lower=0.05),
+            StreamingKernelUCB(PROBLEM.model, norm_bound=3.0, noise_std=UnknownNoise(0.05)),
             True,
             "Durand, Maillard & Pineau (2018), Corollary 1",
         ),

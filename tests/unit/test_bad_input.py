@@ -15,6 +15,7 @@ from kernelucb import (
     SafeSet,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
     information_gain,
     least_consistent_norm,
@@ -38,7 +39,7 @@ def build(acqf_class, **options):
     if acqf_class is not SrinivasUCB:
         options = {"norm_bound": 3.0, **options}
     if acqf_class is StreamingKernelUCB:
-        options = {"noise_lower": 0.05, "noise_upper": 1.0, **options}
+        options = {"noise_std": UnknownNoise(0.05, 1.0), **options}
     return acqf_class(PROBLEM.model, **options)
 
 

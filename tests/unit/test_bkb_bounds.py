@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBUCB, KernelRegression
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
@@ -27,6 +26,7 @@ from kernelucb.confidence.bkb import (
     required_qbar,
 )
 from kernelucb.models import BKBModel
+from kernelucb.optim.chunked import argmax
 from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import GRADCHECK, SCALE, SINGLE
 

@@ -14,9 +14,9 @@ from kernelucb import (
     NystromRegression,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.confidence.martingale_mixture import ExactSet
 from kernelucb.models import BKBModel
+from kernelucb.optim.chunked import argmax
 from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import ORDER
 

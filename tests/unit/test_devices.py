@@ -30,6 +30,7 @@ from kernelucb import (
     SrinivasUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
     WangDeFreitasUCB,
     check_consistency,
     describe_norm_bound,
@@ -38,10 +39,10 @@ from kernelucb import (
     optimize_acqf_safely,
     regret_certificate,
 )
-from kernelucb.acquisition import chunked
 from kernelucb.models.bkb import BKBModel
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import DiscreteMetaModel, FeatureMetaModel
+from kernelucb.optim import chunked
 from problems import frozen_kernel, make_problem, uniform
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
@@ -49,6 +50,7 @@ pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 NORM = {"norm_bound": 3.0}
+UNKNOWN = {"noise_std": UnknownNoise(0.05)}
 
 
 class There:
@@ -90,7 +92,7 @@ def predicted(there):
     radius.observe(early, there.X[:2], there.Y[:2], 0.1)
     X, Y = (torch.cat([part, part[:2]]) for part in (there.X, there.Y))
     state = KernelRegression(X, Y, there.kernel, 0.1)
-    return MartingaleMixtureUCB(state, radius=radius, **NORM)
+    return MartingaleMixtureUCB(state, fit=radius, **NORM)
 
 
 def bkb_model(there):
@@ -115,9 +117,11 @@ ACQUISITIONS = {
     "grid": lambda t: MartingaleMixtureUCB(t.model, alphas="paper", **NORM),
     "own grid": lambda t: MartingaleMixtureUCB(t.model, alphas=[0.1, 1.0], **NORM),
     "several noises": lambda t: MartingaleMixtureUCB(t.model, noise_std=t.noise, **NORM),
-    "unknown noise": lambda t: MartingaleMixtureUCB(t.state, noise_std="unknown", **NORM),
+    "unknown noise": lambda t: MartingaleMixtureUCB(
+        t.state, noise_std=UnknownNoise(), **NORM
+    ),
     "noise between": lambda t: MartingaleMixtureUCB(
-        t.state, noise_std="unknown", noise_bounds=(0.01, 1.0), **NORM
+        t.state, noise_std=UnknownNoise(0.01, 1.0), **NORM
     ),
     "predicted": predicted,
     "weighted": lambda t: MartingaleMixtureUCB(
@@ -130,8 +134,12 @@ ACQUISITIONS = {
     "WdF": lambda t: WangDeFreitasUCB(t.model, **NORM),
     "Srinivas": lambda t: SrinivasUCB(t.model, theorem=3, **NORM),
     "Srinivas 2": lambda t: SrinivasUCB(t.model, theorem=2),
-    "streaming": lambda t: StreamingKernelUCB(t.state, noise_lower=0.05, **NORM),
-    "streaming, no norm": lambda t: StreamingKernelUCB(t.state, noise_lower=0.05),
+    "streaming": lambda t: StreamingKernelUCB(
+        t.state, noise_std=UnknownNoise(0.05), **NORM
+    ),
+    "streaming, no norm": lambda t: StreamingKernelUCB(
+        t.state, noise_std=UnknownNoise(0.05)
+    ),
     "scalarized": lambda t: ScalarizedUCB(
         [ACQUISITIONS[name](t) for name in ("AY", "IGP")], [1.0, -2.0]
     ),
@@ -205,7 +213,7 @@ def test_numbers(there):
     assert least_consistent_norm(there.model, covariance_scale="mixture") > 0.0
     for method in ("exact", "greedy", "spectral"):
         assert information_gain(there.model, there.points, method=method) > 0.0
-    assert StreamingNoiseTracker(3.0, 0.01).observe(there.state)[0] >= 0.01
+    assert StreamingNoiseTracker(3.0, UnknownNoise(0.01)).observe(there.state)[0] >= 0.01
 
 
 def test_witness(there):
@@ -230,7 +238,7 @@ def test_is_optimised_by_botorch(there):
     assert point.device == there.device
 
 
-@pytest.mark.parametrize("noise", [{}, {"noise_lower": 0.05}])
+@pytest.mark.parametrize("noise", [{}, UNKNOWN])
 def test_thompson_sampling(there, noise):
     sampler = KernelThompsonSampling(there.state, **NORM, **noise)
     assert sampler(there.points, 2).device == there.device

@@ -20,6 +20,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from problems import make_problem
@@ -37,7 +38,7 @@ CLASSES = [*NORM_CLASSES, SrinivasUCB]
 
 def options_of(acqf_class):
     if acqf_class is StreamingKernelUCB:
-        return {"norm_bound": 3.0, "noise_lower": 0.05, "noise_upper": 1.0}
+        return {"norm_bound": 3.0, "noise_std": UnknownNoise(0.05, 1.0)}
     return {} if acqf_class is SrinivasUCB else {"norm_bound": 3.0}
 
 
@@ -46,7 +47,9 @@ def test_built_through_the_constructor(acqf_class):
     options = {
         **options_of(acqf_class),
         **(
-            {"noise_upper": 0.5} if acqf_class is StreamingKernelUCB else {"noise_std": 0.2}
+            {"noise_std": UnknownNoise(0.05, 0.5)}
+            if acqf_class is StreamingKernelUCB
+            else {"noise_std": 0.2}
         ),
         "delta": 0.01,
         "maximize": False,
@@ -104,7 +107,7 @@ def test_what_would_be_ignored_is_rejected(acqf_class, name, value):
 
 def test_missing_required_option():
     construct = get_acqf_input_constructor(StreamingKernelUCB)
-    with pytest.raises(ValueError, match=r"StreamingKernelUCB needs .*`noise_lower`"):
+    with pytest.raises(ValueError, match=r"StreamingKernelUCB needs .*`noise_std`"):
         construct(model=PROBLEM.model)
 
 

@@ -21,6 +21,7 @@ from kernelucb import (
     SrinivasUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
     WangDeFreitasUCB,
     least_consistent_norm,
 )
@@ -29,12 +30,12 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_model, make_problem
 from tolerances import REARRANGED
 
-UNKNOWN = {"noise_lower": 0.02, "noise_upper": 1.0}
+UNKNOWN = {"noise_std": UnknownNoise(0.02, 1.0)}
 BOUNDS = {
     "exact": (MartingaleMixtureUCB, {}),
     "analytic": (MartingaleMixtureUCB, {"form": "analytic"}),
     "convex": (MartingaleMixtureUCB, {"form": "convex"}),
-    "unknown noise": (MartingaleMixtureUCB, {"noise_std": "unknown"}),
+    "unknown noise": (MartingaleMixtureUCB, {"noise_std": UnknownNoise()}),
     "AY": (AbbasiYadkoriUCB, {}),
     "IGP": (IGPUCB, {}),
     "WdF": (WangDeFreitasUCB, {}),
@@ -140,7 +141,7 @@ def test_no_norm_is_consistent(problem):
     radius = PrequentialRadius()
     radius.observe_predictions(Y, torch.zeros_like(Y), Y, 1e-3)
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
-        acqf = MartingaleMixtureUCB(state, radius=radius)
+        acqf = MartingaleMixtureUCB(state, fit=radius)
     assert acqf.least_consistent_norm == math.inf
     assert acqf.assumptions["noise"].status is Status.VIOLATED
     lower, upper = acqf.bounds(problem.test_X)

@@ -231,8 +231,8 @@ def test_observations_may_come_in_parts(further, chunk_size):
         parts = parts.observe(problem.X[rows], problem.Y[rows])
     assert parts.num_observations == 30
     assert_close(parts.sums.gram, whole.sums.gram)
-    ours = sketched_bounds(parts, problem.test_X, radius=zeros_radius(problem))
-    theirs = sketched_bounds(whole, problem.test_X, radius=zeros_radius(problem))
+    ours = sketched_bounds(parts, problem.test_X, fit=zeros_radius(problem))
+    theirs = sketched_bounds(whole, problem.test_X, fit=zeros_radius(problem))
     for a, b in zip(ours, theirs, strict=True):
         assert_close(a, b, rtol=0.0, atol=SKETCH_UPDATE * NORM)
 
@@ -250,17 +250,17 @@ def zeros_radius(problem, delta=0.05):
 def test_prequential_radius_is_used():
     problem = make_problem(n=20, d=2)
     state, radius = sketched(problem, 10), zeros_radius(problem)
-    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM, radius=radius)
+    acqf = SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius)
     assert acqf.function_constraints.radius.squared(state) == pytest.approx(radius.squared)
     for options, message in (
         ({"covariance_scale": 1.0}, "leave out covariance_scale"),
-        ({"delta": 0.01}, r"delta is 0\.01, that of radius 0\.05"),
+        ({"delta": 0.01}, r"delta is 0\.01, but fit has delta 0\.05"),
     ):
         with pytest.raises(ValueError, match=message):
-            SketchedMartingaleMixtureUCB(state, norm_bound=NORM, radius=radius, **options)
+            SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius, **options)
     longer = state.observe(problem.X[:1], problem.Y[:1])
     with pytest.raises(ValueError, match="of 20 observations and the model of 21"):
-        SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, radius=radius)
+        SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, fit=radius)
 
 
 def test_a_hundred_thousand_predictions_are_added_in_chunks():
@@ -333,10 +333,10 @@ def test_differences_are_bounded_from_above(further):
     problem = make_problem(n=20, d=2, kernel="matern52")
     radius = zeros_radius(problem)
     exact = MartingaleMixtureUCB(
-        problem.state.with_noise_std(problem.noise_std), norm_bound=NORM, radius=radius
+        problem.state.with_noise_std(problem.noise_std), norm_bound=NORM, fit=radius
     )
     ours = SketchedMartingaleMixtureUCB(
-        sketched(problem, 6, further), norm_bound=NORM, radius=radius
+        sketched(problem, 6, further), norm_bound=NORM, fit=radius
     )
     reference = problem.X[:1]
     for sign in (1, -1):

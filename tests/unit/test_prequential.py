@@ -82,7 +82,7 @@ def test_every_form_takes_it(options):
         problem.state,
         norm_bound=NORM,
         delta=DELTA,
-        radius=one_step_ahead(problem),
+        fit=one_step_ahead(problem),
         **options,
     )
     closed = MartingaleMixtureUCB(problem.state, norm_bound=NORM, delta=DELTA, **options)
@@ -121,7 +121,7 @@ def test_noise_of_each_observation_is_its_own():
     radius = PrequentialRadius(DELTA)
     noise = torch.linspace(0.1, 0.5, 5).double()
     radius.observe_predictions(torch.zeros(5), torch.ones(5), problem.Y, noise)
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, radius=radius)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, fit=radius)
     assert_close(acqf.regression.noise_std, noise)
     squared = acqf.function_constraints.radius.squared(acqf.regression)
     assert squared == pytest.approx(radius.squared)
@@ -159,14 +159,14 @@ def test_bad_input():
     full = one_step_ahead(problem)
     for options, message in (
         ({"noise_std": 0.1}, "leave out noise_std"),
-        ({"covariance_scale": 1.0}, "and covariance_scale"),
-        ({"delta": 0.01}, "delta is 0.01, that of radius 0.1"),
+        ({"covariance_scale": 1.0}, "leave out covariance_scale"),
+        ({"delta": 0.01}, "delta is 0.01, but fit has delta 0.1"),
     ):
         options = {"delta": DELTA, **options}
         with pytest.raises(ValueError, match=message):
-            MartingaleMixtureUCB(problem.state, norm_bound=1.0, radius=full, **options)
-    with pytest.raises(ValueError, match="radius is of 0 observations and the model of 3"):
-        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
+            MartingaleMixtureUCB(problem.state, norm_bound=1.0, fit=full, **options)
+    with pytest.raises(ValueError, match="fit is of 0 observations and the model of 3"):
+        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, fit=radius)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -177,11 +177,11 @@ def test_a_radius_of_other_observations_is_refused(count):
     radius.observe_predictions(
         torch.zeros(count), torch.ones(count), torch.zeros(count), 0.1
     )
-    with pytest.raises(ValueError, match=f"radius is of {count} observations"):
-        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, radius=radius)
+    with pytest.raises(ValueError, match=f"fit is of {count} observations"):
+        MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, fit=radius)
     sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
-    with pytest.raises(ValueError, match=f"radius is of {count} observations"):
-        SketchedMartingaleMixtureUCB(sketch, norm_bound=1.0, delta=DELTA, radius=radius)
+    with pytest.raises(ValueError, match=f"fit is of {count} observations"):
+        SketchedMartingaleMixtureUCB(sketch, norm_bound=1.0, delta=DELTA, fit=radius)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_predictions_ahead_of_the_outcomes_are_an_assumption():
         problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
     )
     for acqf in (
-        MartingaleMixtureUCB(problem.state, norm_bound=9.0, delta=DELTA, radius=radius),
-        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0, delta=DELTA, radius=radius),
+        MartingaleMixtureUCB(problem.state, norm_bound=9.0, delta=DELTA, fit=radius),
+        SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0, delta=DELTA, fit=radius),
     ):
         assert "before their outcomes" in acqf.assumptions["predictions"].statement
         assert acqf.assumptions.certified
@@ -256,5 +256,5 @@ def test_a_radius_of_other_outcomes_is_refused():
     problem = make_problem(n=3)
     radius = one_step_ahead(problem)
     other = KernelRegression(problem.X, problem.Y + 0.01, problem.kernel, problem.noise_std)
-    with pytest.raises(ValueError, match="radius is of other outcomes"):
-        MartingaleMixtureUCB(other, norm_bound=9.0, delta=DELTA, radius=radius)
+    with pytest.raises(ValueError, match="fit is of other outcomes"):
+        MartingaleMixtureUCB(other, norm_bound=9.0, delta=DELTA, fit=radius)

@@ -22,6 +22,7 @@ from kernelucb import (
     ScalarizedUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
     regret_certificate,
 )
 from kernelucb.acquisition import BOUNDS
@@ -82,7 +83,7 @@ def test_other_words_for_a_norm_bound():
     with pytest.raises(ValueError, match=r"norm_bound must be a number, .* or None"):
         MartingaleMixtureUCB(PROBLEM.model, norm_bound="large")
     with pytest.raises(ValueError, match=r"norm_bound must be a number, .* or None"):
-        StreamingKernelUCB(PROBLEM.model, norm_bound="large", noise_lower=0.1)
+        StreamingKernelUCB(PROBLEM.model, norm_bound="large", noise_std=UnknownNoise(0.1))
 
 
 def test_a_safe_set_on_estimates_needs_consent():
@@ -158,10 +159,12 @@ def test_estimates_stay_estimates_when_they_are_passed_on():
         BKBBandit(X, PROBLEM.kernel, norm_bound=estimate, qbar=1e4, **noise),
     ):
         assert taker.assumptions.summary == "heuristic: norm estimated"
-    tracker = StreamingNoiseTracker(estimate, 0.05, delta=0.03)
-    again = StreamingNoiseTracker(float(estimate), 0.05, delta=0.03)
+    tracker = StreamingNoiseTracker(estimate, UnknownNoise(0.05), delta=0.03)
+    again = StreamingNoiseTracker(float(estimate), UnknownNoise(0.05), delta=0.03)
     tracker.observe(PROBLEM.model)
     again.load_state_dict(tracker.state_dict())
     for each in (tracker, again):
-        band = StreamingKernelUCB(PROBLEM.model, noise_lower=0.05, tracker=each, delta=0.05)
+        band = StreamingKernelUCB(
+            PROBLEM.model, noise_std=UnknownNoise(0.05), tracker=each, delta=0.05
+        )
         assert band.assumptions.estimated == ("norm",)

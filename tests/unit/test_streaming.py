@@ -18,6 +18,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
 )
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -49,12 +50,15 @@ def gram(n):
 
 
 def tracker(noise_upper=5.0, **options):
-    return StreamingNoiseTracker(NORM, LOWER, noise_upper, **{"delta": DELTA, **options})
+    return StreamingNoiseTracker(
+        NORM, UnknownNoise(LOWER, noise_upper), **{"delta": DELTA, **options}
+    )
 
 
 def bound(model, noise_upper=5.0, **options):
-    defaults = {"norm_bound": NORM, "noise_lower": LOWER, "delta": DELTA}
-    return StreamingKernelUCB(model, noise_upper=noise_upper, **{**defaults, **options})
+    noise = UnknownNoise(LOWER, noise_upper)
+    defaults = {"norm_bound": NORM, "noise_std": noise, "delta": DELTA}
+    return StreamingKernelUCB(model, **{**defaults, **options})
 
 
 class TestAgainstThePaper:
@@ -78,13 +82,11 @@ class TestAgainstThePaper:
     @pytest.mark.parametrize("n", [1, 7, 300])
     def test_band_is_the_corollary_at_a_quarter_of_delta(self, n):
         acqf = bound(state(n))
-        assert (acqf.noise_lower, acqf.noise_upper) == tracker(delta=0.75 * DELTA).observe(
-            state(n)
-        )
-        assert acqf.alpha == pytest.approx((acqf.noise_upper / NORM) ** 2)
+        assert acqf.noise_interval == tracker(delta=0.75 * DELTA).observe(state(n))
+        assert acqf.alpha == pytest.approx((acqf.noise_interval[1] / NORM) ** 2)
         k, v = KERNEL(QUERIES, X[:n]).to_dense(), KERNEL(QUERIES, diag=True)
         centre, half = oracle.corollary_band(
-            gram(n), k, v, Y[:n], NORM, acqf.noise_lower, acqf.noise_upper, DELTA / 4.0
+            gram(n), k, v, Y[:n], NORM, *acqf.noise_interval, DELTA / 4.0
         )
         lower, upper = acqf.bounds(QUERIES)
         assert_close(lower, centre - half, **CLOSE)
@@ -94,7 +96,7 @@ class TestAgainstThePaper:
         tracked = tracker()
         for n in (60, 120, 300):
             acqf = bound(state(n), tracker=tracked)
-        assert (acqf.noise_lower, acqf.noise_upper) == (tracked.lower, tracked.upper)
+        assert acqf.noise_interval == (tracked.lower, tracked.upper)
         assert tracked.num_observations == 300
         again = bound(state(300), tracker=tracked)  # nothing new, nothing changes
         assert_close(again.bounds(QUERIES), acqf.bounds(QUERIES), rtol=0.0, atol=0.0)
@@ -124,7 +126,7 @@ class TestAgainstThePaper:
         s = oracle.residual_std(KERNEL(inputs).to_dense(), norm + noise, lam)
         printed = oracle.printed_lower(s, n, lam, norm, 1.0 + 1.0 / lam, level)
         assert printed > 10.0 * 0.05
-        tracked = StreamingNoiseTracker(norm, 0.01, known, delta=DELTA)
+        tracked = StreamingNoiseTracker(norm, UnknownNoise(0.01, known), delta=DELTA)
         lower, upper = tracked.observe(regression)
         assert lower <= 0.05 <= upper
 
@@ -137,7 +139,7 @@ class TestAgainstThePaper:
         outcomes = function(inputs) + 0.1 * normal(n, seed=8)
         regression = KernelRegression(inputs, outcomes, kernel, 1.0)
         first, other = (
-            StreamingNoiseTracker(5.0, 0.01, known, delta=0.1)
+            StreamingNoiseTracker(5.0, UnknownNoise(0.01, known), delta=0.1)
             for known in (1.0, noise_upper)
         )
         interval = first.observe(regression)
@@ -165,7 +167,7 @@ class TestRunningBounds:
     def test_without_an_upper_bound_the_band_is_that_of_the_prior(self):
         r"""The limit of Eq. (3): estimate the mean, deviation that of the prior."""
         acqf = bound(state(3), None)
-        assert acqf.noise_upper == acqf.alpha == math.inf
+        assert acqf.noise_interval[1] == acqf.alpha == math.inf
         lower, upper = acqf.bounds(QUERIES)
         D = 2.0 * math.log(4.0 / DELTA) + oracle.log_det(gram(3), (LOWER / NORM) ** 2)
         assert_close(upper, torch.full_like(upper, NORM * (1.0 + math.sqrt(D))))
@@ -195,12 +197,13 @@ class TestRunningBounds:
         scaled = StreamingKernelUCB(
             regression,
             norm_bound=factor * NORM,
-            noise_lower=factor * LOWER,
-            noise_upper=factor * 5.0,
+            noise_std=UnknownNoise(factor * LOWER, factor * 5.0),
             delta=DELTA,
         )
         plain = bound(state(300))
-        assert scaled.noise_upper == pytest.approx(factor * plain.noise_upper, rel=SCALE)
+        assert scaled.noise_interval[1] == pytest.approx(
+            factor * plain.noise_interval[1], rel=SCALE
+        )
         assert scaled.alpha == pytest.approx(
             plain.alpha, rel=SCALE
         )  # the kernel is as it was
@@ -214,12 +217,19 @@ class TestRunningBounds:
         )
         scale = KernelRegression.from_model(model).outcome_scale
         centred = factor * (Y - Y.mean()) / scale
-        options = {"norm_bound": 1.0, "noise_lower": 0.1, "noise_upper": 5.0}
-        plain = StreamingKernelUCB(KernelRegression(X, centred, KERNEL, 0.2), **options)
-        options = {name: value * scale for name, value in options.items()}
-        acqf = StreamingKernelUCB(model, **options)
-        assert acqf.noise_upper == pytest.approx(
-            scale * plain.noise_upper, rel=LINEAR_SOLVE
+        plain, acqf = (
+            StreamingKernelUCB(
+                data,
+                norm_bound=unit,
+                noise_std=UnknownNoise(0.1 * unit, 5.0 * unit),
+            )
+            for data, unit in (
+                (KernelRegression(X, centred, KERNEL, 0.2), 1.0),
+                (model, scale),
+            )
+        )
+        assert acqf.noise_interval[1] == pytest.approx(
+            scale * plain.noise_interval[1], rel=LINEAR_SOLVE
         )
         lower, upper = plain.bounds(QUERIES)
         mean = offset + factor * Y.mean()
@@ -253,14 +263,16 @@ class TestSavedState:
     @pytest.mark.parametrize(
         ("arguments", "name"),
         [
-            ((2.0, LOWER, 5.0, DELTA), "norm_bound"),
-            ((NORM, 0.2, 5.0, DELTA), "noise_lower"),
-            ((NORM, LOWER, None, DELTA), "noise_upper"),
-            ((NORM, LOWER, 5.0, 0.1), "delta"),
+            ((2.0, (LOWER, 5.0), DELTA), "norm_bound"),
+            ((NORM, (0.2, 5.0), DELTA), "noise_lower"),
+            ((NORM, (LOWER, None), DELTA), "noise_upper"),
+            ((NORM, (LOWER, 5.0), 0.1), "delta"),
         ],
     )
     def test_a_state_of_another_tracker_is_refused(self, arguments, name):
-        saved = StreamingNoiseTracker(*arguments).state_dict()
+        norm_bound, limits, delta = arguments
+        noise = UnknownNoise(*limits)
+        saved = StreamingNoiseTracker(norm_bound, noise, delta).state_dict()
         with pytest.raises(ValueError, match=f"{name} is .* in the state and .* here"):
             tracker().load_state_dict(saved)
 
@@ -280,7 +292,7 @@ class TestEdges:
         points = X[:n] if inputs == "distinct" else X[:1].expand(n, 1)
         outcomes = Y[:n] if outcome == "data" else torch.full_like(Y[:n], outcome)
         acqf = bound(KernelRegression(points, outcomes, KERNEL, 1.0), noise_upper)
-        assert LOWER <= acqf.noise_lower <= acqf.noise_upper
+        assert LOWER <= acqf.noise_interval[0] <= acqf.noise_interval[1]
         for queries in (QUERIES, points):
             lower, upper = acqf.bounds(queries)
             assert bool(torch.isfinite(lower).all() & torch.isfinite(upper).all())
@@ -295,8 +307,8 @@ class TestEdges:
     @pytest.mark.parametrize(
         ("outcomes", "known"),
         [
-            (torch.zeros_like(Y), 5.0),  # less noise than noise_lower
-            (Y, 0.11),  # more than noise_upper
+            (torch.zeros_like(Y), 5.0),  # less noise than the lower limit
+            (Y, 0.11),  # more than the upper limit
             (30.0 * (20.0 * X[:, 0]).sin(), 5.0),  # a norm far above norm_bound
         ],
     )
@@ -325,39 +337,54 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((0.0, LOWER, 5.0, DELTA), "norm_bound must be a finite number above 0"),
-            ((NORM, 0.0, 5.0, DELTA), "noise_lower must be a finite number above 0"),
-            ((NORM, math.nan, 5.0, DELTA), "noise_lower must be a finite number above 0"),
-            ((NORM, LOWER, math.inf, DELTA), "noise_upper must be a finite number above 0"),
-            ((NORM, LOWER, 0.05, DELTA), "noise_lower is 0.1, above noise_upper = 0.05"),
-            ((NORM, LOWER, 5.0, 1.0), "delta must lie strictly between 0 and 1"),
-            ((NORM, None, 5.0, DELTA), "noise_lower must be a number"),
+            ((0.0, (LOWER, 5.0), DELTA), "norm_bound must be a finite number above 0"),
+            (
+                (NORM, (0.0, 5.0), DELTA),
+                "lower of UnknownNoise must be a finite",
+            ),
+            (
+                (NORM, (math.nan, 5.0), DELTA),
+                "lower of UnknownNoise must be a finite",
+            ),
+            (
+                (NORM, (LOWER, math.inf), DELTA),
+                "upper of UnknownNoise must be a finite",
+            ),
+            ((NORM, (LOWER, 0.05), DELTA), "got 0.1 above 0.05"),
+            ((NORM, (LOWER, 5.0), 1.0), "delta must lie strictly between 0 and 1"),
+            ((NORM, (None, 5.0), DELTA), "noise_std has no lower limit"),
         ],
     )
     def test_of_tracker_and_bound(self, arguments, message):
+        norm_bound, limits, delta = arguments
         with pytest.raises(ValueError, match=message):
-            StreamingNoiseTracker(*arguments)
-        norm_bound, noise_lower, noise_upper, delta = arguments
+            StreamingNoiseTracker(norm_bound, UnknownNoise(*limits), delta)
         with pytest.raises(ValueError, match=message):
             StreamingKernelUCB(
                 state(4),
                 norm_bound=norm_bound,
-                noise_lower=noise_lower,
-                noise_upper=noise_upper,
+                noise_std=UnknownNoise(*limits),
                 delta=delta,
             )
 
     def test_equal_noise_bounds_are_a_known_scale(self):
-        lower, upper = StreamingNoiseTracker(NORM, 0.3, 0.3).observe(state(10))
+        lower, upper = StreamingNoiseTracker(NORM, UnknownNoise(0.3, 0.3)).observe(
+            state(10)
+        )
         assert lower == upper == 0.3
 
     @pytest.mark.parametrize(
         "options",
-        [{"norm_bound": 2.0}, {"noise_lower": 0.2}, {"noise_upper": 4.0}, {"delta": 0.2}],
+        [
+            {"norm_bound": 2.0},
+            {"noise_std": UnknownNoise(0.2, 5.0)},
+            {"noise_std": UnknownNoise(LOWER, 4.0)},
+            {"delta": 0.2},
+        ],
     )
     def test_a_tracker_of_other_bounds_is_refused(self, options):
         with pytest.raises(ValueError, match="The tracker has"):
-            bound(state(4), **{"noise_upper": 5.0, "tracker": tracker(), **options})
+            bound(state(4), **{"tracker": tracker(), **options})
 
     def test_assumptions(self):
         acqf = bound(SingleTaskGP(X[:9], Y[:9].unsqueeze(-1)), norm_bound=50.0)
@@ -375,7 +402,7 @@ def test_wider_than_the_bound_that_knows_the_noise():
     problem = make_problem(n=30, noise_std=0.2)
     known = MartingaleMixtureUCB(problem.model, norm_bound=2.0)
     unknown = StreamingKernelUCB(
-        problem.model, norm_bound=2.0, noise_lower=0.1, noise_upper=0.5
+        problem.model, norm_bound=2.0, noise_std=UnknownNoise(0.1, 0.5)
     )
     width = [high - low for low, high in (a.bounds(QUERIES) for a in (known, unknown))]
     assert bool((width[1] > width[0]).all())

@@ -25,6 +25,7 @@ from kernelucb import (
     KernelThompsonSampling,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
 )
 from oracles import closed_forms
 from problems import frozen_kernel, frozen_model, make_problem, uniform
@@ -35,10 +36,11 @@ PROBLEM = make_problem(n=10, d=2, noise_std=NOISE, outputscale=2.5, seed=50)
 CANDIDATES = torch.cat([PROBLEM.test_X, uniform(30, 2, seed=51)])
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SAMPLES, ERRORS = 4000, 6.0
+TRACKER = StreamingNoiseTracker(NORM, UnknownNoise(0.1))
 NOISES = {
     "known": {"noise_std": NOISE},
-    "unknown": {"noise_lower": 0.1, "noise_upper": 1.0},
-    "nothing known above": {"noise_lower": 0.1},
+    "unknown": {"noise_std": UnknownNoise(0.1, 1.0)},
+    "nothing known above": {"noise_std": UnknownNoise(0.1)},
 }
 
 
@@ -63,7 +65,7 @@ def noise(request):
 class TestDistribution:
     @pytest.mark.parametrize("functions", [False, True])
     def test_deviation_is_the_half_width_of_the_band(self, noise, functions):
-        if "noise_std" in noise:
+        if noise["noise_std"] == NOISE:
             options = {"alpha": (NOISE / NORM) ** 2, **noise}
             band = AbbasiYadkoriUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
         else:
@@ -111,10 +113,10 @@ class TestDistribution:
             1.0 + math.sqrt(known), rel=LINEAR_SOLVE
         )
         unknown = closed_forms.log_det(K, (0.1 / NORM) ** 2) + 2.0 * math.log(4.0 / DELTA)
-        assert sampler(noise_lower=0.1).inflation_factor == pytest.approx(
+        assert sampler(noise_std=UnknownNoise(0.1)).inflation_factor == pytest.approx(
             1.0 + math.sqrt(unknown), rel=LINEAR_SOLVE
         )
-        assert sampler(noise_lower=0.1, inflation=False).inflation_factor == 1.0
+        assert sampler(noise_std=UnknownNoise(0.1), inflation=False).inflation_factor == 1.0
 
     def test_paths_pass_through_outcomes_without_noise(self):
         r"""Whatever was drawn from the prior, in the units of a transformed model."""
@@ -213,8 +215,9 @@ class TestChoice:
 
 class TestNoise:
     def test_a_tracker_is_updated_and_used(self):
-        tracker = StreamingNoiseTracker(NORM, 0.1, 1.0, delta=DELTA)
-        options = {"noise_lower": 0.1, "noise_upper": 1.0, "tracker": tracker}
+        noise = UnknownNoise(0.1, 1.0)
+        tracker = StreamingNoiseTracker(NORM, noise, delta=DELTA)
+        options = {"noise_std": noise, "tracker": tracker}
         one = sampler(**options)
         assert tracker.num_observations == 10
         acqf = StreamingKernelUCB(PROBLEM.model, norm_bound=NORM, delta=DELTA, **options)
@@ -231,26 +234,24 @@ class TestNoise:
         values = sampler(model, noise_std=None).sample_values(CANDIDATES)
         assert bool(torch.isfinite(values).all())
         with pytest.raises(UnsupportedError, match="Leave out train_Yvar"):
-            sampler(model, noise_lower=0.1)
+            sampler(model, noise_std=UnknownNoise(0.1))
 
     @pytest.mark.parametrize(
-        "options",
+        ("options", "message"),
         [
-            {"noise_std": 0.1, "noise_lower": 0.1},
-            {"noise_std": 0.1, "noise_upper": 0.1},
-            {"noise_upper": 1.0},
-            {"tracker": StreamingNoiseTracker(NORM, 0.1)},
+            ({"noise_std": 0.1, "tracker": TRACKER}, "A tracker is for an unknown noise"),
+            ({"tracker": TRACKER}, "A tracker is for an unknown noise"),
+            ({"noise_std": UnknownNoise(upper=1.0)}, "noise_std has no lower limit"),
+            ({"noise_std": UnknownNoise()}, "noise_std has no lower limit"),
         ],
     )
-    def test_known_and_unknown_do_not_mix(self, options):
-        with pytest.raises(
-            ValueError, match="Give noise_std where the noise scale is known"
-        ):
+    def test_known_and_unknown_do_not_mix(self, options, message):
+        with pytest.raises(ValueError, match=message):
             sampler(**options)
 
     def test_assumptions(self):
         assert "Theorem 1" in str(sampler().assumptions)
-        assert "second-order" in str(sampler(noise_lower=0.1).assumptions)
+        assert "second-order" in str(sampler(noise_std=UnknownNoise(0.1)).assumptions)
         plain = sampler(noise_std=NOISE, inflation=False).assumptions
         assert "not inflated" in str(plain)
         assert plain.guarantee.startswith("heuristic, no guarantee")
@@ -302,7 +303,7 @@ class TestEdges:
             ({"norm_bound": 0.0}, "norm_bound must be a finite number above 0"),
             ({"norm_bound": NORM, "delta": 0.0}, "delta must lie strictly between"),
             ({"norm_bound": NORM, "noise_std": -1.0}, "noise_std must be a finite number"),
-            ({"norm_bound": NORM, "noise_lower": 0.0}, "noise_lower must be a finite"),
+            ({"norm_bound": NORM, "noise_std": 0.0}, "noise_std must be a finite"),
         ],
     )
     def test_scalars(self, options, message):

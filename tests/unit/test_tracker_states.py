@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from interruptions import check_atomic
-from kernelucb import NormTracker, PrequentialRadius, StreamingNoiseTracker
+from kernelucb import NormTracker, PrequentialRadius, StreamingNoiseTracker, UnknownNoise
 from kernelucb._numerics.states import sealed
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 from problems import make_problem
@@ -22,7 +22,7 @@ def new_norm():
 
 
 def new_noise(noise_upper=None):
-    return StreamingNoiseTracker(2.0, 0.01, noise_upper)
+    return StreamingNoiseTracker(2.0, UnknownNoise(0.01, noise_upper))
 
 
 def bounded_noise():
@@ -144,9 +144,10 @@ def test_resumes_from_json_exactly_and_keeps_copies(name):
 
 
 def test_what_was_estimated_stays_so():
-    estimated = StreamingNoiseTracker(used("norm").observe(PROBLEM.state), 0.01)
+    noise = UnknownNoise(0.01)
+    estimated = StreamingNoiseTracker(used("norm").observe(PROBLEM.state), noise)
     state = json.loads(json.dumps(estimated.state_dict()))
-    resumed = StreamingNoiseTracker(state["norm_bound"], 0.01)
+    resumed = StreamingNoiseTracker(state["norm_bound"], noise)
     resumed.load_state_dict(state)
     assert resumed.estimated == {"norm"}
     estimated.load_state_dict(resealed(state | {"estimated": []}))
@@ -168,7 +169,7 @@ def test_an_update_is_whole_or_not_at_all(name):
 
 def test_a_warning_that_is_an_error_leaves_the_new_state():
     quiet = make_problem(n=8, d=2).state.with_noise_std(0.1)
-    tracker = StreamingNoiseTracker(1e-3, 1e-6, 1e-5)
+    tracker = StreamingNoiseTracker(1e-3, UnknownNoise(1e-6, 1e-5))
     with pytest.raises(InconsistentConfidenceSetWarning):
         tracker.observe(quiet)
     assert not tracker.consistent

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
 from kernelucb.confidence.fit.mixture import DEFAULT_SCALES, covariance_scales
-from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
+from kernelucb.confidence.noise.joint import JointSet
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
@@ -28,11 +28,9 @@ DELTA, NORM = 0.1, 3.0
 BOUNDS = (0.02, 1.0)
 
 
-def unknown(model, noise_bounds=BOUNDS, **options):
+def unknown(model, limits=BOUNDS, **options):
     options = {"norm_bound": NORM, "delta": DELTA, **options}
-    return MartingaleMixtureUCB(
-        model, noise_std="unknown", noise_bounds=noise_bounds, **options
-    )
+    return MartingaleMixtureUCB(model, noise_std=UnknownNoise(*limits), **options)
 
 
 def noise_grid(lower, upper):
@@ -187,22 +185,22 @@ def test_grows_with_certainty_and_norm(seed, n):
 
 def test_without_bounds_nothing_is_assumed():
     problem = make_problem(n=25, d=2, noise_std=0.2)
-    acqf = unknown(problem.state, None)
+    acqf = unknown(problem.state, ())
     lower, upper = acqf.noise_interval
     assert 0.0 < lower < 0.2 < upper < 1.0
     assert acqf.assumptions.certified
     assert "between" not in acqf.assumptions["noise"].statement
     # Outcomes that scatter beyond what the mixture covers: wide, and still defined.
     wild = KernelRegression(problem.X, 1e9 * normal(25, 1), problem.kernel, 0.2)
-    acqf = unknown(wild, None)
+    acqf = unknown(wild, ())
     lower, upper = acqf.bounds(problem.test_X)
     assert_close(upper, -lower)
     assert acqf.noise_interval[1] == math.inf
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("noise_bounds", [BOUNDS, None])
-def test_few_constant_and_repeated_outcomes(n, noise_bounds):
+@pytest.mark.parametrize("limits", [BOUNDS, ()])
+def test_few_constant_and_repeated_outcomes(n, limits):
     X = uniform(n, 1, 0)
     for inputs in (X, X[:1].expand(n, 1)):
         for outcomes in (torch.zeros(n), torch.full((n,), 1e-3), normal(n, 1)):
@@ -210,7 +208,7 @@ def test_few_constant_and_repeated_outcomes(n, noise_bounds):
             state = KernelRegression(inputs, outcomes.double(), problem.kernel, 1.0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-                acqf = unknown(state, noise_bounds)
+                acqf = unknown(state, limits)
             lower, upper = acqf.bounds(uniform(5, 1, 2))
             assert bool((torch.isfinite(lower) & (lower <= upper)).all())
             low, high = acqf.noise_interval
@@ -224,7 +222,7 @@ def test_outcomes_quieter_than_the_bounds_allow():
     acqf = unknown(problem.state, (0.3, 1.0), norm_bound=1.0)
     assert acqf.noise_interval[0] == 0.3
     assert float(acqf.regression.noise_std[0]) == pytest.approx(0.3)
-    free = unknown(problem.state, None, norm_bound=1.0)
+    free = unknown(problem.state, (), norm_bound=1.0)
     assert free.noise_interval[1] < 0.3
 
 
@@ -270,26 +268,33 @@ def test_assumptions_are_those_of_the_joint_set():
 
 
 @pytest.mark.parametrize(
-    ("noise_bounds", "message"),
+    ("limits", "message"),
     [
-        ((1.0, 0.1), "must be \\(lower, upper\\), got 1 above 0.1"),
-        ((0.0, 1.0), "lower one of noise_bounds must be a finite number above 0"),
-        ((0.1, math.inf), "upper one of noise_bounds must be a finite number above 0"),
-        (0.1, "must be \\(a number, a number\\) or None, got 0.1"),
-        ((0.1, 0.2, 0.3), "must be \\(a number, a number\\) or None, got tuple"),
+        ((1.0, 0.1), "takes \\(lower, upper\\), got 1 above 0.1"),
+        ((0.0, 1.0), "lower of UnknownNoise must be a finite number above 0"),
+        ((0.1, math.inf), "upper of UnknownNoise must be a finite number above 0"),
+        ((0.1,), "has one limit; a joint confidence set takes both or none"),
+        ((None, 0.1), "has one limit; a joint confidence set takes both or none"),
+        (((0.1, 0.2),), "lower must be a number or None, got tuple"),
     ],
 )
-def test_wrong_bounds(noise_bounds, message):
+def test_wrong_limits(limits, message):
     with pytest.raises(ValueError, match=message):
-        unknown(make_problem().state, noise_bounds)
+        unknown(make_problem().state, limits)
+
+
+def test_is_a_value():
+    noise = UnknownNoise(*BOUNDS)
+    assert noise == UnknownNoise(*BOUNDS) == pickle.loads(pickle.dumps(noise))
+    assert noise != UnknownNoise()
+    with pytest.raises(AttributeError, match="cannot assign"):
+        noise.lower = 0.1
 
 
 def test_wrong_words_and_models():
     problem = make_problem()
-    with pytest.raises(ValueError, match="\"unknown\" or None, got 'guess'"):
+    with pytest.raises(ValueError, match="of UnknownNoise or None, got 'guess'"):
         MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_std="guess")
-    with pytest.raises(ValueError, match='noise_bounds are for noise_std="unknown"'):
-        MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_bounds=BOUNDS)
     several = torch.linspace(0.1, 0.2, len(problem.Y), dtype=torch.float64)
     with pytest.raises(UnsupportedError, match="one scale for all observations"):
         unknown(frozen_model(problem.X, problem.Y, problem.kernel, several))
@@ -302,7 +307,7 @@ def test_a_prior_without_variance_at_the_first_observation_needs_bounds():
     X = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     state = KernelRegression(X, torch.zeros(2).double(), kernel, 0.1)
     with pytest.raises(ValueError, match="prior variance of the first observation is 0"):
-        unknown(state, None)
+        unknown(state, ())
     assert unknown(state).noise_interval[0] >= BOUNDS[0]
 
 
@@ -313,7 +318,7 @@ def test_budget_does_not_depend_on_the_unit_of_the_state():
             KernelRegression(problem.X, problem.Y, problem.kernel, noise),
             DELTA,
             "mixture",
-            NoiseBounds(*BOUNDS, assumed=True),
+            UnknownNoise(*BOUNDS),
         )
         for noise in (0.03, 0.7)
     ]

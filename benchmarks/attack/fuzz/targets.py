@@ -20,13 +20,13 @@ from benchmarks.attack.fuzz.checks import (
 )
 from benchmarks.attack.fuzz.methods import methods
 from benchmarks.attack.fuzz.world import shared, world
-from kernelucb.acquisition.chunked import argmax
 from kernelucb.models import (
     BKBModel,
     CosineFeatures,
     DiscreteMetaModel,
     FeatureMetaModel,
 )
+from kernelucb.optim.chunked import argmax
 from kernelucb.safety import gen_safe_initial_conditions
 
 
@@ -40,7 +40,7 @@ def _bounds() -> list[Target]:
         "model": w.model, "norm_bound": 5.0, "delta": 0.1, "maximize": True,
         "posterior_transform": None, "X_pending": None,
     }  # fmt: skip
-    noise = {"noise_std": 0.1}
+    noise, unknown = {"noise_std": 0.1}, k.UnknownNoise(0.01, 1.0)
     parts = [shared("dual"), shared("analytic")]
     both = ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0]))
     theorem = {"domain_size": 10, "scale": 1.0, "theorem": 1}
@@ -50,14 +50,13 @@ def _bounds() -> list[Target]:
         "MartingaleMixtureUCB": (
             k.MartingaleMixtureUCB,
             common | noise | {
-                "covariance_scale": 1.0, "noise_bounds": None, "radius": None,
+                "covariance_scale": 1.0, "fit": "martingale",
                 "form": "dual", "alphas": None, "strict": False,
             },
         ),
         "MartingaleMixtureUCB(unknown noise)": (
             k.MartingaleMixtureUCB,
-            common | {"noise_std": "unknown", "noise_bounds": (0.01, 1.0),
-                      "covariance_scale": "mixture"},
+            common | {"noise_std": unknown, "covariance_scale": "mixture"},
         ),
         "MartingaleMixtureUCB(analytic)": (
             k.MartingaleMixtureUCB, common | noise | {"form": "analytic", "alphas": 0.01},
@@ -70,11 +69,11 @@ def _bounds() -> list[Target]:
         "SrinivasUCB(3)": (k.SrinivasUCB, common | noise | sums),
         "StreamingKernelUCB": (
             k.StreamingKernelUCB,
-            common | {"noise_lower": 0.01, "noise_upper": 1.0, "tracker": None},
+            common | {"noise_std": unknown, "tracker": None},
         ),
         "SketchedMartingaleMixtureUCB": (
             k.SketchedMartingaleMixtureUCB,
-            common | {"model": w.nystrom, "covariance_scale": 1.0, "radius": None,
+            common | {"model": w.nystrom, "covariance_scale": 1.0, "fit": "martingale",
                       "strict": False},
         ),
         "BKBUCB": (
@@ -133,9 +132,8 @@ def _states() -> list[Target]:
         "input_transform": None, "outcome_transform": None,
     }  # fmt: skip
     sampling = {
-        "model": w.model, "norm_bound": 5.0, "noise_std": 0.1, "noise_lower": None,
-        "noise_upper": None, "tracker": None, "delta": 0.1, "inflation": True,
-        "maximize": True, "replacement": True,
+        "model": w.model, "norm_bound": 5.0, "noise_std": 0.1, "tracker": None,
+        "delta": 0.1, "inflation": True, "maximize": True, "replacement": True,
     }  # fmt: skip
     discrete = {"task_values": shared("tasks"), "candidates": w.X, "train_X": None,
                 "train_Y": None, "seed": 0}  # fmt: skip
@@ -167,9 +165,10 @@ def _states() -> list[Target]:
          lambda layer: check_numbers(layer(w.queries))),
         ("NormTracker", k.NormTracker, {"inflation": 1.0, "floor": 2.0},
          lambda tracker: check_numbers(tracker.observe(w.state))),
+        ("UnknownNoise", k.UnknownNoise, {"lower": 0.01, "upper": 1.0}, _nothing),
         ("PrequentialRadius", k.PrequentialRadius, {"delta": 0.1}, _nothing),
         ("StreamingNoiseTracker", k.StreamingNoiseTracker,
-         {"norm_bound": 5.0, "noise_lower": 0.01, "noise_upper": 1.0, "delta": 0.1},
+         {"norm_bound": 5.0, "noise_std": k.UnknownNoise(0.01, 1.0), "delta": 0.1},
          lambda tracker: check_numbers(tracker.observe(w.state))),
     ]  # fmt: skip
     return [Target(n, c, lambda a=a: dict(a), use) for n, c, a, use in given]

@@ -43,7 +43,7 @@ def _prototypes() -> dict[str, Any]:
     for i in range(4):
         bandit.observe(w.X[i], float(w.Y[i]))
     budgeted.observe([0, 1, 2], w.Y[:3])
-    tracker = k.StreamingNoiseTracker(5.0, 0.01, 1.0)
+    tracker = k.StreamingNoiseTracker(5.0, k.UnknownNoise(0.01, 1.0))
     tracker.observe(w.state)
     radius = k.PrequentialRadius(0.1)
     radius.observe_predictions(torch.zeros(8), torch.ones(8), w.Y, 0.1)
@@ -57,9 +57,9 @@ def _prototypes() -> dict[str, Any]:
         "grid": k.MartingaleMixtureUCB(w.state, alphas="paper", **given),
         "analytic": k.MartingaleMixtureUCB(w.state, form="analytic", **given),
         "model": k.MartingaleMixtureUCB(w.model, **given),
-        "unknown": k.MartingaleMixtureUCB(w.state, noise_std="unknown", **given),
+        "unknown": k.MartingaleMixtureUCB(w.state, noise_std=k.UnknownNoise(), **given),
         "abbasi_yadkori": k.AbbasiYadkoriUCB(w.state, **given),
-        "streaming": k.StreamingKernelUCB(w.state, noise_lower=0.01, **given),
+        "streaming": k.StreamingKernelUCB(w.state, noise_std=k.UnknownNoise(0.01), **given),
         "sketched": k.SketchedMartingaleMixtureUCB(w.nystrom, **given),
         "bkb": k.BKBUCB(w.bkb, norm_bound=5.0),
         "scalarized": k.ScalarizedUCB([mixture, mixture], [1.0, -2.0]),

@@ -1,7 +1,7 @@
 r"""The bandits: each maps a history to values of the arms, and plays the largest."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from botorch.models.model import Model
 from torch import Tensor
@@ -14,6 +14,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.confidence.ridge_band import RidgeBand
@@ -35,7 +36,7 @@ class Learner:
         self._values = self._rule()
         # Corollary 1: four events, three of which the noise bounds rest on.
         self._tracker = StreamingNoiseTracker(
-            self.norm_bound, **self._noise_bounds(), delta=3.0 * self.level
+            self.norm_bound, self._unknown_noise, delta=3.0 * self.level
         )
 
     def select(self, regression: KernelRegression) -> int:
@@ -62,9 +63,9 @@ class Learner:
         choices = {"true": protocol.noise_std, "guess": protocol.noise_upper}
         return choices[self.method.noise or ""]
 
-    def _noise_bounds(self) -> dict[str, Any]:
-        protocol = self.protocol
-        return {"noise_lower": protocol.noise_lower, "noise_upper": protocol.noise_upper}
+    @property
+    def _unknown_noise(self) -> UnknownNoise:
+        return UnknownNoise(self.protocol.noise_lower, self.protocol.noise_upper)
 
     def _theorem1(self, model: Model) -> Tensor:
         noise_std = self._noise_std
@@ -80,11 +81,11 @@ class Learner:
         acquisition = StreamingKernelUCB(
             model,
             norm_bound=self.norm_bound,
-            **self._noise_bounds(),
+            noise_std=self._unknown_noise,
             delta=4.0 * self.level,
             tracker=self._tracker,
         )
-        self.noise_interval = acquisition.noise_lower, acquisition.noise_upper
+        self.noise_interval = acquisition.noise_interval
         return acquisition(self.arms.unsqueeze(1))
 
     def _exact(self, model: Model) -> Tensor:
@@ -100,8 +101,7 @@ class Learner:
         acquisition = MartingaleMixtureUCB(
             model,
             norm_bound=self.norm_bound,
-            noise_std="unknown",
-            noise_bounds=(self.protocol.noise_lower, self.protocol.noise_upper),
+            noise_std=self._unknown_noise,
             delta=self.level,
         )
         self.noise_interval = acquisition.noise_interval
@@ -119,7 +119,7 @@ class Learner:
         values = KernelThompsonSampling(
             model,
             norm_bound=self.norm_bound,
-            **self._noise_bounds(),
+            noise_std=self._unknown_noise,
             delta=4.0 * self.level,
             tracker=self._tracker,
         ).sample_values(self.arms)[0]

@@ -21,6 +21,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
+    UnknownNoise,
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
@@ -81,8 +82,7 @@ def snapshots(task: StreamTask) -> Iterator[Snapshot]:
     trackers = _trackers(protocol, task.stream)
     of_band = StreamingNoiseTracker(
         protocol.norm_bound,
-        protocol.noise_lower,
-        protocol.noise_upper,
+        UnknownNoise(protocol.noise_lower, protocol.noise_upper),
         0.75 * protocol.delta,
     )
     for number in kept_rounds(task.stream):
@@ -97,13 +97,15 @@ def _trackers(
     protocol: Protocol, stream: Stream
 ) -> dict[str, StreamingNoiseTracker | FixedRegularizer]:
     trackers: dict[str, StreamingNoiseTracker | FixedRegularizer] = {}
-    known = (protocol.norm_bound, protocol.noise_lower)
+    norm, lower = protocol.norm_bound, protocol.noise_lower
     for guess in stream.noise_guesses:
         trackers[f"fixed {guess:g}"] = FixedRegularizer(protocol, guess)
         trackers[f"adaptive {guess:g}"] = StreamingNoiseTracker(
-            *known, guess, protocol.delta
+            norm, UnknownNoise(lower, guess), protocol.delta
         )
-    trackers["adaptive none"] = StreamingNoiseTracker(*known, None, protocol.delta)
+    trackers["adaptive none"] = StreamingNoiseTracker(
+        norm, UnknownNoise(lower), protocol.delta
+    )
     return trackers
 
 
@@ -113,7 +115,8 @@ def _bands(
     r"""Every band fails with probability ``delta``; the first five know the noise."""
     common: dict[str, Any] = {"norm_bound": protocol.norm_bound, "delta": protocol.delta}
     known = {**common, "noise_std": protocol.noise_std}
-    lower, upper = protocol.noise_lower, protocol.noise_upper
+    upper = protocol.noise_upper
+    unknown = {**common, "noise_std": UnknownNoise(protocol.noise_lower, upper)}
     return {
         "exact": MartingaleMixtureUCB(model, covariance_scale="mixture", **known),
         "exact_one": MartingaleMixtureUCB(model, covariance_scale=1.0, **known),
@@ -122,12 +125,8 @@ def _bands(
         ),
         "theorem1_noise": AbbasiYadkoriUCB(model, alpha=protocol.noise_std**2, **known),
         "wang": WangDeFreitasUCB(model, **known),
-        "joint": MartingaleMixtureUCB(
-            model, noise_std="unknown", noise_bounds=(lower, upper), **common
-        ),
-        "adaptive": StreamingKernelUCB(
-            model, noise_lower=lower, noise_upper=upper, tracker=tracker, **common
-        ),
+        "joint": MartingaleMixtureUCB(model, **unknown),
+        "adaptive": StreamingKernelUCB(model, tracker=tracker, **unknown),
         "fixed": AbbasiYadkoriUCB(
             model,
             noise_std=upper,

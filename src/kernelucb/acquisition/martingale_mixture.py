@@ -1,6 +1,5 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -15,13 +14,9 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.geometry import (
-    Constraints,
-    consistent_constraints,
-    radius_beside_dropped,
-)
+from kernelucb.confidence.fit.choice import Fit, check_fit
+from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture import (
     ConvexSet,
     ExactSet,
@@ -31,10 +26,12 @@ from kernelucb.confidence.martingale_mixture import (
     attaining_function,
     grid_regularizers,
 )
-from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
-from kernelucb.confidence.norm.least import least_norm
-from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.martingale_mixture.problem import (
+    known_noise_problem,
+    unknown_noise_problem,
+)
+from kernelucb.confidence.noise.unknown import UnknownNoise
+from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 
 Form = Literal["dual", "analytic", "convex"]
@@ -61,7 +58,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         ...                                  raw_samples=256)
         >>> lower, upper = acqf.bounds(X)
 
-    With ``noise_std="unknown"`` the set is one of functions and noise scales together, for
+    With ``UnknownNoise`` the set is one of functions and noise scales together, for
     independent Gaussian noise of one scale: the band needs no number for that scale, and
     ``noise_interval`` holds it, both at every round at once with probability
     ``1 - delta``. Nothing is carried along from round to round.
@@ -80,11 +77,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | Literal["unknown"] | None = None,
+        noise_std: float | Tensor | UnknownNoise | None = None,
         delta: float = 0.05,
+        fit: Fit = "martingale",
         covariance_scale: CovarianceScale | None = None,
-        noise_bounds: tuple[float, float] | None = None,
-        radius: PrequentialRadius | None = None,
         form: Form = "dual",
         alphas: Alphas = None,
         strict: bool = False,
@@ -103,22 +99,21 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
                 larger estimate (``NormTracker.cautious()``), and a ``NormTracker`` keeps
                 the estimate from falling in later rounds.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent. With
-                ``"unknown"`` the noise is Gaussian of some one scale, and what the model
-                says about it is not used.
+                observation; from the likelihood (or ``train_Yvar``) when absent.
+                ``UnknownNoise()`` where no number is known: the noise is then Gaussian,
+                with one scale, and the set is tight for scales of 0.001 to 10 prior
+                standard deviations. With its two limits only scales between them count.
             delta: Failure probability.
-            covariance_scale: Scale ``c`` of the mixture relative to the model's prior.
-                Several numbers, or ``"mixture"`` for 17 powers of two from 1/256 to 256,
-                mix over ``J`` scales with equal weights: anytime as well, no ``c`` to
-                tune, and the squared radius (in noise units) is at most ``2 ln J`` above
-                that of the best scale in hindsight. By default 1, and ``"mixture"`` where
-                the noise is unknown.
-            noise_bounds: With ``noise_std="unknown"``: the smallest and the largest noise
-                scale that are possible, outcome units. By default every scale is; the set
-                is then tight for scales of 0.001 to 10 prior standard deviations.
-            radius: A radius of its own, from predictions by refitted models, of the same
-                observations in the same order; noise and ``delta`` are its own, and
-                ``covariance_scale`` has no meaning then.
+            fit: What bounds the distance to the data: ``"martingale"``, the closed form of
+                the martingale mixture, or a ``PrequentialRadius`` of the same observations
+                in the same order, from predictions by refitted models. Noise and ``delta``
+                are then those of the radius.
+            covariance_scale: For ``fit="martingale"``: scale ``c`` of the mixture relative
+                to the model's prior. Several numbers, or ``"mixture"`` for 17 powers of
+                two from 1/256 to 256, mix over ``J`` scales with equal weights: anytime as
+                well, no ``c`` to tune, and the squared radius (in noise units) is at most
+                ``2 ln J`` above that of the best scale in hindsight. By default 1, and
+                ``"mixture"`` where the noise is unknown.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` where the set was empty and
@@ -134,47 +129,37 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, or the radius is of other
+            ValueError: If a scalar is out of its range, or ``fit`` is of other
                 observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
-        given, scale = _known_noise(noise_std, noise_bounds, covariance_scale)
-        if radius is not None:
-            _check_own_noise(radius, noise_std, delta, covariance_scale)
-        regression = KernelRegression.of(model, given)
-        joint = None
-        if radius is not None:
-            if regression.num_observations == radius.num_observations:
-                regression = regression.with_noise_std(radius.noise_std)
-            fit = radius.radius(regression)
-        elif isinstance(noise_std, str):
-            bounds = NoiseBounds.of(regression, noise_bounds)
-            joint = JointSet.of(regression, delta, scale, bounds)
-            regression, fit = joint.regression, joint.radius(math.inf)
+        check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
+        unknown = isinstance(noise_std, UnknownNoise)
+        scale = covariance_scale
+        if scale is None:
+            scale = "mixture" if unknown else 1.0
+        if unknown:
+            regression = KernelRegression.of(model)
+            problem = unknown_noise_problem(
+                regression, norm_bound, noise_std, delta, scale, strict
+            )
         else:
-            fit = mixture_radius(regression, delta, scale)
-        norm = resolve_norm_bound(norm_bound, regression, fit)
-        if joint is not None:
-            fit = joint.radius(norm.value)
-        fit = radius_beside_dropped(regression, fit, norm.value)
-        least = least_norm(regression, fit)
-        constraints = consistent_constraints(regression, fit, norm.value, least, strict)
-        assumptions = _assumptions(regression, constraints, joint, delta, norm)
-        if radius is not None:
-            assumptions = assumptions.with_extra(PREDICTED)
-        build = _Builder(regression, constraints, assumptions)
-        confidence_set = build(form, alphas)
-        super().__init__(model, confidence_set, maximize, posterior_transform, X_pending)
-        self.function_constraints = constraints
+            regression = KernelRegression.of(model, noise_std)
+            problem = known_noise_problem(regression, norm_bound, fit, delta, scale, strict)
+        band = _Builder(problem.regression, problem.constraints, problem.assumptions)
+        super().__init__(
+            model, band(form, alphas), maximize, posterior_transform, X_pending
+        )
+        self.function_constraints = problem.constraints
         self.delta = delta
         self.covariance_scale = scale
         self.form = form
-        self.norm_bound = constraints.norm * regression.outcome_scale
-        self.least_consistent_norm = least * regression.outcome_scale
-        self.noise_interval = joint.noise_interval(constraints.norm) if joint else None
+        self.norm_bound = problem.norm_bound
+        self.least_consistent_norm = problem.least_consistent_norm
+        self.noise_interval = problem.noise_interval
 
     @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
@@ -196,57 +181,6 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         exact = ExactSet(self.regression, self.function_constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
-
-
-def _known_noise(
-    noise_std: float | Tensor | str | None,
-    noise_bounds: tuple[float, float] | None,
-    covariance_scale: CovarianceScale | None,
-) -> tuple[float | Tensor | None, CovarianceScale]:
-    r"""The noise scale as the regression takes it, and the covariance scale."""
-    if not isinstance(noise_std, str):
-        if noise_bounds is not None:
-            raise ValueError('noise_bounds are for noise_std="unknown"; leave them out.')
-        return noise_std, 1.0 if covariance_scale is None else covariance_scale
-    return None, "mixture" if covariance_scale is None else covariance_scale
-
-
-def _check_own_noise(
-    radius: PrequentialRadius,
-    noise_std: float | Tensor | str | None,
-    delta: float,
-    covariance_scale: CovarianceScale | None,
-) -> None:
-    r"""Nothing may contradict a radius of its own."""
-    if noise_std is not None or covariance_scale is not None:
-        raise ValueError(
-            "radius has its own noise scales and no covariance scale; leave out noise_std "
-            "and covariance_scale."
-        )
-    if delta != radius.delta:
-        raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")
-
-
-def _assumptions(
-    regression: KernelRegression,
-    constraints: Constraints,
-    joint: JointSet | None,
-    delta: float,
-    norm: NormBound,
-) -> Assumptions:
-    guarantee, items = None, [constraints.contradiction]
-    if joint is not None:
-        guarantee = (
-            "holds for every point, the noise scale and every round at once with "
-            f"probability {1 - delta:.6g}"
-        )
-        items = [joint.bounds.assumption(), *items]
-    assumptions = rkhs_assumptions(
-        "Flynn & Reeb (2024)", regression, delta, norm.assumption, guarantee=guarantee
-    )
-    for item in items:
-        assumptions = assumptions if item is None else assumptions.with_item(item)
-    return assumptions
 
 
 class _Builder(NamedTuple):

@@ -9,14 +9,17 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.fit.choice import Fit, check_fit, fit_radius
 from kernelucb.confidence.fit.mixture import CovarianceScale, sketched_radius
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.martingale_mixture import ExactSet
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.martingale_mixture.problem import (
+    mixture_assumptions,
+    mixture_problem,
+)
 from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import NystromRegression
+
+_SOURCE = "Flynn & Reeb (2024), weak duality"
 
 
 class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
@@ -51,8 +54,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
+        fit: Fit = "martingale",
         covariance_scale: CovarianceScale | None = None,
-        radius: PrequentialRadius | None = None,
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -65,47 +68,36 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
                 ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             delta: Failure probability.
-            covariance_scale: Scale ``c`` of the mixture relative to the model's prior, by
-                default 1; several, or ``"mixture"``, as for ``MartingaleMixtureUCB``. The
-                radius is an upper bound on the closed form: the variance that the inducing
-                points leave at the observations widens it.
-            radius: A radius of its own, from predictions made before the same outcomes
-                arrived, instead.
+            fit: ``"martingale"`` or a ``PrequentialRadius``, as for
+                ``MartingaleMixtureUCB``. The radius of ``"martingale"`` is an upper bound
+                on the closed form: the variance that the inducing points leave at the
+                observations widens it.
+            covariance_scale: For ``fit="martingale"``, as for ``MartingaleMixtureUCB``.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, or the radius is of other
+            ValueError: If a scalar is out of its range, or ``fit`` is of other
                 observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
+        check_fit(fit, delta, covariance_scale=covariance_scale)
         state = _state(model)
-        if radius is None:
-            scale = 1.0 if covariance_scale is None else covariance_scale
-            fit = sketched_radius(state, delta, scale)
-        else:
-            _check_radius(radius, delta, covariance_scale)
-            fit = radius.radius(state)
-        least = least_norm(state, fit)
-        norm = resolve_norm_bound(norm_bound, state, fit)
-        constraints = consistent_constraints(state, fit, norm.value, least, strict)
-        assumptions = rkhs_assumptions(
-            "Flynn & Reeb (2024), weak duality", state, delta, norm.assumption
-        )
-        if radius is not None:
-            assumptions = assumptions.with_extra(PREDICTED)
-        if constraints.contradiction is not None:
-            assumptions = assumptions.with_item(constraints.contradiction)
-        exact = _SketchedSet(state, constraints, assumptions)
+        scale = 1.0 if covariance_scale is None else covariance_scale
+        radius = fit_radius(fit, state, delta, scale, sketched_radius)
+        norm = resolve_norm_bound(norm_bound, state, radius)
+        assumptions = mixture_assumptions(_SOURCE, state, fit, delta, norm)
+        problem = mixture_problem(state, radius, norm, assumptions, strict)
+        exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
-        self.function_constraints = constraints
+        self.function_constraints = problem.constraints
         self.delta = delta
-        self.norm_bound = constraints.norm * state.outcome_scale
-        self.least_consistent_norm = least * state.outcome_scale
+        self.norm_bound = problem.norm_bound
+        self.least_consistent_norm = problem.least_consistent_norm
 
 
 class _SketchedSet(ExactSet[NystromRegression]):
@@ -128,15 +120,3 @@ def _state(model: Any) -> NystromRegression:
             "NystromRegression.from_model(model, inducing_points)."
         )
     return model
-
-
-def _check_radius(
-    radius: PrequentialRadius,
-    delta: float,
-    covariance_scale: CovarianceScale | None,
-) -> None:
-    r"""The radius must be of the same claim."""
-    if covariance_scale is not None:
-        raise ValueError("radius has no covariance scale; leave out covariance_scale.")
-    if delta != radius.delta:
-        raise ValueError(f"delta is {delta}, that of radius {radius.delta}.")

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
@@ -15,7 +16,8 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
     r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
 
     ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
-    ``alpha = noise_upper^2 / B^2``, where ``noise_upper`` comes from the data.
+    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
+    scale, comes from the data.
 
     With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
     minimum over all rounds so far. Without one it is computed from all data at once: from
@@ -28,19 +30,18 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
     conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
     is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
-    noise. The noise of the model's likelihood is not
-    used.
+    noise. The noise of the model's likelihood is not used.
 
     Example:
         >>> acqf = StreamingKernelUCB(
-        ...     model, norm_bound=5.0, noise_lower=0.01, noise_upper=1.0
+        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
         ... )
         >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
         ...                                  raw_samples=256)
 
     Attributes:
-        noise_lower: Lower bound on the noise scale from the data, outcome units.
-        noise_upper: Upper bound, infinite while nothing is known and the data are too few.
+        noise_interval: Lower and upper bound on the noise scale from the data, outcome
+            units; the upper one is infinite while no limit is known and the data are few.
         alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
             outcome units squared.
     """
@@ -50,8 +51,7 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_lower: float,
-        noise_upper: float | None = None,
+        noise_std: UnknownNoise,
         delta: float = 0.05,
         tracker: StreamingNoiseTracker | None = None,
         maximize: bool = True,
@@ -65,8 +65,8 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 that of the tracker if there is one; otherwise, or with a ``NormTracker``,
                 it is estimated from the data.
-            noise_lower: Known lower bound on the noise scale, above 0, outcome units.
-            noise_upper: Known upper bound, or None.
+            noise_std: What is known of the noise scale: its lower limit, which must be
+                given, and its upper limit or None.
             delta: Failure probability of the band and the noise interval together.
             tracker: Noise bounds so far, built with the same bounds and at most this
                 ``delta``. It is updated with the model's data.
@@ -81,12 +81,10 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
                 model has one noise scale for each observation.
         """
         regression = KernelRegression.of(model)
-        tracker, norm = corollary_tracker(
-            tracker, regression, norm_bound, noise_lower, noise_upper, delta
-        )
-        lower, upper = tracker.observe(regression)
+        tracker, norm = corollary_tracker(tracker, regression, norm_bound, noise_std, delta)
+        interval = tracker.observe(regression)
         band = streaming_band(regression, tracker, delta, norm)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.noise_lower, self.noise_upper = lower, upper
-        self.alpha = (upper / regression.norm_in_prior_units(tracker.norm_bound)) ** 2
+        self.noise_interval = interval
+        self.alpha = (interval[1] / regression.norm_in_prior_units(tracker.norm_bound)) ** 2
         self.norm_bound = tracker.norm_bound

@@ -24,12 +24,17 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 
 _KNOWN = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
+
+# What an option may be beside numbers and words; Ax stores them by their fields.
+VALUES = (UnknownNoise,)
 
 # Ax sets these itself, from the objective and from the trials under way, or cannot store
 # them, or they are false in Ax.
@@ -38,7 +43,6 @@ _NOT_AN_OPTION = {
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
     "X_pending": "Ax passes the trials that are running or abandoned",
-    "radius": "it needs the predictions made before each outcome, which Ax does not keep",
     "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
     "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
@@ -208,7 +212,15 @@ def _entries(value: Any) -> Sequence[Any]:
 
 
 def _plain(option: str, value: Any) -> Any:
-    r"""A number, a word, or a list or dictionary of these."""
+    r"""A number, a word, a value object, or a list or dictionary of these."""
+    if isinstance(value, VALUES):
+        entries = {name: _plain(name, entry) for name, entry in vars(value).items()}
+        return type(value)(**entries)
+    if isinstance(value, PrequentialRadius):
+        raise ValueError(
+            f"{option} cannot be a PrequentialRadius: it needs the predictions made before "
+            "each outcome, which Ax does not keep."
+        )
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError
 
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.acquisition import META_ACQUISITIONS, StreamingKernelUCB
+from kernelucb.acquisition import META_ACQUISITIONS
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -75,8 +75,8 @@ def _reads_standard_errors(spec: GeneratorSpec) -> bool:
     noise = arguments["botorch_acqf_options"].get("noise_std")
     given = None not in noise if isinstance(noise, list) else noise is not None
     model = arguments["surrogate_spec"].model_configs[0].model_options
-    elsewhere = acqf_class is StreamingKernelUCB or acqf_class in META_ACQUISITIONS
-    return not (given or elsewhere or model.get("noise_std") is not None)
+    of_model = model.get("noise_std") is not None
+    return not (given or of_model or acqf_class in META_ACQUISITIONS)
 
 
 def _refuse(rows: Any, column: str, reason: str) -> None:

@@ -15,16 +15,19 @@ from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_R
 from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.ax.nodes import KernelUCBNode
+from kernelucb.ax.options import VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.models.fixed import FixedPriorGP
 
 
 def register_for_storage() -> None:
-    r"""Register every bound, model and node with Ax's storage, by their class names."""
+    r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
     for bound in (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB):
         register_acquisition_function(bound)
     for model in (DiscreteMetaModel, FeatureMetaModel, FixedPriorGP):
         register_model(model)
+    for value in VALUES:  # Ax encodes them as dataclasses
+        CORE_DECODER_REGISTRY[value.__name__] = value
     CORE_ENCODER_REGISTRY[KernelUCBNode] = generation_node_to_dict
     CORE_DECODER_REGISTRY[KernelUCBNode.__name__] = KernelUCBNode
 

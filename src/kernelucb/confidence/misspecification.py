@@ -163,7 +163,7 @@ def _diagnosis(
     largest = float(regression.noise_std.max())
     return "noise", (
         f"noise_std is too small: about {factor * largest:.3g} (given {largest:.3g}) "
-        'explains the data better. Give a larger one, or noise_std="unknown".'
+        "explains the data better. Give a larger one, or noise_std=UnknownNoise()."
     )
 
 

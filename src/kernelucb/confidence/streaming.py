@@ -10,8 +10,9 @@ from typing import cast
 from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.noise.durand import ridge_regularizer
-from kernelucb.confidence.noise.joint import JointSet, NoiseBounds
+from kernelucb.confidence.noise.joint import JointSet
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -27,8 +28,7 @@ def corollary_tracker(
     tracker: StreamingNoiseTracker | None,
     regression: KernelRegression,
     norm_bound: NormBoundLike,
-    noise_lower: float,
-    noise_upper: float | None,
+    noise: UnknownNoise,
     delta: float,
 ) -> tuple[StreamingNoiseTracker, Assumption]:
     r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
@@ -49,22 +49,19 @@ def corollary_tracker(
         norm_bound = tracker.norm_bound
     norm_tracker = tracker_of(norm_bound)
     if norm_tracker is not None:
-        span = None if noise_upper is None else (noise_lower, noise_upper)
-        bounds = NoiseBounds.of(regression, span)
-        joint = JointSet.of(regression, delta, "mixture", bounds)
+        limits = UnknownNoise() if noise.upper is None else noise
+        joint = JointSet.of(regression, delta, "mixture", limits)
         norm = resolve_norm_bound(norm_tracker, joint.regression, joint.radius(math.inf))
     else:
         norm = NormBound.given(cast(float, norm_bound), regression)
     value = norm.value * regression.outcome_scale
-    new = StreamingNoiseTracker(value, noise_lower, noise_upper, share)
+    new = StreamingNoiseTracker(value, noise, share)
     if tracker is None:
         return new, norm.assumption
-    own, given = (
-        (each.norm_bound, each.noise_lower, each.noise_upper) for each in (tracker, new)
-    )
+    own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
     if own != given or tracker.delta > delta:
         raise ValueError(
-            f"The tracker has (norm_bound, noise_lower, noise_upper) = {own} and delta = "
+            f"The tracker has (norm_bound, noise_std) = {own} and delta = "
             f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
             "the same, and the tracker's delta at most this one."
         )
@@ -110,9 +107,9 @@ def _assumptions(
     for name in sorted(tracker.estimated):
         statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
-    known = f"above {tracker.noise_lower:.6g}"
-    if tracker.noise_upper is not None:
-        known = f"between {tracker.noise_lower:.6g} and {tracker.noise_upper:.6g}"
+    known = f"above {tracker.noise_std.lower:.6g}"
+    if tracker.noise_std.upper is not None:
+        known = f"between {tracker.noise_std.lower:.6g} and {tracker.noise_std.upper:.6g}"
     statement = (
         "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
         f"noise is), scale unknown {known}"

@@ -64,7 +64,7 @@ class PrequentialRadius:
         >>> for _ in range(rounds):
         ...     radius.observe(refitted_model, x, y, noise_std=0.1)  # fitted without y
         ...     acqf = MartingaleMixtureUCB(
-        ...         KernelRegression(X, Y, fixed_kernel, 0.1), norm_bound=B, radius=radius
+        ...         KernelRegression(X, Y, fixed_kernel, 0.1), norm_bound=B, fit=radius
         ...     )
 
     Attributes:
@@ -212,7 +212,7 @@ class PrequentialRadius:
         noise, own = regression.noise_std.cpu(), self.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
             raise ValueError(
-                f"radius is of {len(own)} observations and the model of {len(noise)}, or "
+                f"fit is of {len(own)} observations and the model of {len(noise)}, or "
                 "their noise scales differ; give both the same observations, in order."
             )
         if isinstance(regression, KernelRegression):
@@ -223,7 +223,7 @@ class PrequentialRadius:
             )
             if bool(far.any()):
                 raise ValueError(
-                    "radius is of other outcomes than the model; give both the same "
+                    "fit is of other outcomes than the model; give both the same "
                     "observations, in order."
                 )
         tau_ref = 1.0

@@ -8,84 +8,20 @@ from botorch.exceptions import UnsupportedError
 from scipy.special import lambertw
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar
-from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
     covariance_scales,
 )
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import least_misfit
 from kernelucb.regression import KernelRegression
 
 # Ten noise scales of the mixture to a factor of two: with the best of them midway between
 # two, an observation costs (ln(2) / 20)^2 = 0.0012 nats.
 _SCALES_PER_OCTAVE = 10
-# Where no bounds are given: what the mixture covers, in prior standard deviations.
-_DEFAULT_SPAN = (1e-3, 10.0)
 _LARGEST_EXPONENT = 600.0
 _TINY = torch.finfo(torch.float64).tiny
-
-
-class NoiseBounds(NamedTuple):
-    r"""Bounds on the noise scale, outcome units.
-
-    Attributes:
-        lower: Smallest scale that the mixture covers.
-        upper: Largest one.
-        assumed: Whether the true scale is known to lie between them. Otherwise they only
-            say where the set is tight.
-    """
-
-    lower: float
-    upper: float
-    assumed: bool
-
-    @classmethod
-    def of(
-        cls, regression: KernelRegression, noise_bounds: tuple[float, float] | None
-    ) -> "NoiseBounds":
-        r"""The bounds given, or a wide span around the prior that assumes nothing.
-
-        Args:
-            regression: The data.
-            noise_bounds: Smallest and largest noise scale in outcome units, or None.
-
-        Raises:
-            ValueError: If they are no two positive numbers in this order, or absent and
-                the prior variance of the first observation is zero.
-        """
-        if noise_bounds is None:
-            # Of the first observation: a mixture must be fixed before the outcomes.
-            first = regression.train_inputs[:1]
-            deviation = math.sqrt(float(regression.prior.variance(first)))
-            if deviation == 0.0:
-                raise ValueError(
-                    "The prior variance of the first observation is 0; give noise_bounds, "
-                    "the smallest and the largest noise scale to expect."
-                )
-            lower, upper = (factor * deviation for factor in _DEFAULT_SPAN)
-            return cls(lower, upper, assumed=False)
-        lower = positive_scalar("The lower one of noise_bounds", noise_bounds[0])
-        upper = positive_scalar("The upper one of noise_bounds", noise_bounds[1])
-        if lower > upper:
-            raise ValueError(
-                f"noise_bounds must be (lower, upper), got {lower:g} above {upper:g}."
-            )
-        return cls(lower, upper, assumed=True)
-
-    def grid(self, unit: float) -> Tensor:
-        r"""Noise variances of the mixture, multiples of ``unit^2``."""
-        octaves = math.log2(self.upper / self.lower)
-        steps = torch.arange(math.ceil(_SCALES_PER_OCTAVE * octaves) + 1).double()
-        return (self.lower / unit) ** 2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
-
-    def assumption(self) -> Assumption:
-        r"""The condition on the noise."""
-        words = "the noise is independent, Gaussian and of one unknown scale"
-        if self.assumed:
-            words += f" between {self.lower:.6g} and {self.upper:.6g}"
-        return Assumption("noise", words, Status.GIVEN)
 
 
 class JointSet(NamedTuple):
@@ -101,17 +37,17 @@ class JointSet(NamedTuple):
     the truth. Assumes independent Gaussian noise of one scale.
 
     Attributes:
-        regression: The data, in units of the scale within the bounds at which the radius
-            is largest.
+        regression: The data, in units of the possible noise scale at which the radius is
+            largest.
         budget: ``ln(1/delta) - ln q(y) - n ln(2 pi) / 2``, ``q`` the mixture's density.
         tau_ref: Ridge regulariser ``tau`` of the likeliest part of the mixture.
-        bounds: Bounds on the noise scale.
+        noise: What is known of the noise scale.
     """
 
     regression: KernelRegression
     budget: float
     tau_ref: float
-    bounds: NoiseBounds
+    noise: UnknownNoise
 
     @classmethod
     def of(
@@ -119,7 +55,7 @@ class JointSet(NamedTuple):
         regression: KernelRegression,
         delta: float,
         covariance_scale: CovarianceScale,
-        bounds: NoiseBounds,
+        noise: UnknownNoise,
     ) -> "JointSet":
         r"""The joint set of the data.
 
@@ -127,29 +63,31 @@ class JointSet(NamedTuple):
             regression: The data, in any unit of noise.
             delta: Failure probability.
             covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
-            bounds: Bounds on the noise scale.
+            noise: What is known of the noise scale.
 
         Raises:
             UnsupportedError: If the model has several noise scales.
+            ValueError: See ``UnknownNoise.span``.
         """
         if not regression.has_one_noise_scale:
             raise UnsupportedError(
-                'noise_std="unknown" is one scale for all observations, but the model has '
-                "several (train_Yvar): leave out noise_std to use those, or build the "
-                "model without them."
+                "UnknownNoise is one scale for all observations, but the model has several "
+                "(train_Yvar): leave out noise_std to use those, or build the model "
+                "without them."
             )
         unit, count = float(regression.noise_std[0]), regression.num_observations
-        variances = bounds.grid(unit).to(regression.eigenvalues)
+        lower, upper = noise.span(regression)
+        variances = _grid(lower, upper).to(regression.eigenvalues) / unit**2
         scales = covariance_scales(covariance_scale)
         log_density, tau_ref = _mixture(regression, scales, variances)
         budget = math.log(1.0 / delta) - log_density
-        lower, upper = math.log(bounds.lower / unit), math.log(bounds.upper / unit)
-        log_scale = min(max(budget / count - 0.5, lower), upper)
+        least, most = math.log(lower / unit), math.log(upper / unit)
+        log_scale = min(max(budget / count - 0.5, least), most)
         return cls(
             regression.with_noise_std(unit * math.exp(log_scale)),
             budget - count * log_scale,
             tau_ref * math.exp(-2.0 * log_scale),
-            bounds,
+            noise,
         )
 
     def radius(self, norm: float) -> Radius:
@@ -161,7 +99,7 @@ class JointSet(NamedTuple):
         """
         regression, count = self.regression, self.regression.num_observations
         squared = 2.0 * self.budget
-        if not self.bounds.assumed:
+        if self.noise.limits is None:
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
         farthest = float(regression.targets.norm() + regression.singular_values[-1] * norm)
         form = float(regression.quadratic_form(self.tau_ref))
@@ -187,9 +125,17 @@ class JointSet(NamedTuple):
             exponent = self.budget / count + 0.5 * root
             if exponent < _LARGEST_EXPONENT:
                 interval[index] = unit * math.exp(exponent)
-        if self.bounds.assumed:
-            interval = [min(max(s, self.bounds.lower), self.bounds.upper) for s in interval]
+        if self.noise.limits is not None:
+            lower, upper = self.noise.limits
+            interval = [min(max(scale, lower), upper) for scale in interval]
         return interval[0], interval[1]
+
+
+def _grid(lower: float, upper: float) -> Tensor:
+    r"""Noise variances of the mixture, for noise scales between two."""
+    octaves = math.log2(upper / lower)
+    steps = torch.arange(math.ceil(_SCALES_PER_OCTAVE * octaves) + 1).double()
+    return lower**2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
 
 
 def _mixture(

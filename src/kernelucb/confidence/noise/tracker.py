@@ -17,6 +17,7 @@ from kernelucb.confidence.noise.durand import (
     NoiseInterval,
     refined_interval,
 )
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
 from kernelucb.regression import KernelRegression
 
@@ -33,11 +34,11 @@ class StreamingNoiseTracker:
     is), and ``||f - mean||_H <= norm_bound``. Departures from the printed formulas: ``c_t``
     has the squared logarithm of their Lemma 6 and is kept off its singularity at ``t = 1``;
     the lower bound leaves out a factor below one that their proof does not support; their
-    case 1 is not computed, since the best of both cases and ``noise_upper`` itself is
-    always case 2 or ``noise_upper``.
+    case 1 is not computed, since the best of both cases and the known upper limit is
+    always case 2 or that limit.
 
     Example:
-        >>> tracker = StreamingNoiseTracker(norm_bound=5.0, noise_lower=0.01)
+        >>> tracker = StreamingNoiseTracker(5.0, UnknownNoise(lower=0.01))
         >>> lower, upper = tracker.observe(model)  # after every observation
         >>> torch.save(tracker.state_dict(), path)
 
@@ -53,38 +54,33 @@ class StreamingNoiseTracker:
     def __init__(
         self,
         norm_bound: float,
-        noise_lower: float,
-        noise_upper: float | None = None,
+        noise_std: UnknownNoise,
         delta: float = 0.05,
     ) -> None:
         r"""Bounds on the noise scale before any data.
 
         Args:
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
-            noise_lower: Known lower bound on the noise scale, above 0, outcome units.
-            noise_upper: Known upper bound, or None.
+            noise_std: What is known of the noise scale: its lower limit, which must be
+                given, and its upper limit or None.
             delta: Failure probability of all intervals together.
 
         Raises:
-            ValueError: If a number is out of its range, or ``noise_lower`` is above
-                ``noise_upper``.
+            ValueError: If a number is out of its range, or there is no lower limit.
         """
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
         self.estimated: set[str] = set()
         if isinstance(norm_bound, EstimatedNumber):
             self.estimated.add("norm")
-        self.noise_lower = positive_scalar("noise_lower", noise_lower)
-        self.noise_upper = None
-        if noise_upper is not None:
-            self.noise_upper = positive_scalar("noise_upper", noise_upper)
-            if self.noise_lower > self.noise_upper:
-                raise ValueError(
-                    f"noise_lower is {self.noise_lower}, above noise_upper = "
-                    f"{self.noise_upper}."
-                )
+        if noise_std.lower is None:
+            raise ValueError(
+                "noise_std has no lower limit, which this bound rests on; give "
+                "UnknownNoise(lower=...), small as it may be."
+            )
+        self.noise_std = noise_std
         self.delta = probability("delta", delta)
-        self.lower = self.noise_lower
-        self.upper = math.inf if self.noise_upper is None else self.noise_upper
+        self.lower = self._smallest = noise_std.lower
+        self.upper = math.inf if noise_std.upper is None else noise_std.upper
         self.num_observations = 0
         self.consistent = True
         self._exclusive = Exclusive()
@@ -150,8 +146,8 @@ class StreamingNoiseTracker:
         return states.sealed(
             {
                 "norm_bound": float(self.norm_bound),
-                "noise_lower": self.noise_lower,
-                "noise_upper": self.noise_upper,
+                "noise_lower": self._smallest,
+                "noise_upper": self.noise_std.upper,
                 "delta": self.delta,
                 "lower": self.lower,
                 "upper": None if math.isinf(self.upper) else self.upper,
@@ -171,14 +167,15 @@ class StreamingNoiseTracker:
         Raises:
             StateError: If it is no state of such a tracker; nothing has changed then.
         """
-        known = states.real(self.noise_lower, LARGEST)
+        largest = self.noise_std.upper
+        known = states.real(self._smallest, LARGEST)
         readers = {
             "norm_bound": states.same(float(self.norm_bound)),
-            "noise_lower": states.same(self.noise_lower),
-            "noise_upper": states.same(self.noise_upper),
+            "noise_lower": states.same(self._smallest),
+            "noise_upper": states.same(largest),
             "delta": states.same(self.delta),
             "lower": known,
-            "upper": known if self.noise_upper is not None else states.optional(known),
+            "upper": known if largest is not None else states.optional(known),
             "num_observations": states.whole(0, sys.maxsize),
             "consistent": states.flag,
             "estimated": states.sequence(_estimated_part),

@@ -14,6 +14,7 @@ from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -36,9 +37,9 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     is unknown, and of ``AbbasiYadkoriUCB`` at this ``alpha`` where it is known.
 
     Source: Durand, Maillard & Pineau (2018), Algorithm 1 with
-    ``v = B_t(delta / 4) / noise_upper`` from Corollary 1, or ``v = B_t(delta) / noise_std``
-    from Theorem 1. On a finite set, the regret bound of Theorem 5 holds with probability
-    ``1 - 3 delta``. Assumptions as for the band.
+    ``v = B_t(delta / 4)`` over the upper bound on ``sigma`` from Corollary 1, or
+    ``v = B_t(delta) / noise_std`` from Theorem 1. On a finite set, the regret bound of
+    Theorem 5 holds with probability ``1 - 3 delta``. Assumptions as for the band.
 
     Random numbers come from torch's global generator, as in BoTorch: ``torch.manual_seed``,
     or ``botorch.utils.sampling.manual_seed`` for a few lines, makes a run reproducible.
@@ -59,9 +60,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         model: Model | KernelRegression,
         *,
         norm_bound: NormBoundLike = None,
-        noise_std: float | Tensor | None = None,
-        noise_lower: float | None = None,
-        noise_upper: float | None = None,
+        noise_std: float | Tensor | UnknownNoise | None = None,
         tracker: StreamingNoiseTracker | None = None,
         delta: float = 0.05,
         inflation: bool = True,
@@ -75,12 +74,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
                 that of the tracker if there is one; otherwise, or with a ``NormTracker``,
                 it is estimated from the data.
-            noise_std: Known sub-Gaussian noise scale, outcome units; from the likelihood
-                when absent.
-            noise_lower: Known lower bound on an unknown noise scale, above 0.
-            noise_upper: Known upper bound on it, or None.
-            tracker: Bounds on it so far, built with the same bounds and at most this
-                ``delta``. It is updated with the model's data.
+            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
+                absent. Where it is not known, ``UnknownNoise`` with its lower limit.
+            tracker: For ``UnknownNoise``: bounds on it so far, built with the same limits
+                and at most this ``delta``. It is updated with the model's data.
             delta: Failure probability of the band.
             inflation: If False, samples are not inflated: they come from the posterior of a
                 GP of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
@@ -88,26 +85,26 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             replacement: If False, several samples choose different candidates.
 
         Raises:
-            ValueError: If a scalar is out of its range, the noise is both known and
-                unknown, or the tracker does not fit.
+            ValueError: If a scalar is out of its range, or the tracker does not fit or is
+                given for a known noise.
             UnsupportedError: If the model cannot be represented.
         """
         super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
-        if noise_lower is None and noise_upper is None and tracker is None:
+        if not isinstance(noise_std, UnknownNoise):
+            if tracker is not None:
+                raise ValueError(
+                    "A tracker is for an unknown noise scale; give "
+                    "noise_std=UnknownNoise(...) with its limits, or leave it out."
+                )
             regression = KernelRegression.of(model, noise_std)
             bound = norm_bound_under_prior(norm_bound, regression, delta)
             band = _known_noise_band(regression, bound, delta)
             norm = bound.value
         else:
-            if noise_std is not None or noise_lower is None:
-                raise ValueError(
-                    "Give noise_std where the noise scale is known. Where it is not, give "
-                    "noise_lower, with noise_upper and the tracker if there are any."
-                )
             regression = KernelRegression.of(model)
             tracker, statement = corollary_tracker(
-                tracker, regression, norm_bound, noise_lower, noise_upper, delta
+                tracker, regression, norm_bound, noise_std, delta
             )
             tracker.observe(regression)
             band = streaming_band(regression, tracker, delta, statement)

@@ -12,8 +12,8 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import chunked
-from kernelucb.acquisition.chunked import Best
+from kernelucb.optim import chunked
+from kernelucb.optim.chunked import Best
 
 _SHARDS_PER_CPU = 4
 

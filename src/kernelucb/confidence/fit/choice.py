@@ -1,0 +1,65 @@
+r"""What bounds the distance between function and data, as users choose it."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.regression import KernelRegression, RidgeState
+
+Fit = Literal["martingale"] | PrequentialRadius
+State = TypeVar("State", bound=RidgeState)
+
+
+def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
+    r"""Refuse what contradicts a radius that brings its own noise scales and ``delta``.
+
+    Args:
+        fit: The choice.
+        delta: Failure probability.
+        needless: Arguments that have no meaning beside a ``PrequentialRadius``.
+
+    Raises:
+        ValueError: If there are any, or the radius has another ``delta``.
+    """
+    if not isinstance(fit, PrequentialRadius):
+        return
+    given = [name for name, value in needless.items() if value is not None]
+    if given:
+        raise ValueError(
+            "A PrequentialRadius has its own noise scales and no covariance scale; leave "
+            f"out {' and '.join(given)}."
+        )
+    if delta != fit.delta:
+        raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
+
+
+def fit_radius(
+    fit: Fit,
+    regression: State,
+    delta: float,
+    covariance_scale: CovarianceScale,
+    closed_form: Callable[[State, float, CovarianceScale], Radius],
+) -> Radius:
+    r"""Squared radius of the fit: that of the choice, or the closed form.
+
+    Args:
+        fit: The choice.
+        regression: The data.
+        delta: Failure probability.
+        covariance_scale: Scale ``c`` of the mixture.
+        closed_form: Radius of the martingale mixture for states of this type.
+    """
+    if isinstance(fit, PrequentialRadius):
+        return fit.radius(regression)
+    return closed_form(regression, delta, covariance_scale)
+
+
+def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
+    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
+    if (
+        isinstance(fit, PrequentialRadius)
+        and regression.num_observations == fit.num_observations
+    ):
+        return regression.with_noise_std(fit.noise_std)
+    return regression

@@ -1,0 +1,135 @@
+r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
+
+import math
+from typing import Generic, NamedTuple, TypeVar
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.fit.choice import Fit, fit_radius, with_noise_of
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_radius
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.geometry import (
+    Constraints,
+    consistent_constraints,
+    radius_beside_dropped,
+)
+from kernelucb.confidence.noise.joint import JointSet
+from kernelucb.confidence.noise.unknown import UnknownNoise
+from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    resolve_norm_bound,
+)
+from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.regression import KernelRegression, RidgeState
+
+State = TypeVar("State", bound=RidgeState)
+
+_SOURCE = "Flynn & Reeb (2024)"
+
+
+class MixtureProblem(NamedTuple, Generic[State]):
+    r"""What a martingale-mixture set is made of.
+
+    Attributes:
+        regression: The data, whitened by the noise that the fit counts with.
+        constraints: Fit and norm constraint, widened where no function satisfied both.
+        least: Least consistent norm, prior units.
+        assumptions: What the set rests on.
+        noise_interval: Lower and upper bound on the noise scale, outcome units; None where
+            the scale is known.
+    """
+
+    regression: State
+    constraints: Constraints
+    least: float
+    assumptions: Assumptions
+    noise_interval: tuple[float, float] | None = None
+
+    @property
+    def norm_bound(self) -> float:
+        r"""The norm bound in use, outcome units."""
+        return self.constraints.norm * self.regression.outcome_scale
+
+    @property
+    def least_consistent_norm(self) -> float:
+        r"""Lower bound on the norm, outcome units."""
+        return self.least * self.regression.outcome_scale
+
+
+def mixture_problem(
+    regression: State,
+    radius: Radius,
+    norm: NormBound,
+    assumptions: Assumptions,
+    strict: bool,
+) -> MixtureProblem[State]:
+    r"""The problem of a radius and a norm bound.
+
+    Args:
+        regression: The data.
+        radius: Squared radius of the fit.
+        norm: Norm bound.
+        assumptions: What they rest on.
+        strict: Raise instead of warning when no function satisfies both constraints.
+
+    Raises:
+        InconsistentConfidenceSetError: If none does and ``strict`` is set.
+    """
+    least = least_norm(regression, radius)
+    constraints = consistent_constraints(regression, radius, norm.value, least, strict)
+    if constraints.contradiction is not None:
+        assumptions = assumptions.with_item(constraints.contradiction)
+    return MixtureProblem(regression, constraints, least, assumptions)
+
+
+def known_noise_problem(
+    regression: KernelRegression,
+    norm_bound: NormBoundLike,
+    fit: Fit,
+    delta: float,
+    covariance_scale: CovarianceScale,
+    strict: bool,
+) -> MixtureProblem[KernelRegression]:
+    r"""The problem of ``MartingaleMixtureUCB``; arguments as there."""
+    regression = with_noise_of(fit, regression)
+    radius = fit_radius(fit, regression, delta, covariance_scale, mixture_radius)
+    norm = resolve_norm_bound(norm_bound, regression, radius)
+    radius = radius_beside_dropped(regression, radius, norm.value)
+    assumptions = mixture_assumptions(_SOURCE, regression, fit, delta, norm)
+    return mixture_problem(regression, radius, norm, assumptions, strict)
+
+
+def unknown_noise_problem(
+    regression: KernelRegression,
+    norm_bound: NormBoundLike,
+    noise: UnknownNoise,
+    delta: float,
+    covariance_scale: CovarianceScale,
+    strict: bool,
+) -> MixtureProblem[KernelRegression]:
+    r"""As ``known_noise_problem``, for a noise scale that is not known."""
+    joint = JointSet.of(regression, delta, covariance_scale, noise)
+    regression = joint.regression
+    norm = resolve_norm_bound(norm_bound, regression, joint.radius(math.inf))
+    radius = radius_beside_dropped(regression, joint.radius(norm.value), norm.value)
+    guarantee = (
+        "holds for every point, the noise scale and every round at once with probability "
+        f"{1 - delta:.6g}"
+    )
+    assumptions = rkhs_assumptions(
+        _SOURCE, regression, delta, norm.assumption, guarantee=guarantee
+    ).with_item(noise.assumption())
+    problem = mixture_problem(regression, radius, norm, assumptions, strict)
+    interval = joint.noise_interval(problem.constraints.norm)
+    return problem._replace(noise_interval=interval)
+
+
+def mixture_assumptions(
+    source: str, regression: RidgeState, fit: Fit, delta: float, norm: NormBound
+) -> Assumptions:
+    r"""What a martingale-mixture set rests on, noise known."""
+    assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
+    if isinstance(fit, PrequentialRadius):
+        return assumptions.with_extra(PREDICTED)
+    return assumptions
