@@ -146,7 +146,10 @@ class ExactSet(FunctionSet[RidgeStateT]):
             lower=nodes[(best - 1).clamp_min(0)],
             upper=nodes[(best + 1).clamp_max(last)],
             start=nodes[best] + self.log_step * _parabola_vertex(values, best),
-            tolerance=_RELATIVE_TOLERANCE * half_width,
+            # A point's gain over itself is zero at every regulariser: nothing to search.
+            tolerance=torch.where(
+                half_width > 0, _RELATIVE_TOLERANCE * half_width, torch.inf
+            ),
         )
 
 
