@@ -2,7 +2,7 @@ r"""What both models with an estimated prior have in common."""
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -57,12 +57,14 @@ class MetaModel(Model, ABC):
         covar_module: The estimated kernel, as a GPyTorch kernel.
         estimated: ``"values"`` where missing training values were completed,
             ``"features"`` where the basis functions were trained on the same tasks.
+        finite_domain: Whether the prior is one on candidates, not on basis functions.
         dimension: Number of input columns ``d``.
     """
 
     mean_module: Mean
     covar_module: Kernel
     estimated: frozenset[str]
+    finite_domain: ClassVar[bool]
     dimension: int
     _task_range: tuple[float, float]
     _moments: TaskMoments

@@ -42,6 +42,8 @@ class DiscreteMetaModel(MetaModel):
         completion: How missing values were filled in: rank found, share, held-out error.
     """
 
+    finite_domain = True
+
     @checked
     def __init__(
         self,
