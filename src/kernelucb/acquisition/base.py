@@ -22,14 +22,14 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 from kernelucb._numerics.fingerprint import fingerprint, same_tensors
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, StateT, Support
+from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
-from kernelucb.regression.state import Points, State
+from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
 
 
-class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
+class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     r"""Upper side of a confidence set as an acquisition function.
 
     Subclasses build the confidence set; everything that BoTorch asks of an acquisition
@@ -45,7 +45,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
     def __init__(
         self,
         model: Model | State,
-        confidence_set: ConfidenceSet[StateT, Any],
+        confidence_set: ConfidenceSet[StateT, PointsT],
         maximize: bool,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
@@ -87,7 +87,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
             X_pending: ``p x d`` points, or None.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X_pending`` is not ``p x d``.
             InputDataError: If a value is not finite.
         """
         if X_pending is not None:
@@ -115,26 +115,28 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
         self._X_pending = X_pending.detach()
 
     def get_extra_state(self) -> Tensor:
-        r"""What tells this bound's construction from others, part of ``state_dict()``."""
+        r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
         return fingerprint(self.confidence_set)
 
     def set_extra_state(self, state: Tensor) -> None:
-        r"""Nothing to set: the states of other constructions have been refused."""
+        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
 
     def load_state_dict(self, state_dict: Any, *arguments: Any, **options: Any) -> Any:
-        r"""Take this bound's own state; there is nothing else that it could become.
+        r"""Load the state of this very bound, which changes nothing.
+
+        A bound follows from its data and arguments and cannot become another one.
 
         Raises:
-            StateError: If it is another's.
+            StateError: If the state is of any other bound.
         """
         if not isinstance(state_dict, Mapping) or not all(
             isinstance(name, str) for name in state_dict
         ):
-            raise StateError("A state must be a mapping from names, of state_dict().")
+            raise StateError("A state must be the mapping that state_dict() returns.")
         return super().load_state_dict(state_dict, *arguments, **options)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
         # Radius and norm follow from the data when a bound is built and are no tensors.
         saved = {
@@ -148,11 +150,11 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
             for name, value in own.items()
         ):
             raise StateError(
-                f"This state is of another {type(self).__name__} or of none: data, prior, "
-                "norm bound and radius of a bound are fixed when it is built. Build it "
-                "anew from the model; to keep one, use copy.deepcopy or pickle."
+                f"This state was not saved by this {type(self).__name__}: data, prior, "
+                "norm bound and radius of a bound are fixed when it is built. Build the "
+                "bound again from the model; to keep one, use copy.deepcopy or pickle."
             )
-        super()._load_from_state_dict(state_dict, prefix, *arguments)
+        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at candidate points.
@@ -165,7 +167,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
             ``maximize=False``.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
+            BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
         return self._evaluate(X, self._scoring_set.support)
@@ -198,7 +200,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
         return values.reshape(batch_shape).to(X.dtype)
 
     def _value(
-        self, points: Points, weight: float, offset: float, support: _Support
+        self, points: PointsT, weight: float, offset: float, support: _Support
     ) -> Tensor:
         r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
         half_width = support(points, 1 if weight > 0 else -1).value
@@ -214,7 +216,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
             Lower and upper bound, two ``n``-vectors in outcome units.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X`` is not ``n x d``.
             InputDataError: If a value is not finite.
         """
         if tensor("X", X).dim() != 2:
