@@ -8,6 +8,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
+    KernelBandit,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
     MetaPI,
@@ -128,6 +129,22 @@ def budgeted(**options):
 )
 def test_other_bounds(build, source):
     assert build().assumptions.source == source
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        ({}, DUAL),
+        ({"covariance_scale": "mixture"}, f"{FLYNN}, Theorem 4.5; fit: {SCALES}"),
+        ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}"),
+        ({"form": "analytic"}, f"{FLYNN}, Corollary 4.6; fit: {CLOSED}"),
+        ({"bound": "abbasi_yadkori"}, ABBASI),
+        ({"bound": "igp_ucb"}, "Chowdhury & Gopalan (2017), Theorem 2"),
+    ],
+)
+def test_bandit(options, source):
+    bandit = KernelBandit(KERNEL, **GIVEN, **options)
+    assert bandit.assumptions.source == source
 
 
 def test_estimated_priors():
