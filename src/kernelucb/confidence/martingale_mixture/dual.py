@@ -35,6 +35,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         assumptions: What the bound rests on.
     """
 
+    source = "Flynn & Reeb (2024), Eq. (12) over a grid"
     regularizers: Tensor
     mean_weights: Tensor
     shrinkage: Tensor
@@ -96,6 +97,8 @@ class ExactSet(FunctionSet[RidgeStateT]):
         assumptions: What the bound rests on.
         design: The state that gives variances; see ``RidgeSet``.
     """
+
+    source = "Flynn & Reeb (2024), Theorem 4.5"
 
     def __init__(
         self,
