@@ -65,9 +65,7 @@ def measure(
     options = {"dtype": torch.float64, "generator": random}
     arms = torch.rand(candidates, dimension, **options)
     points = log.step("inducing points", lambda: stream.inducing_points(inducing))
-    rest = None
-    if further is not None:
-        rest = stream.further_points(further)
+    rest = None if further is None else stream.further_points(further)
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 

@@ -87,7 +87,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             X_pending: ``p x d`` points, or None.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X_pending`` is not ``p x d``.
             InputDataError: If a value is not finite.
         """
         if X_pending is not None:
@@ -115,22 +115,24 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         self._X_pending = X_pending.detach()
 
     def get_extra_state(self) -> Tensor:
-        r"""What tells this bound's construction from others, part of ``state_dict()``."""
+        r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
         return fingerprint(self.confidence_set)
 
     def set_extra_state(self, state: Tensor) -> None:
-        r"""Nothing to set: the states of other constructions have been refused."""
+        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
 
     def load_state_dict(self, state_dict: Any, *arguments: Any, **options: Any) -> Any:
-        r"""Take this bound's own state; there is nothing else that it could become.
+        r"""Load the state of this very bound, which changes nothing.
+
+        A bound follows from its data and arguments and cannot become another one.
 
         Raises:
-            StateError: If it is another's.
+            StateError: If the state is of any other bound.
         """
         if not isinstance(state_dict, Mapping) or not all(
             isinstance(name, str) for name in state_dict
         ):
-            raise StateError("A state must be a mapping from names, of state_dict().")
+            raise StateError("A state must be the mapping that state_dict() returns.")
         return super().load_state_dict(state_dict, *arguments, **options)
 
     def _load_from_state_dict(
@@ -148,9 +150,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             for name, value in own.items()
         ):
             raise StateError(
-                f"This state is of another {type(self).__name__} or of none: data, prior, "
-                "norm bound and radius of a bound are fixed when it is built. Build it "
-                "anew from the model; to keep one, use copy.deepcopy or pickle."
+                f"This state was not saved by this {type(self).__name__}: data, prior, "
+                "norm bound and radius of a bound are fixed when it is built. Build the "
+                "bound again from the model; to keep one, use copy.deepcopy or pickle."
             )
         super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
@@ -165,7 +167,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             ``maximize=False``.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
+            BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
         return self._evaluate(X, self._scoring_set.support)
@@ -214,7 +216,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             Lower and upper bound, two ``n``-vectors in outcome units.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X`` is not ``n x d``.
             InputDataError: If a value is not finite.
         """
         if tensor("X", X).dim() != 2:

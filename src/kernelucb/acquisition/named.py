@@ -6,11 +6,18 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
-from kernelucb.confidence.igp_ucb import igp_ucb_band
+from kernelucb.confidence.abbasi_yadkori import (
+    ABBASI_YADKORI_SOURCE,
+    abbasi_yadkori_band,
+)
+from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_band
 from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.wang_de_freitas import FIXED_DESIGN, wang_de_freitas_band
+from kernelucb.confidence.wang_de_freitas import (
+    FIXED_DESIGN,
+    WANG_DE_FREITAS_SOURCE,
+    wang_de_freitas_band,
+)
 from kernelucb.regression import KernelRegression
 
 
@@ -66,7 +73,7 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
             delta,
             1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance,
             rkhs_assumptions(
-                "Abbasi-Yadkori (2012), Theorem 3.11",
+                ABBASI_YADKORI_SOURCE,
                 regression,
                 delta,
                 norm.assumption,
@@ -129,7 +136,7 @@ class IGPUCB(KernelUCB[KernelRegression]):
             delta,
             horizon,
             rkhs_assumptions(
-                "Chowdhury & Gopalan (2017), Theorem 2",
+                IGP_UCB_SOURCE,
                 regression,
                 delta,
                 norm.assumption,
@@ -184,7 +191,7 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
         regression = _state(model, noise_std, delta).with_largest_noise()
         norm = norm_bound_under_prior(norm_bound, regression, delta)
         assumptions = rkhs_assumptions(
-            "Wang & de Freitas (2014), Proposition 1",
+            WANG_DE_FREITAS_SOURCE,
             regression,
             delta,
             norm.assumption,

@@ -14,7 +14,10 @@ from kernelucb.confidence.norm.tracker import (
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 from kernelucb.regression.lowrank.ridge import DTCRegression, Sketched
 
-_SOURCE = "Calandriello et al. (2019), Theorem 2"
+_SOURCE = (
+    "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+)
+_PRACTICAL_SOURCE = "the code that Calandriello et al. (2019) released"
 _PRACTICAL = (
     'radius="practical" is the lighter one of the authors\' code; no theorem covers it'
 )
@@ -94,7 +97,7 @@ def certified_width(
     ``beta = 2 xi sqrt(a L sum_s var(x_s) / lam + ln(1/delta)) + (1 + 1/sqrt(1 - eps))
     sqrt(lam) F`` with ``L = ln(kappa^2 t)``.
 
-    Source: Calandriello et al. (2019), Theorem 2 (4.1 of their appendix). Its logarithm
+    Source: Calandriello et al. (2019), Theorem 2 (4.1 on arXiv). Its logarithm
     stands for ``ln det(I + K/lam) <= a (1 + ln(1 + tr(K)/lam)) sum_s var(x_s) / lam``, a
     quarter of which it covers only where ``kappa^2 t`` is large enough; where it is not
     (few rounds, small ``lam``) that quarter is used. ``tr(K)`` replaces ``kappa^2 t``,
@@ -150,7 +153,7 @@ class BKBRule(NamedTuple):
     qbar: float
 
     def checked(self) -> "BKBRule":
-        r"""The rule, if all of it is in its range.
+        r"""This rule, if all of it is in its range.
 
         Raises:
             ValueError: Otherwise.
@@ -159,11 +162,9 @@ class BKBRule(NamedTuple):
             raise ValueError(
                 f'radius must be "certified" or "practical", got {self.radius!r}.'
             )
-        delta, epsilon = (
-            probability("delta", self.delta),
-            probability("epsilon", self.epsilon),
-        )
-        return self._replace(delta=delta, epsilon=epsilon)
+        probability("delta", self.delta)
+        probability("epsilon", self.epsilon)
+        return self
 
     def width(self, budget: Budget, norm: float, noise_std: float) -> float:
         r"""Multiplier of the latent standard deviation, in the units of the budget."""
@@ -192,8 +193,10 @@ class BKBRule(NamedTuple):
             norm: Where the norm bound comes from.
         """
         rounds = covered_rounds(self.qbar, self.delta, self.epsilon)
-        assumptions = rkhs_assumptions(_SOURCE, known, self.delta, norm, horizon=rounds)
-        if self.radius == "practical":
+        practical = self.radius == "practical"
+        source = _PRACTICAL_SOURCE if practical else _SOURCE
+        assumptions = rkhs_assumptions(source, known, self.delta, norm, horizon=rounds)
+        if practical:
             return assumptions.without_guarantee(_PRACTICAL)
         drawn = f"drawn with qbar = {self.qbar:.6g}"
         enough = Assumption(
