@@ -27,6 +27,7 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
@@ -34,7 +35,7 @@ from kernelucb.regression import KernelRegression
 _KNOWN = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
-VALUES = (UnknownNoise,)
+VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
 
 # Ax sets these itself, from the objective and from the trials under way, or cannot store
 # them, or they are false in Ax.

@@ -43,7 +43,7 @@ _WAYS = {
     "mean": _FIXED_MODEL,
     "norm": "norm_bound=... in the options",
     "noise": "noise_std=... in the options (or report a standard error with every outcome)",
-    "information gain": "information_gain=... in the options",
+    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
 }
 
 
