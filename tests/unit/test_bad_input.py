@@ -132,7 +132,7 @@ def test_theorems_check_what_they_are_given(theorem, options, message):
 
 
 def test_a_theorem_is_an_object():
-    with pytest.raises(UnsupportedError, match="theorem must be an instance of FiniteDomain"):
+    with pytest.raises(UnsupportedError, match="theorem must be an instance of Fin"):
         SrinivasUCB(PROBLEM.model, theorem=1)
 
 

@@ -191,7 +191,7 @@ def _functions() -> list[Target]:
     given = [
         ("SafeSet", k.SafeSet, {"bands": dual} | safe, margin),
         ("SafeSet.from_models", k.SafeSet.from_models,
-         {"models": w.model, "norm_bounds": 5.0, "noise_stds": 0.1, "delta": 0.1,
+         {"models": w.model, "norm_bound": 5.0, "noise_std": 0.1, "delta": 0.1,
           "num_bounds": None} | safe, margin),
         ("ConstraintWidth", k.ConstraintWidth, {"safe_set": shared("safe")},
          lambda acqf: check_values(acqf(w.queries.unsqueeze(1)))),

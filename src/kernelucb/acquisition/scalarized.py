@@ -163,14 +163,21 @@ def scalarized_inputs(
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
-    unknown = (options or {}).keys() - signature(bound).parameters.keys()
-    if unknown:
-        names = ", ".join(sorted(map(str, unknown)))
-        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     singles = single_output_models(model)
     weights, offset = _weights(posterior_transform, len(singles))
     norms = per_output_norms("norm_bound", norm_bound, len(singles))
     noises = per_output("noise_std", noise_std, len(singles))
+    own = {"norm_bound": (norm_bound, norms), "noise_std": (noise_std, noises)}
+    parameters = signature(bound).parameters
+    each = {
+        name: values
+        for name, (value, values) in own.items()
+        if name in parameters or value is not None
+    }
+    unknown = (each.keys() | (options or {}).keys()) - parameters.keys()
+    if unknown:
+        names = ", ".join(sorted(map(str, unknown)))
+        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     used = [j for j, weight in enumerate(weights) if weight != 0.0]
     if not used:
         raise UnsupportedError("All weights of the posterior transform are 0.")
@@ -179,9 +186,8 @@ def scalarized_inputs(
     bands = [
         build(
             singles[j],
-            norm_bound=norms[j],
-            noise_std=noises[j],
             delta=share,
+            **{name: values[j] for name, values in each.items()},
             **(options or {}),
         )
         for j in used

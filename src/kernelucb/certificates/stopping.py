@@ -6,6 +6,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.domains import check_one_domain
 from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
 
 
@@ -67,8 +68,7 @@ class CertifiedGapStopping:
                 ``gap`` is not above 0.
         """
         self.gap = positive_scalar("gap", gap)
-        if (candidates is None) == (bounds is None):
-            raise ValueError("Give either candidates or bounds, the domain to certify on.")
+        check_one_domain(candidates, bounds)
         self.candidates, self.bounds = candidates, bounds
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
