@@ -12,8 +12,7 @@ from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, number, option, upda
 BENCHMARK = Benchmark(
     "benchmarks.attack",
     "Attacks the public API and counts what is silently wrong and what fails without a "
-    "typed error. Finished cases are kept: an interrupted command continues where it "
-    "stopped.",
+    "typed error.",
 )
 LABEL = option(
     "--label", default="after", choices=("before", "after"), help="column of the table"

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.attack.problems import DELTA, Problem
+from benchmarks.attack.subjects import BOUNDS
 from kernelucb import (
     BKBUCB,
     IGPUCB,
@@ -34,7 +35,6 @@ Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 # So many inducing points that every observation is one.
 _ALL = 1e12
 _WIDTHS = {"abbasi_yadkori": AbbasiYadkoriUCB, "igp": IGPUCB}
-_BANDITS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
 SCALES = (None, 0.01, 100.0, (0.1, 1.0, 10.0), "mixture")
 
 
@@ -200,8 +200,8 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
         norm_bound=norm,
         noise_std=float(problem.noise_std.max()),
         delta=DELTA,
-        bound=bound,  # pyright: ignore[reportArgumentType]
         mean_module=problem.mean_module,
+        **BOUNDS[bound],
         **options,
     )
     for i, (x, y) in enumerate(zip(problem.X.double(), problem.Y, strict=True)):
@@ -214,7 +214,7 @@ def bandit_of(bound: str, problem: Problem, norm: float, **options: Any) -> Kern
 def _bandit(bound: str) -> Callable[..., Attacked]:
     def build(problem: Problem, norm: float, random: np.random.Generator) -> Attacked:
         options = {}
-        if bound in _BANDITS[:3]:
+        if bound not in _WIDTHS:
             scale = SCALES[random.integers(len(SCALES))]
             options = {} if scale is None else {"covariance_scale": scale}
         bandit = bandit_of(bound, problem, norm, **options)
@@ -260,5 +260,5 @@ KINDS: dict[str, Kind] = {
     "bkb": Kind(_bkb, "exact", plain=True),
     "bkb bandit": Kind(_bkb_bandit, "exact", largest=40, plain=True),
     "scalarized": Kind(_scalarized),
-    **{f"bandit {name}": Kind(_bandit(name), largest=40, plain=True) for name in _BANDITS},
+    **{f"bandit {name}": Kind(_bandit(name), largest=40, plain=True) for name in BOUNDS},
 }

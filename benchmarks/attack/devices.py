@@ -50,9 +50,9 @@ def _mixture(**options: Any) -> Callable[[Any], Any]:
     return lambda t: k.MartingaleMixtureUCB(t.state, **(_GIVEN | options))
 
 
-def _bandit(bound: Any) -> Callable[[Any], Any]:
+def _bandit(bound: str) -> Callable[[Any], Any]:
     def build(t: Any) -> Any:
-        bandit = k.KernelBandit(t.kernel, noise_std=0.1, bound=bound, **_GIVEN)
+        bandit = k.KernelBandit(t.kernel, noise_std=0.1, **BOUNDS[bound], **_GIVEN)
         for x, y in zip(t.X, t.Y, strict=True):
             bandit.observe(x, y)
         return bandit

@@ -13,7 +13,14 @@ from benchmarks.attack.fuzz.world import world
 from benchmarks.attack.verdicts import WrongError
 from kernelucb.models import BKBModel
 
-BOUNDS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
+# The bounds of a bandit, by the options that name them.
+BOUNDS: dict[str, dict[str, Any]] = {
+    "exact": {},
+    "grid": {"alphas": "paper"},
+    "analytic": {"form": "analytic"},
+    "abbasi_yadkori": {"bound": "abbasi_yadkori"},
+    "igp": {"bound": "igp_ucb"},
+}
 # Two ways to the same numbers, in different order: round-off, magnified by the search.
 _SAME = {"rtol": 1e-7, "atol": 1e-9}
 _ROUNDS = 12
@@ -70,7 +77,7 @@ def _bandit(bound: str, **options: Any) -> Subject:
     X, Y = _data()
 
     def make() -> Any:
-        given: dict[str, Any] = {"noise_std": 0.1, "norm_bound": 5.0, "bound": bound}
+        given: dict[str, Any] = {"noise_std": 0.1, "norm_bound": 5.0, **BOUNDS[bound]}
         return k.KernelBandit(world().kernel, **(given | options))
 
     def step(bandit: Any, index: int) -> None:

@@ -26,8 +26,7 @@ BOUNDS = {
 }
 BENCHMARK = Benchmark(
     "benchmarks.norm",
-    "Bands with an estimated norm bound on functions of known norm. Finished runs are "
-    "kept: an interrupted command continues where it stopped.",
+    "Bands with an estimated norm bound on functions of known norm.",
     *RUN_OPTIONS,
 )
 

@@ -5,10 +5,9 @@ from pathlib import PurePath
 from typing import Any
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 
 from benchmarks import runner
-from benchmarks.runner import stream
+from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import KernelRegression, MartingaleMixtureUCB, NormTracker
 
 ARMS, CENTRES, NOISE_STD, LENGTHSCALE = 200, 20, 0.1, 0.3
@@ -62,12 +61,12 @@ class Run:
 def play(task: Task) -> Run:
     r"""Play one task on ``ARMS`` random points of the unit square."""
     draw = stream(task.seed, "function", task.kernel, f"{task.norm:g}")
-    kernel = _kernel(task.kernel)
+    kernel = fixed_kernel(task.kernel, LENGTHSCALE)
     arms = torch.from_numpy(draw.random((ARMS, 2)))
     centres = torch.from_numpy(draw.random((CENTRES, 2)))
     weights = torch.from_numpy(draw.standard_normal(CENTRES))
     with torch.no_grad():
-        weights *= task.norm / (weights @ kernel(centres).to_dense() @ weights).sqrt()
+        weights *= task.norm / rkhs_norm(kernel, centres, weights)
         truth = kernel(arms, centres).to_dense() @ weights
     chosen = [int(draw.integers(ARMS))]
     noise = NOISE_STD * torch.from_numpy(draw.standard_normal(task.rounds))
@@ -86,12 +85,6 @@ def play(task: Task) -> Run:
         run.regret.append(float(truth.max() - truth[lower.argmax()]))
         chosen.append(int(upper.argmax()))
     return run
-
-
-def _kernel(name: str) -> Kernel:
-    kernel = RBFKernel() if name == "rbf" else MaternKernel(nu=2.5)
-    kernel.double().lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
-    return kernel.requires_grad_(False)
 
 
 def _tracker(task: Task) -> NormTracker | None:

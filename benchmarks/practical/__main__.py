@@ -24,8 +24,7 @@ from benchmarks.runner import (
 CONFIGURATION = load_configuration(Configuration)
 BENCHMARK = Benchmark(
     "benchmarks.practical",
-    "Bayesian optimisation in practice. Finished runs are kept: an interrupted command "
-    "continues where it stopped.",
+    "Bayesian optimisation in practice.",
     names("--methods", "of config.toml, instead of its own"),
     names("--problems", "instead of all"),
     number("--seeds", "only the first ones"),

@@ -20,6 +20,7 @@ from benchmarks.runner.configuration import load_configuration
 from benchmarks.runner.data import load_data
 from benchmarks.runner.engines import run_tasks
 from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
+from benchmarks.runner.functions import fixed_kernel, rkhs_norm
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.report import update_report
 from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
@@ -46,6 +47,7 @@ __all__ = [
     "Task",
     "chosen",
     "draw_spread",
+    "fixed_kernel",
     "legend_below",
     "load_configuration",
     "load_data",
@@ -57,6 +59,7 @@ __all__ = [
     "paired_difference",
     "picture",
     "read_table",
+    "rkhs_norm",
     "run_tasks",
     "spaced",
     "stream",

@@ -43,6 +43,7 @@ def names(flag: str, help: str, **keywords: Any) -> Option:
     return option(flag, nargs="+", help=help, **keywords)
 
 
+_KEPT = "Finished runs are kept: an interrupted command continues where it stopped."
 # How runs are played; see ``run_tasks``.
 RUN_OPTIONS = (
     option("--engine", choices=tuple(ENGINES), default="joblib"),
@@ -85,7 +86,7 @@ class Benchmark:
     copies the tables into that page.
 
     Args:
-        package: ``__package__`` of the benchmark.
+        package: Name of the package, or of the module with the command.
         description: For its help.
         options: Of all its commands but ``report``, besides ``--output``.
     """
@@ -129,17 +130,23 @@ class Benchmark:
                 print(path.read_text(encoding="utf-8"))
 
     def _update_report(self, call: Call) -> list[Path]:
+        r"""Copy the tables into the page of the results."""
         return update_report(self.report, call.folders.results)
 
     def _parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(
-            prog=f"python -m {self.package}", description=self.description
+            prog=f"python -m {self.package}",
+            description=self.description,
         )
         if "" in self.commands:
             return self._with_options(parser, "")
         choices = parser.add_subparsers(required=True)
         for name in self.commands:
-            self._with_options(choices.add_parser(name), name)
+            run, options = self.commands[name]
+            words = (run.__doc__ or "").replace("%", "%%")
+            kept = _KEPT if RUN_OPTIONS[0] in options else None
+            one = choices.add_parser(name, help=words, description=words, epilog=kept)
+            self._with_options(one, name)
         return parser
 
     def _with_options(

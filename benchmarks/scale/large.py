@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream, kernel_of
+from benchmarks.runner import fixed_kernel
+from benchmarks.scale.problems import DELTA, NORM_BOUND, Stream
 from kernelucb import BKBUCB, SketchedMartingaleMixtureUCB
 from kernelucb.optim import chunked
 
@@ -57,16 +58,14 @@ def measure(
         seed: Of the problem.
     """
     name, lengthscale, dimension = SETTING
-    log, kernel = _Log(), kernel_of(name, lengthscale)
+    log, kernel = _Log(), fixed_kernel(name, lengthscale)
     log.step("imports", lambda: None)
     stream = log.step("data", lambda: Stream.make(kernel, observations, dimension, seed))
     random = torch.Generator().manual_seed(1000 + seed)
     options = {"dtype": torch.float64, "generator": random}
     arms = torch.rand(candidates, dimension, **options)
     points = log.step("inducing points", lambda: stream.inducing_points(inducing))
-    rest = None
-    if further is not None:
-        rest = stream.further_points(further)
+    rest = None if further is None else stream.further_points(further)
     state = log.step("state", lambda: stream.state(points, rest))
     log.note(f"{len(points)} inducing points, remainder {state.remainder:.3g}")
 

@@ -5,20 +5,15 @@ from dataclasses import dataclass
 import torch
 from botorch.models.utils.inducing_point_allocators import GreedyVarianceReduction
 from botorch.utils.sampling import draw_sobol_samples
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from benchmarks.runner import rkhs_norm
 from kernelucb import NystromRegression, PrequentialRadius
 from kernelucb.models import BKBModel
 
 NOISE_STD, NORM, NORM_BOUND, DELTA = 0.1, 2.0, 3.0, 0.05
 QBAR, _CENTRES, _FIRST, _AMONG = 2.0, 12, 16, 4_000
-
-
-def kernel_of(name: str, lengthscale: float) -> Kernel:
-    base = {"rbf": RBFKernel, "matern52": MaternKernel}[name]().double()
-    base.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
-    return base.requires_grad_(False)
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Stream:
         options = {"dtype": torch.float64, "generator": random}
         centres = torch.rand(_CENTRES, dimension, **options)
         weights = torch.randn(_CENTRES, **options)
-        weights *= NORM / (weights @ kernel(centres).to_dense() @ weights).sqrt()
+        weights *= NORM / rkhs_norm(kernel, centres, weights)
         X = torch.rand(count, dimension, **options)
         values = [kernel(part, centres).to_dense() @ weights for part in X.split(4096)]
         noise = NOISE_STD * torch.randn(count, **options)

@@ -3,7 +3,8 @@ r"""Width of the sketched band, in multiples of the exact one."""
 import torch
 from rich.progress import track
 
-from benchmarks.scale.problems import DELTA, NOISE_STD, NORM_BOUND, Stream, kernel_of
+from benchmarks.runner import fixed_kernel
+from benchmarks.scale.problems import DELTA, NOISE_STD, NORM_BOUND, Stream
 from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
@@ -48,7 +49,7 @@ def measure() -> list[list[float | str]]:
 
 def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
     name, lengthscale, dimension = setting
-    stream = Stream.make(kernel_of(name, lengthscale), count, dimension, seed)
+    stream = Stream.make(fixed_kernel(name, lengthscale), count, dimension, seed)
     random = torch.Generator().manual_seed(1000 + seed)
     queries = torch.rand(QUERIES, dimension, dtype=torch.float64, generator=random)
     regression = KernelRegression(stream.X, stream.Y, stream.kernel, NOISE_STD)

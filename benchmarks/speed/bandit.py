@@ -16,10 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gpytorch.kernels import MaternKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import Benchmark, Call, names, number, option, write_table
+from benchmarks.runner import (
+    Benchmark,
+    Call,
+    fixed_kernel,
+    names,
+    number,
+    option,
+    rkhs_norm,
+    write_table,
+)
 from kernelucb import KernelBandit, least_consistent_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -30,11 +39,10 @@ _ARMS, _DIMENSION, _NORM, _NOISE_STD, _DELTA = 100, 3, 5.0, 0.1, 0.05
 class Function:
     """A kernel expansion of known norm, and noisy outcomes of it."""
 
-    def __init__(self, kernel: MaternKernel) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.generator = kernel, torch.Generator().manual_seed(0)
         self.centres, weights = self.points(12), self.normal(12)
-        gram = kernel(self.centres).to_dense()
-        self.weights = weights * _NORM / (weights @ gram @ weights).sqrt()
+        self.weights = weights * _NORM / rkhs_norm(kernel, self.centres, weights)
 
     def points(self, count: int) -> Tensor:
         return torch.rand(count, _DIMENSION, dtype=torch.float64, generator=self.generator)
@@ -47,12 +55,6 @@ class Function:
         return self.kernel(X, self.centres).to_dense() @ self.weights + noise
 
 
-def make_kernel() -> MaternKernel:
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
-    return kernel.requires_grad_(False)
-
-
 def norm_bound(setting: str, bandit: KernelBandit) -> float | None:
     if setting == "next to least":
         data: Any = bandit.observations.regression()
@@ -62,7 +64,7 @@ def norm_bound(setting: str, bandit: KernelBandit) -> float | None:
 
 @torch.no_grad()
 def seconds_a_round(setting: str, n: int, rounds: int) -> float:
-    kernel = make_kernel()
+    kernel = fixed_kernel("matern52", 0.3)
     function = Function(kernel)
     X = function.points(n)
     Y = function.outcomes(X)

@@ -17,8 +17,7 @@ from benchmarks.trust.experiments import EXPERIMENTS
 BENCHMARK = Benchmark(
     "benchmarks.trust",
     "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
-    "bands that miss, and bands where outcomes are lost. Finished runs are kept: an "
-    "interrupted command continues where it stopped.",
+    "bands that miss, and bands where outcomes are lost.",
     *RUN_OPTIONS,
     number("--seeds", "only the first ones"),
 )

@@ -1,38 +1,74 @@
-r"""One run of the demo: does its band hold in every round, and its gap bound the regret?"""
+r"""Do the demo's band and its "largest possible gap" hold?"""
 
-from kernelucb._demo.loop import Run
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from benchmarks import runner
+from kernelucb._demo import loop
 from kernelucb._demo.problems import PROBLEMS, make_problem
 from kernelucb._demo.records import Settings
 
 FUNCTIONS = tuple(PROBLEMS)
 
 
-def run_one(
-    function: str, seed: int, estimate: bool, rounds: int = Settings().rounds
-) -> dict[str, float]:
-    r"""Play the demo and count its misses.
+@dataclass(frozen=True)
+class Task(runner.Task):
+    r"""One run.
 
-    Args:
+    Attributes:
         function: One of ``FUNCTIONS``.
-        seed: Of initial points, noise and search.
         estimate: As ``--estimate``; otherwise the norm is known, as by default.
         rounds: Rounds after the initial points.
-
-    Returns:
-        ``missed_rounds``: rounds in which the band missed the black box at one of the
-        demo's candidates or more; ``gap_below_regret_rounds``: rounds in which the gap was
-        below the true regret of the recommended point; ``final_gap``, ``final_regret``:
-        those of the last round, outcome units; ``norm_bound``: in the end; ``norm``: the
-        black box's.
+        seed: Of initial points, noise and search.
     """
-    problem = make_problem(function)
-    run = Run(problem, Settings(seed=seed, estimate=estimate, rounds=rounds))
-    rows = list(run.steps())
-    return {
-        "missed_rounds": sum(row.covered < 1.0 for row in rows),
-        "gap_below_regret_rounds": sum(row.gap < row.regret for row in rows),
-        "final_gap": rows[-1].gap,
-        "final_regret": rows[-1].regret,
-        "norm_bound": run.acquisition.norm_bound,
-        "norm": problem.function.norm,
-    }
+
+    function: str
+    estimate: bool
+    rounds: int
+    seed: int
+
+    @property
+    def location(self) -> PurePath:
+        r"""One folder for each function, with and without ``--estimate``."""
+        file = f"{self.rounds}-rounds-seed-{self.seed:03d}.json"
+        command = "estimate" if self.estimate else "default"
+        return PurePath("demo", command, self.function, file)
+
+
+@dataclass(frozen=True)
+class Run:
+    r"""The demo's misses.
+
+    Attributes:
+        missed_rounds: Rounds in which the band missed the black box at one of the demo's
+            candidates or more.
+        gap_below_regret_rounds: Rounds in which the gap was below the true regret of the
+            recommended point.
+        final_gap: Of the last round, outcome units.
+        final_regret: Of the last round, outcome units.
+        norm_bound: In the end.
+        norm: The black box's.
+    """
+
+    missed_rounds: int
+    gap_below_regret_rounds: int
+    final_gap: float
+    final_regret: float
+    norm_bound: float
+    norm: float
+
+
+def play(task: Task) -> Run:
+    r"""Play the demo once and count its misses."""
+    problem = make_problem(task.function)
+    settings = Settings(seed=task.seed, estimate=task.estimate, rounds=task.rounds)
+    demo = loop.Run(problem, settings)
+    rows = list(demo.steps())
+    return Run(
+        sum(row.covered < 1.0 for row in rows),
+        sum(row.gap < row.regret for row in rows),
+        rows[-1].gap,
+        rows[-1].regret,
+        demo.acquisition.norm_bound,
+        problem.function.norm,
+    )

@@ -3,14 +3,13 @@ r"""The four experiments: their runs, what is counted, and what was promised."""
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.trust import demo_runs, lost, stops, unsafe
+from benchmarks.trust import demo, lost, stops, unsafe
 from benchmarks.trust.counts import Group
-from benchmarks.trust.demo import FUNCTIONS
 from benchmarks.trust.functions import TEST_FUNCTIONS
 from kernelucb._demo.records import Settings
 
 STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Settings().rounds
-CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), FUNCTIONS
+CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), demo.FUNCTIONS
 
 _RULES = {
     ("given", False): "`norm_bound=10`",
@@ -128,8 +127,7 @@ def _demo(seeds: int) -> list[Group]:
         count = (seeds + 3) // 4 if estimate else seeds
         played = {
             function: [
-                demo_runs.Task(function, estimate, DEMO_ROUNDS, seed)
-                for seed in range(count)
+                demo.Task(function, estimate, DEMO_ROUNDS, seed) for seed in range(count)
             ]
             for function in DEMO_FUNCTIONS
         }
@@ -158,6 +156,6 @@ def _lost(seeds: int) -> list[Group]:
 EXPERIMENTS = {
     "stops": Experiment(stops.Run, stops.play, _stops, 100, "false stops"),
     "unsafe": Experiment(unsafe.Run, unsafe.play, _unsafe, 200, "unsafe runs"),
-    "demo": Experiment(demo_runs.Run, demo_runs.play, _demo, 100, "runs with the event"),
+    "demo": Experiment(demo.Run, demo.play, _demo, 100, "runs with the event"),
     "lost": Experiment(lost.Run, lost.play, _lost, 200, "runs with a miss"),
 }

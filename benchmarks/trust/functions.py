@@ -7,20 +7,13 @@ import torch
 from botorch import test_functions
 from botorch.utils.sampling import draw_sobol_samples
 from botorch.utils.transforms import unnormalize
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import stream
+from benchmarks.runner import rkhs_norm, stream
 
 POINTS, CENTRES, WIDE_SECTIONS = 200, 12, 7
 _CANDIDATES = 256
-
-
-def frozen_kernel(name: str, lengthscale: float) -> Kernel:
-    r"""``"rbf"`` or ``"matern52"`` of unit variance, fixed before the data."""
-    kernel = RBFKernel() if name == "rbf" else MaternKernel(nu=2.5)
-    kernel.double().lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
-    return kernel.requires_grad_(False)
 
 
 def line() -> Tensor:
@@ -45,7 +38,7 @@ def drawn_values(kind: str, kernel: Kernel, norm: float, seed: int) -> Tensor:
         weights = torch.from_numpy(random.standard_normal(CENTRES))
     else:
         centres, weights = _spike(kernel, *random.random(3).tolist())
-    size = (weights @ kernel(centres).to_dense() @ weights).sqrt()
+    size = rkhs_norm(kernel, centres, weights)
     return kernel(line(), centres).to_dense() @ weights * (norm / size)
 
 

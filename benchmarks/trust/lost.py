@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from benchmarks import runner
-from benchmarks.runner import stream
-from benchmarks.trust.functions import drawn_values, frozen_kernel, line
+from benchmarks.runner import fixed_kernel, stream
+from benchmarks.trust.functions import drawn_values, line
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -52,7 +52,7 @@ class Run:
 
 def play(task: Task) -> Run:
     r"""Play the largest upper bound again and again until its outcome is reported."""
-    kernel, arms = frozen_kernel(KERNEL, LENGTHSCALE), line()
+    kernel, arms = fixed_kernel(KERNEL, LENGTHSCALE), line()
     values = drawn_values("random", kernel, NORM, task.seed)
     noise = torch.from_numpy(_reported(task)) * NOISE_STD
     chosen = [int(stream(task.seed, "start").integers(len(values)))]

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from benchmarks import runner
 from benchmarks.practical.fitting import fitted_model
-from benchmarks.runner import stream
+from benchmarks.runner import fixed_kernel, stream
 from benchmarks.trust.functions import (
     drawn_values,
-    frozen_kernel,
     line,
     test_function,
 )
@@ -125,7 +124,7 @@ def _game(task: Task) -> _Game:
         arms, values = test_function(task.function)
         start = random.choice(len(arms), FITTED_START, replace=False).tolist()
         return _Game(arms, values, FITTED_GAP, start, lambda X, Y: _fitted(X, Y))
-    kernel = frozen_kernel(task.kernel, LENGTHSCALE)
+    kernel = fixed_kernel(task.kernel, LENGTHSCALE)
     values = drawn_values(task.function, kernel, NORM, task.seed)
     start = [int(random.integers(len(values)))]
     return _Game(

@@ -65,9 +65,10 @@ def method(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "bound"), [("exact_mixture", "analytic"), ("exact_igp", "igp")]
+    ("name", "options"),
+    [("exact_mixture", {"form": "analytic"}), ("exact_igp", {"bound": "igp_ucb"})],
 )
-def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, bound):
+def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, options):
     from benchmarks.papers.bkb_2019.learners import Learner
     from benchmarks.papers.bkb_2019.problems import problem_of
 
@@ -79,8 +80,8 @@ def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, bound):
         norm_bound=setting.norm_bound,
         noise_std=setting.noise_std,
         delta=setting.delta,
-        bound=bound,
-        horizon=setting.rounds,
+        **options,
+        **({"horizon": setting.rounds} if "bound" in options else {}),
     )
     for arm in (3, 17, 3, 8, 30, 3):
         outcome = float(problem.rewards[arm])

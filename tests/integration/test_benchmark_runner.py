@@ -306,3 +306,14 @@ def test_moments_at_some_rounds():
     assert rounded.to_dict("records") == [
         {"method": "a", "round": 1, "mean": 0.33, "std": 0.0, "n": 1}
     ]
+
+
+def test_a_module_with_one_command_needs_no_word(tmp_path):
+    from benchmarks.runner import read_table
+    from benchmarks.speed.bandit import BENCHMARK
+
+    path = tmp_path / "bandit.csv"
+    BENCHMARK.main(["--settings", "ordinary", "--sizes", "20", "--output", str(path)])
+    (row,) = read_table(path).to_dict("records")
+    assert (row["setting"], row["n"], row["rounds"]) == ("ordinary", "20", "1")
+    assert float(row["seconds"]) > 0.0

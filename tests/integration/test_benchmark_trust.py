@@ -5,20 +5,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from benchmarks.runner import read_table
+from benchmarks.runner import fixed_kernel, read_table
 from benchmarks.trust import __main__ as command
-from benchmarks.trust import demo_runs, experiments, functions, lost, stops, unsafe
+from benchmarks.trust import demo, experiments, functions, lost, stops, unsafe
 from benchmarks.trust.counts import Group, cells, count, header
 from tolerances import REARRANGED
 
 STOP = stops.Task("rbf", "spike", "given", False, 20, 0)
 EDGE = unsafe.Task("known", 10.0, "given", False, 4, 3)
-KNOWN = {"missed_rounds": 0, "gap_below_regret_rounds": 1, "final_gap": 2.0}
-KNOWN |= {"final_regret": 1.0, "norm_bound": 10.0, "norm": 9.5}
+KNOWN = demo.Run(0, 1, 2.0, 1.0, norm_bound=10.0, norm=9.5)
 
 
 def test_functions_have_the_norm_that_is_promised():
-    kernel = functions.frozen_kernel("matern52", 0.1)
+    kernel = fixed_kernel("matern52", 0.1)
     gram = kernel(functions.line()).to_dense()
     gram.diagonal().add_(1e-10)
     for kind in ("random", "spike"):
@@ -30,7 +29,7 @@ def test_functions_have_the_norm_that_is_promised():
 
 
 def test_the_spike_is_the_higher_and_narrower_hill():
-    kernel = functions.frozen_kernel("rbf", 0.1)
+    kernel = fixed_kernel("rbf", 0.1)
     values = functions.drawn_values("spike", kernel, 10.0, seed=0)
     halves = values[:100], values[100:]
     wide, narrow = sorted(halves, key=lambda half: float(half.max()))
@@ -100,8 +99,10 @@ def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypa
     monkeypatch.setattr(experiments, "UNSAFE_ROUNDS", 2)
     monkeypatch.setattr(experiments, "LOST_OUTCOMES", 3)
     monkeypatch.setattr(experiments, "DEMO_FUNCTIONS", ("rkhs",))
-    monkeypatch.setattr(demo_runs, "run_one", lambda *_: KNOWN)
     arguments = [name, "--seeds", "1", "--output", str(tmp_path)]
+    if name == "demo":
+        known = experiments.EXPERIMENTS[name]._replace(play=lambda _: KNOWN)
+        monkeypatch.setitem(experiments.EXPERIMENTS, name, known)
     command.BENCHMARK.main(arguments)
     experiment = experiments.EXPERIMENTS[name]
     groups = experiment.groups(1)
@@ -118,7 +119,7 @@ def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypa
 
 
 def test_the_demo_is_counted():
-    run = demo_runs.play(demo_runs.Task("rkhs", False, 1, 0))
+    run = demo.play(demo.Task("rkhs", False, 1, 0))
     assert run.missed_rounds == 0
     assert run.final_gap >= run.final_regret
     assert run.norm_bound >= run.norm

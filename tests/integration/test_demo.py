@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.trust.demo import FUNCTIONS, run_one
+from benchmarks.trust.demo import FUNCTIONS, Task, play
 from kernelucb.__main__ import main
 from kernelucb._demo import loop, picture
 from kernelucb._demo.expansion import sobol
@@ -312,7 +312,7 @@ def test_regret_of_zero_stays_in_the_picture():
 
 @pytest.mark.parametrize(("estimate", "missed"), [(False, 0), (True, 2)])
 def test_counted_runs_are_the_demos(estimate, missed):
-    counted = run_one("branin", seed=1, estimate=estimate, rounds=2)
+    counted = vars(play(Task("branin", estimate, rounds=2, seed=1)))
     settings = loop.Settings(rounds=2, seed=1, estimate=estimate)
     rows = list(loop.Run(make_problem("branin"), settings).steps())
     assert json.loads(json.dumps(counted)) == counted

@@ -206,9 +206,9 @@ def test_theorem_2_holds_where_it_is_played_and_at_the_maximum(adversary, stands
     ("name", "options"),
     [
         ("martingale mixture", {}),
-        ("martingale mixture, analytic", {"bound": "analytic", "covariance_scale": 2.0}),
+        ("martingale mixture, analytic", {"form": "analytic", "covariance_scale": 2.0}),
         ("Abbasi-Yadkori", {"bound": "abbasi_yadkori", "alphas": 2.0 * NOISE_STD**2}),
-        ("IGP-UCB", {"bound": "igp", "horizon": ROUNDS}),
+        ("IGP-UCB", {"bound": "igp_ucb", "horizon": ROUNDS}),
     ],
 )
 def test_the_bandit_has_the_same_bands(name, options):

@@ -16,6 +16,7 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
 )
+from kernelucb.bandit import bounds
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles import closed_forms
@@ -29,7 +30,14 @@ from tolerances import (
 )
 
 NORM, NOISE, DELTA, ARMS, DIMENSION = 5.0, 0.1, 0.05, 25, 2
-BOUNDS = ("exact", "grid", "analytic", "abbasi_yadkori", "igp")
+OPTIONS = {
+    "exact": {},
+    "grid": {"alphas": "paper"},
+    "analytic": {"form": "analytic"},
+    "abbasi_yadkori": {"bound": "abbasi_yadkori"},
+    "igp": {"bound": "igp_ucb"},
+}
+BOUNDS = tuple(OPTIONS)
 
 
 def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
@@ -39,14 +47,14 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
         data.inputs, data.outcomes, kernel, NOISE, options.pop("mean_module", None)
     )
     options = {"norm_bound": norm_bound, "delta": DELTA, **options}
-    match bandit.rule.bound:
-        case "abbasi_yadkori":
+    match bandit._state.bands.bound:
+        case bounds.AbbasiYadkori():
             return AbbasiYadkoriUCB(regression, **options)
-        case "igp":
+        case bounds.IGP():
             return IGPUCB(regression, **options)
-        case "grid":
+        case bounds.Grid():
             return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
-        case "analytic":
+        case bounds.Analytic():
             return MartingaleMixtureUCB(regression, form="analytic", **options)
         case _:
             return MartingaleMixtureUCB(regression, **options)
@@ -58,8 +66,7 @@ def make_bandit(kernel, bound="exact", norm_bound=NORM, **options):
         norm_bound=norm_bound,
         noise_std=NOISE,
         delta=DELTA,
-        bound=bound,
-        **options,
+        **{**OPTIONS[bound], **options},
     )
 
 
@@ -300,16 +307,20 @@ def test_many_arms_are_scored_in_parts():
         ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
         ({"noise_std": 0.0}, "noise_std must be a finite number above 0"),
         ({"delta": 1.0}, "delta must lie strictly between 0 and 1"),
-        ({"bound": "best"}, 'bound must be (one of )?"exact", "grid"'),
+        ({"bound": "best"}, 'bound must be "martingale_mixture", "abbasi_yadkori" or'),
+        ({"form": "convex"}, 'form must be "dual" or "analytic"'),
         ({"covariance_scale": 0.0}, "covariance_scale must be a finite number above 0"),
         ({"covariance_scale": "mix"}, 'a number, .*"mixture"'),
         ({"covariance_scale": []}, "covariance_scale must hold at least one number"),
-        ({"horizon": 0}, "horizon must be a finite number above 0"),
-        ({"alphas": 1.0}, 'bound="exact" has no ridge parameter'),
-        ({"bound": "igp", "alphas": 1.0}, 'bound="igp" has no ridge parameter'),
-        ({"bound": "analytic", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
-        ({"bound": "analytic", "alphas": "paper"}, "alphas must be numbers or None"),
-        ({"bound": "grid", "alphas": [1.0, -2.0]}, "finite numbers above 0"),
+        ({"bound": "igp_ucb", "horizon": 0}, "horizon must be a finite number above 0"),
+        ({"horizon": 9}, 'bound="martingale_mixture" takes no horizon; leave it out'),
+        ({"bound": "igp_ucb", "alphas": 1.0}, 'bound="igp_ucb" takes no alphas'),
+        ({"bound": "igp_ucb", "covariance_scale": 1.0}, "takes no covariance_scale"),
+        ({"bound": "abbasi_yadkori", "form": "dual"}, "takes no form; leave it out"),
+        ({"bound": "abbasi_yadkori", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
+        ({"form": "analytic", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
+        ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
+        ({"alphas": [1.0, -2.0]}, "finite numbers above 0"),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -5,9 +5,10 @@ import warnings
 from copy import deepcopy
 
 import pytest
-from test_bandit import NORM, Game, make_bandit
+from test_bandit import BOUNDS, NORM, Game, make_bandit
+from torch.testing import assert_close
 
-from interruptions import check_atomic
+from interruptions import check_atomic, interrupt
 from kernelucb import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_kernel
@@ -58,14 +59,30 @@ def test_an_interruption_leaves_the_state_before_or_after(bound, norm_bound):
             )
 
 
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_interrupted_bounds_leave_what_is_known_of_the_arms_before(bound):
+    r"""An arm that was scored before the interruption is observed after it."""
+    bandit, arms = played(bound, 2.0 * NORM)
+    bandit.select(arms)
+    undisturbed, others, at = deepcopy(bandit), arms.flip(0), 1
+    undisturbed.observe(arms[3], 0.1)
+    expected = undisturbed.bounds(arms)
+    subject = deepcopy(bandit)
+    while interrupt(lambda: subject.bounds(others), at):  # noqa: B023
+        subject.observe(arms[3], 0.1)
+        for ours, theirs in zip(subject.bounds(arms), expected, strict=True):
+            assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+        subject, at = deepcopy(bandit), at + 1 + at // 8
+
+
 def test_a_tracker_given_follows_the_estimate():
     r"""The bandit has its own, which changes with the rest; the user's is told."""
     tracker = NormTracker.cautious()
     bandit, arms = played("exact", tracker)
-    assert bandit.rule.norm_bound == tracker.norm_bound > 0.0
+    assert bandit.norm_bound == tracker.norm_bound > 0.0
     tracker.norm_bound *= 3.0  # by another bound that shares it
     bandit.observe(arms[0], 0.0)
-    assert bandit.rule.norm_bound == tracker.norm_bound
+    assert bandit.norm_bound == tracker.norm_bound
 
 
 @pytest.mark.parametrize("name", ["observe", "bounds", "load"])

@@ -2,7 +2,7 @@ r"""A kernel bandit whose norm bound is estimated from the data."""
 
 import pytest
 import torch
-from test_bandit import BOUNDS, DELTA, NOISE, NORM, Game, stateless
+from test_bandit import BOUNDS, DELTA, NOISE, NORM, OPTIONS, Game, stateless
 from torch.testing import assert_close
 
 from kernelucb import KernelBandit, NormTracker, least_consistent_norm
@@ -13,7 +13,7 @@ from tolerances import BANDIT
 
 def make_bandit(kernel, bound="exact", norm_bound=None):
     return KernelBandit(
-        kernel, norm_bound=norm_bound, noise_std=NOISE, delta=DELTA, bound=bound
+        kernel, norm_bound=norm_bound, noise_std=NOISE, delta=DELTA, **OPTIONS[bound]
     )
 
 
@@ -21,10 +21,10 @@ def make_bandit(kernel, bound="exact", norm_bound=None):
 def test_is_the_stateless_bound_at_the_estimate(bound):
     kernel = frozen_kernel("matern52")
     bandit, game = make_bandit(kernel, bound), Game(kernel, seed=1)
-    assert bandit.rule.norm_bound == NormTracker.cautious().floor
+    assert bandit.norm_bound == NormTracker.cautious().floor
     for rounds in (1, 2, 12, 40):
         game.play(bandit, rounds)
-        arms, norm = game.arms(), bandit.rule.norm_bound
+        arms, norm = game.arms(), bandit.norm_bound
         expected = stateless(bandit, kernel, norm_bound=norm).bounds(arms)
         for ours, theirs in zip(bandit.bounds(arms), expected, strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
@@ -38,12 +38,12 @@ def test_the_estimate_follows_the_data_and_never_falls():
     for _ in range(15):  # as long as every observation brings a new estimate
         game.play(bandit, 1)
         tracker.observe(bandit.observations.regression(), delta=DELTA)
-        assert bandit.rule.norm_bound == pytest.approx(tracker.norm_bound)
-        assert bandit.rule.norm_bound >= before
-        before = bandit.rule.norm_bound
+        assert bandit.norm_bound == pytest.approx(tracker.norm_bound)
+        assert bandit.norm_bound >= before
+        before = bandit.norm_bound
     game.play(bandit, 45)
     least = least_consistent_norm(bandit.observations.regression(), delta=DELTA)
-    assert 0.5 * NORM < least <= bandit.rule.norm_bound
+    assert 0.5 * NORM < least <= bandit.norm_bound
 
 
 @pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
@@ -68,7 +68,7 @@ def test_resumes_where_it_was(rounds, tmp_path):
     second = make_bandit(kernel)
     second.load_state_dict(torch.load(tmp_path / "bandit.pt", weights_only=True))
     for _ in range(12):
-        assert second.rule.norm_bound == first.rule.norm_bound
+        assert second.norm_bound == first.norm_bound
         arms = game.arms()
         for ours, theirs in zip(first.bounds(arms), second.bounds(arms), strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)

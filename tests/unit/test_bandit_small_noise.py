@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel
-from test_bandit import ARMS, BOUNDS, DELTA
+from test_bandit import ARMS, BOUNDS, DELTA, OPTIONS
 
 from kernelucb import (
     IGPUCB,
@@ -68,7 +68,7 @@ def test_holds_the_truth_and_is_the_stateless_bound(bound, noise, seeds):
         scale = noise * deviation
         Y = function(X) + (scale * normal(COUNT, seed) if seed % 2 else 0.0)
         options: dict[str, Any] = {"norm_bound": 1.1 * NORM, "delta": DELTA}
-        bandit = KernelBandit(kernel, noise_std=scale, bound=bound, **options)
+        bandit = KernelBandit(kernel, noise_std=scale, **OPTIONS[bound], **options)
         arms = torch.cat([uniform(ARMS, DIMENSION, 9), X[:3], X[-2:] + 1e-9])
         truth = function(arms)
         for index, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -92,7 +92,9 @@ def test_mixtures_hold_at_any_noise(bound, noise):
         kernel = frozen_kernel(name)
         function = RKHSFunction.random(kernel, NORM, DIMENSION, 0)
         X = inputs("repeated", 1)
-        bandit = KernelBandit(kernel, norm_bound=1.1 * NORM, noise_std=noise, bound=bound)
+        bandit = KernelBandit(
+            kernel, norm_bound=1.1 * NORM, noise_std=noise, **OPTIONS[bound]
+        )
         for x, y in zip(X, function(X), strict=True):
             bandit.observe(x, y)
         lower, upper = bandit.bounds(X)
@@ -129,7 +131,7 @@ def test_noise_below_the_rounding_of_kernel_values_is_refused():
 def test_from_scratch_after_growing():
     r"""The state passes from growing systems to none as the observations add up."""
     kernel = frozen_kernel("matern52")
-    bandit = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, bound="analytic")
+    bandit = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, form="analytic")
     function, X = RKHSFunction.random(kernel, NORM, DIMENSION, 0), uniform(12, 2, 1)
     for index, x in enumerate(X):
         bandit.observe(x, function(X[index : index + 1]))
@@ -137,7 +139,7 @@ def test_from_scratch_after_growing():
         truth = function(X)
         assert bool((lower <= truth).all() and (truth <= upper).all())
     assert not bandit._state.bands.is_resolved
-    other = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, bound="analytic")
+    other = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, form="analytic")
     other.load_state_dict(bandit.state_dict())
     for ours, theirs in zip(other.bounds(X), (lower, upper), strict=True):
         assert torch.equal(ours, theirs)

@@ -15,7 +15,7 @@ from problems import frozen_kernel, uniform
 from tolerances import BANDIT
 
 ARGUMENTS = {
-    "bound": "grid",
+    "alphas": "paper",
     "norm_bound": 2.0 * NORM,
     "noise_std": 0.2,
     "delta": 0.1,
@@ -84,7 +84,7 @@ def test_a_changed_state_is_refused_or_harmless(bound, norm_bound):
 @pytest.mark.parametrize("key", ARGUMENTS)
 def test_a_state_of_other_arguments_is_refused(key):
     bandit, game = played()
-    arguments = {"norm_bound": NORM, "noise_std": NOISE, "delta": 0.05, "bound": "exact"}
+    arguments = {"norm_bound": NORM, "noise_std": NOISE, "delta": 0.05}
     other = KernelBandit(frozen_kernel("matern32"), **{**arguments, key: ARGUMENTS[key]})
     before = other.bounds(game.arms())
     with pytest.raises(StateError, match="arguments is"):
@@ -115,7 +115,9 @@ def test_a_horizon_that_is_over_is_refused():
     short = make_bandit(frozen_kernel("matern32"), "igp", horizon=10)
     entries = {key: state[key] for key in state if key not in ("version", "checksum")}
     with pytest.raises(StateError, match="horizon is 10"):
-        short.load_state_dict(sealed(entries | {"arguments": short.rule.arguments}))
+        short.load_state_dict(
+            sealed(entries | {"arguments": short.state_dict()["arguments"]})
+        )
 
 
 @pytest.mark.parametrize("norm_bound", [NORM, None, 0.3])

@@ -1,5 +1,7 @@
 r"""Nothing is made on the CPU for inputs that are elsewhere, on a device that pretends."""
 
+from typing import Any
+
 import pytest
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
@@ -7,6 +9,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from botorch.optim import optimize_acqf
+from test_bandit import BOUNDS, OPTIONS
 
 from benchmarks.attack.pretended_device import AVAILABLE, pretended_device
 from kernelucb import (
@@ -248,15 +251,16 @@ def test_thompson_sampling(there, noise):
     assert sampler.optimize(there.square, **options).device == there.device
 
 
-@pytest.mark.parametrize("bound", ["exact", "grid", "analytic", "abbasi_yadkori", "igp"])
+@pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("norm_bound", [3.0, None])
 def test_kernel_bandits(there, bound, norm_bound):
-    bandit = KernelBandit(there.kernel, norm_bound=norm_bound, noise_std=0.1, bound=bound)
+    options: Any = {"norm_bound": norm_bound, "noise_std": 0.1, **OPTIONS[bound]}
+    bandit = KernelBandit(there.kernel, **options)
     for x, y in zip(there.X, there.Y, strict=True):
         bandit.select(there.points)
         bandit.observe(x, y)
     assert bandit.bounds(there.points)[0].device == there.device
-    resumed = KernelBandit(there.kernel, norm_bound=norm_bound, noise_std=0.1, bound=bound)
+    resumed = KernelBandit(there.kernel, **options)
     resumed.load_state_dict(bandit.state_dict())
     assert resumed.bounds(there.points)[0].device == there.device
     assert str(bandit.assumptions)

@@ -139,7 +139,9 @@ def test_a_bandit_that_comes_to_contradict_its_data():
 
 def test_a_saved_bandit_beyond_its_horizon():
     longer, shorter = (
-        KernelBandit(PROBLEM.kernel, norm_bound=3.0, noise_std=0.1, bound="igp", horizon=h)
+        KernelBandit(
+            PROBLEM.kernel, norm_bound=3.0, noise_std=0.1, bound="igp_ucb", horizon=h
+        )
         for h in (5, 2)
     )
     for x, y in zip(PROBLEM.X[:4], PROBLEM.Y[:4], strict=True):

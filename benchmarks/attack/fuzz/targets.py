@@ -120,8 +120,8 @@ def _states() -> list[Target]:
     nystrom = {"inducing_points": w.X[:4], "remainder_points": None, "chunk_size": 64}
     bandit = {
         "covar_module": w.kernel, "norm_bound": 5.0, "noise_std": 0.1, "delta": 0.1,
-        "covariance_scale": 1.0, "bound": "exact", "alphas": None, "horizon": 100,
-        "mean_module": None,
+        "bound": "martingale_mixture", "form": "dual", "alphas": None,
+        "covariance_scale": 1.0, "horizon": None, "mean_module": None,
     }  # fmt: skip
     budgeted = {
         "candidates": w.X, "covar_module": w.kernel, "norm_bound": 5.0, "noise_std": 0.1,

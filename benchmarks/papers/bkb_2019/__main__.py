@@ -19,8 +19,7 @@ from benchmarks.runner import (
 
 BENCHMARK = Benchmark(
     "benchmarks.papers.bkb_2019",
-    "Experiments of Calandriello et al. (2019). Finished runs are kept: an interrupted "
-    "command continues where it stopped.",
+    "Experiments of Calandriello et al. (2019).",
 )
 TRIALS = number("--trials", "instead of those in config.toml")
 METHODS = names("--methods", "some; exact and uniform are always needed")

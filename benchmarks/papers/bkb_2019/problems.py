@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import torch
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.papers.bkb_2019.configuration import Setting
-from benchmarks.runner import load_data, stream
+from benchmarks.runner import fixed_kernel, load_data, rkhs_norm, stream
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,7 @@ class Problem:
 
     arms: Tensor
     rewards: np.ndarray
-    kernel: RBFKernel
-
-
-def kernel_of(lengthscale: float) -> RBFKernel:
-    r"""The squared-exponential kernel, fixed."""
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
-    return kernel.requires_grad_(False)
+    kernel: Kernel
 
 
 @cache
@@ -44,9 +37,8 @@ def problem_of(setting: Setting, trial: int) -> Problem:
     chosen = stream(setting.seed, "arms", setting.data, trial).choice(
         len(features), arms, replace=False
     )
-    return Problem(
-        torch.from_numpy(features[chosen]), targets[chosen], kernel_of(setting.lengthscale)
-    )
+    kernel = fixed_kernel("rbf", setting.lengthscale)
+    return Problem(torch.from_numpy(features[chosen]), targets[chosen], kernel)
 
 
 def function_of(setting: Setting, trial: int) -> Problem:
@@ -55,7 +47,7 @@ def function_of(setting: Setting, trial: int) -> Problem:
     random = stream(setting.seed, "function", setting.data, trial)
     centres = problem.arms[random.choice(len(problem.arms), 20, replace=False)]
     weights = torch.from_numpy(random.standard_normal(20))
-    norm = (weights @ problem.kernel(centres).to_dense() @ weights).sqrt()
+    norm = rkhs_norm(problem.kernel, centres, weights)
     values = problem.kernel(problem.arms, centres).to_dense() @ weights
     values = values * (setting.norm_bound / norm)
     return Problem(problem.arms, values.numpy(), problem.kernel)

@@ -5,8 +5,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.papers.bkb_2019.problems import kernel_of
-from benchmarks.runner import Folders, markdown_table, picture, stream, write_lines
+from benchmarks.runner import (
+    Folders,
+    fixed_kernel,
+    markdown_table,
+    picture,
+    stream,
+    write_lines,
+)
 from kernelucb import KernelRegression
 from kernelucb._numerics.nystrom import Sketch, feature_basis
 from kernelucb.models import BKBModel
@@ -31,7 +37,7 @@ def run_starvation(seed: int, folders: Folders) -> list[Path]:
         random.standard_normal((len(X), 1))
     )
     grid = torch.linspace(0.0, 1.0, 801, dtype=torch.float64).unsqueeze(-1)
-    kernel = kernel_of(_LENGTHSCALE)
+    kernel = fixed_kernel("rbf", _LENGTHSCALE)
     model = BKBModel(X, Y, kernel, _NOISE_STD**2, qbar=2.0, seed=seed)
     few = X[random.choice(len(X), len(model.inducing_points) // 10, replace=False)]
     exact = KernelRegression(X, Y, kernel, _NOISE_STD).variance(grid)

@@ -10,9 +10,15 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.papers.bkb_2019.configuration import Configuration
-from benchmarks.papers.bkb_2019.problems import kernel_of, rows_of
+from benchmarks.papers.bkb_2019.problems import rows_of
 from benchmarks.papers.bkb_2019.yardstick import NumpyBKB
-from benchmarks.runner import markdown_table, stream, write_lines, write_summary
+from benchmarks.runner import (
+    fixed_kernel,
+    markdown_table,
+    stream,
+    write_lines,
+    write_summary,
+)
 from kernelucb import BKBBandit
 
 _QBAR = 2.0
@@ -46,7 +52,7 @@ def _bandit(configuration: Configuration, **options) -> tuple[BKBBandit, np.ndar
     features, rewards = rows_of(configuration.time.data)
     bandit = BKBBandit(
         torch.from_numpy(features),
-        kernel_of(protocol.lengthscale),
+        fixed_kernel("rbf", protocol.lengthscale),
         norm_bound=protocol.norm_bound,
         noise_std=protocol.noise_std,
         delta=protocol.delta,

@@ -11,8 +11,7 @@ from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, load_configuration, 
 
 BENCHMARK = Benchmark(
     "benchmarks.papers.durand_2018",
-    "Experiments of Durand, Maillard & Pineau (2018). Finished runs are kept: an "
-    "interrupted command continues where it stopped.",
+    "Experiments of Durand, Maillard & Pineau (2018).",
     number("--repetitions", "instead of those in config.toml"),
     number("--rounds", "instead of those in config.toml"),
     *RUN_OPTIONS,

@@ -1,13 +1,11 @@
 r"""Functions of known norm, arms and noise, all from named random streams."""
 
 import numpy as np
-import torch
-from gpytorch.kernels import RBFKernel
-from torch import Tensor
+from gpytorch.kernels import Kernel
 
 from benchmarks.papers.durand_2018.configuration import BanditTask, Protocol, StreamTask
 from benchmarks.papers.flynn_reeb_2024.problems import KernelExpansion, kernel_function
-from benchmarks.runner import stream
+from benchmarks.runner import fixed_kernel, stream
 
 
 def true_function(protocol: Protocol, repetition: int) -> KernelExpansion:
@@ -41,13 +39,6 @@ def own_stream(task: BanditTask) -> np.random.Generator:
     return stream(task.protocol.seed, "own", task.method.name, task.repetition)
 
 
-def covar_module(protocol: Protocol) -> RBFKernel:
+def covar_module(protocol: Protocol) -> Kernel:
     r"""The Gaussian kernel in GPyTorch, double precision, fixed."""
-    kernel = RBFKernel().double().requires_grad_(False)
-    kernel.lengthscale = float64(protocol.lengthscale)
-    return kernel
-
-
-def float64(value: float) -> Tensor:
-    r"""A number as GPyTorch's setters do not round it to single precision."""
-    return torch.tensor(value, dtype=torch.float64)
+    return fixed_kernel("rbf", protocol.lengthscale)

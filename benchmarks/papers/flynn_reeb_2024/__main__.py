@@ -25,8 +25,7 @@ from benchmarks.runner import (
 
 BENCHMARK = Benchmark(
     "benchmarks.papers.flynn_reeb_2024",
-    "Experiments of Flynn & Reeb (2024). Finished runs are kept: an interrupted command "
-    "continues where it stopped.",
+    "Experiments of Flynn & Reeb (2024).",
     number("--repetitions", "instead of those in config.toml"),
     number("--rounds", "play fewer rounds of the same problems"),
     *RUN_OPTIONS,

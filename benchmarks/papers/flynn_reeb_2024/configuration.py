@@ -74,6 +74,8 @@ class Method:
     name: str
     label: str
     bound: str | None = None
+    form: str | None = None
+    alphas: str | None = None
     covariance_scale: str | None = None
 
 

@@ -1,5 +1,6 @@
 r"""The methods of the comparison behind one interface."""
 
+from typing import Any
 from typing import Protocol as Interface
 
 import numpy as np
@@ -55,21 +56,26 @@ def covar_module(setting: Setting) -> Kernel:
 
 def make_learner(task: Task, generator: np.random.Generator) -> Learner:
     r"""The learner of a task, with what the setting lets it believe."""
-    if task.method.bound is None:
+    protocol, setting, method = task.protocol, task.setting, task.method
+    if method.bound is None:
         return RandomLearner(generator)
-    protocol, setting = task.protocol, task.setting
     noise_std = setting.noise_factor * protocol.noise_std
     scale = setting.covariance_scale(protocol.rounds)
-    # Of the others, the covariance scale already says which ridge parameter to take.
-    alphas = noise_std**2 / scale if task.method.bound == "abbasi_yadkori" else None
+    options: dict[str, Any] = {
+        "martingale_mixture": {
+            "form": method.form,
+            "alphas": method.alphas,
+            "covariance_scale": method.covariance_scale or scale,
+        },
+        "abbasi_yadkori": {"alphas": noise_std**2 / scale},
+        "igp_ucb": {"horizon": protocol.rounds},
+    }[method.bound]
     bandit = KernelBandit(
         covar_module(setting),
         norm_bound=setting.norm_factor * protocol.norm,
         noise_std=noise_std,
         delta=protocol.delta,
-        covariance_scale=task.method.covariance_scale or scale,
-        bound=task.method.bound,
-        alphas=alphas,
-        horizon=protocol.rounds,
+        bound=method.bound,  # pyright: ignore[reportArgumentType]
+        **options,
     )
     return BanditLearner(bandit)

@@ -14,8 +14,7 @@ from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, load_configuration, 
 CONFIGURATION = load_configuration(Configuration)
 BENCHMARK = Benchmark(
     "benchmarks.papers.srinivas_2010",
-    "Experiments of Srinivas et al. (2010). Finished runs are kept: an interrupted command "
-    "continues where it stopped.",
+    "Experiments of Srinivas et al. (2010).",
     number("--trials", "instead of those in config.toml"),
     number("--rounds", "play fewer rounds of the same functions"),
     *RUN_OPTIONS,

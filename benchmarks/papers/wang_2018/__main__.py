@@ -20,8 +20,7 @@ from benchmarks.runner import (
 EXPERIMENTS = load_configuration(Configuration).experiments
 BENCHMARK = Benchmark(
     "benchmarks.papers.wang_2018",
-    "Experiments of Wang, Kim & Kaelbling (2018). Finished runs are kept: an interrupted "
-    "command continues where it stopped.",
+    "Experiments of Wang, Kim & Kaelbling (2018).",
     number("--problems", "only the first of them"),
     number("--evaluations", "instead of those in config.toml"),
     names("--methods", "only these"),

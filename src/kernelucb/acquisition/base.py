@@ -22,14 +22,14 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 from kernelucb._numerics.fingerprint import fingerprint, same_tensors
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, StateT, Support
+from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
-from kernelucb.regression.state import Points, State
+from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
 
 
-class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
+class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     r"""Upper side of a confidence set as an acquisition function.
 
     Subclasses build the confidence set; everything that BoTorch asks of an acquisition
@@ -45,7 +45,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
     def __init__(
         self,
         model: Model | State,
-        confidence_set: ConfidenceSet[StateT, Any],
+        confidence_set: ConfidenceSet[StateT, PointsT],
         maximize: bool,
         posterior_transform: PosteriorTransform | None,
         X_pending: Tensor | None,
@@ -134,7 +134,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
         return super().load_state_dict(state_dict, *arguments, **options)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
         # Radius and norm follow from the data when a bound is built and are no tensors.
         saved = {
@@ -152,7 +152,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
                 "norm bound and radius of a bound are fixed when it is built. Build it "
                 "anew from the model; to keep one, use copy.deepcopy or pickle."
             )
-        super()._load_from_state_dict(state_dict, prefix, *arguments)
+        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise at candidate points.
@@ -198,7 +198,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT]):
         return values.reshape(batch_shape).to(X.dtype)
 
     def _value(
-        self, points: Points, weight: float, offset: float, support: _Support
+        self, points: PointsT, weight: float, offset: float, support: _Support
     ) -> Tensor:
         r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
         half_width = support(points, 1 if weight > 0 else -1).value

@@ -77,7 +77,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
         self.zeta = zeta
 
 
-class MetaPI(KernelUCB[PosteriorState]):
+class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
     ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of exceeding the

@@ -2,22 +2,27 @@ r"""Radius and norm bound of the martingale mixture as observations come in."""
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from kernelucb.bandit.bounds import MartingaleMixture
 from kernelucb.bandit.history import Fit, History
-from kernelucb.bandit.observations import Observations, Query
+from kernelucb.bandit.observations import Arms, Observations
 from kernelucb.bandit.ridge_search import RidgeSearch
-from kernelucb.bandit.rule import Rule
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.mixture import Radius, combined_radius, mixture_radius
-from kernelucb.confidence.geometry import Constraints, consistent_constraints
+from kernelucb.confidence.fit.mixture import Radius, combined_radius
+from kernelucb.confidence.geometry import (
+    Constraints,
+    attainable_norm,
+    consistent_constraints,
+)
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression import RidgeState
 
 
 class CurrentSet(NamedTuple):
@@ -40,14 +45,12 @@ class CurrentSet(NamedTuple):
 
     def excess(self, fit: Fit) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, at least zero."""
-        radius, norm, _ = self.constraints
-        # In this order: at small noise the forms are large, and nearly the same.
-        difference = self.form - fit.quadratic_form
-        return (radius.slack + fit.regularizers * norm**2 + difference).clamp_min(0.0)
+        drop = self.form - fit.quadratic_form
+        return self.constraints.excess_from(fit.regularizers, drop).clamp_min(0.0)
 
 
-class Witness(NamedTuple):
-    r"""A fixed function of norm at most the bound, and how far the data are from it.
+class FeasibleFunction(NamedTuple):
+    r"""A function of norm at most the bound, and how far the data are from it.
 
     Attributes:
         weights: ``n`` weights of the covariances with the first ``n`` inputs.
@@ -61,70 +64,63 @@ class Witness(NamedTuple):
 class Consistency:
     r"""Follows the radius, and whether some function satisfies both constraints.
 
-    One function that does, the witness, settles that in ``O(n)`` a round and usually for
-    many rounds. A new one is sought among the ridge estimates, each of which costs
-    ``O(n p^2)`` once there is an eigenbasis of all but the newest ``p`` observations.
+    One function that does settles that in ``O(n)`` a round, usually for many rounds. A new
+    one is sought among the ridge estimates, each of which costs ``O(n p^2)`` with an
+    eigenbasis of all but the newest ``p`` observations.
 
     Args:
-        rule: The bound and its parameters.
+        bound: The bound and its parameters.
         observations: The data.
-        spectrum: The history, where it has an eigenbasis; otherwise one is made when it is
-            first asked for, and again when the newest are too many.
+        history: The same, in the form that gives the radius. Where it has no eigenbasis,
+            one is made when it is first needed, and again when the newest are too many.
 
     Attributes:
-        witness: The function last found to satisfy both.
         warned: Whether the user has been told of a contradiction.
     """
 
     def __init__(
-        self, rule: Rule, observations: Observations, spectrum: SpectralHistory | None
+        self, bound: MartingaleMixture, observations: Observations, history: History
     ) -> None:
-        self.rule, self.observations = rule, observations
-        self._shared, self._spectrum = spectrum is not None, spectrum
-        self.witness: Witness | None = None
+        self.bound, self.observations, self.history = bound, observations, history
+        self._own: SpectralHistory | None = None  # where the history has no eigenbasis
+        self._feasible: FeasibleFunction | None = None
         self._nearest: float | None = None  # where the next search starts
         self.warned = False
 
     def fork(
-        self, rule: Rule, observations: Observations, spectrum: SpectralHistory | None
+        self, bound: MartingaleMixture, observations: Observations, history: History
     ) -> "Consistency":
         r"""One that goes on on its own, with forks of what it was made with."""
         new = copy(self)
-        new.rule, new.observations = rule, observations
-        if self._shared:
-            new._spectrum = spectrum
-        elif self._spectrum is not None:
-            new._spectrum = self._spectrum.fork()
+        new.bound, new.observations, new.history = bound, observations, history
+        new._own = self._own and self._own.fork()
         return new
 
-    def observe(self, query: Query, target: float) -> None:
-        r"""Hold one more observation against the witness.
+    def observe(self, arm: Arms, target: float) -> None:
+        r"""Compare one more observation with the feasible function.
 
         Args:
-            query: Its input, seen by the observations before it.
+            arm: Its input.
             target: Its outcome minus the prior mean, in noise units.
         """
-        if self.witness is not None:
-            weights = self.witness.weights
-            fitted = float(weights @ query.covariance[: len(weights), 0])
-            residual = target - fitted / self.rule.noise_std
-            misfit = self.witness.squared_misfit + residual**2
-            self.witness = self.witness._replace(squared_misfit=misfit)
-        if self._spectrum is not None and not self._shared:
-            if self._spectrum.is_full:
-                self._spectrum = None
-            else:
-                self._spectrum.append(query, target)
+        if self._feasible is not None:
+            weights, misfit = self._feasible
+            fitted = float(weights @ arm.covariance[: len(weights), 0])
+            misfit += (target - fitted / self.bound.noise_std) ** 2
+            self._feasible = FeasibleFunction(weights, misfit)
+        if self._own is not None and self._own.is_full:
+            self._own = None
+        elif self._own is not None:
+            self._own.append(arm, target)
 
-    def current(self, history: History) -> CurrentSet:
+    def current(self) -> CurrentSet:
         r"""The confidence set, relaxed with a warning where it is empty."""
-        taus = self.rule.references.to(self.observations.inputs)
-        radius, form = self._radius(history.systems("radius", taus).fit())
-        constraints = Constraints(radius, self.rule.norm_bound, None)
-        current = CurrentSet(constraints, form, None)
-        witness = self.witness
+        taus = self.bound.references.to(self.observations.inputs)
+        radius, form = self._radius(self.history.systems("radius", taus).fit())
+        current = CurrentSet(Constraints(radius, self.bound.norm_bound, None), form, None)
+        feasible = self._feasible
         if self.observations.count == 0 or (
-            witness is not None and witness.squared_misfit <= current.squared_radius
+            feasible is not None and feasible.squared_misfit <= current.squared_radius
         ):
             return current
         return self._examined(current)
@@ -132,13 +128,17 @@ class Consistency:
     def from_scratch(self) -> CurrentSet:
         r"""The stateless set, relaxed with a warning where it is empty."""
         regression = self.observations.regression()
-        radius = mixture_radius(regression, self.rule.delta, self.rule.scales)
+        radius = self.bound.radius(regression)
         least = least_norm(regression, radius)
-        if least > self.rule.norm_bound:
-            self.rule.estimate_norm(lambda: regression)
-        constraints = self._relaxed(regression, radius, least)
+        if least > self.bound.norm_bound:
+            self.bound.estimate_norm(regression)
+        with self._warning_once(least):
+            constraints = consistent_constraints(
+                regression, radius, self.bound.norm_bound, least, strict=False
+            )
         form = float(regression.quadratic_form(constraints.radius.tau_ref))
-        return CurrentSet(constraints, form, self.rule.constrained(regression, constraints))
+        stateless = self.bound.confidence_set(regression, constraints)
+        return CurrentSet(constraints, form, stateless)
 
     def _radius(self, fit: Fit) -> tuple[Radius, float]:
         forms = fit.quadratic_form
@@ -150,50 +150,46 @@ class Consistency:
             fit.regularizers,
             fit.log_det,
             lambda reference: forms - form(reference),
-            self.rule.delta,
+            self.bound.delta,
         )
         return radius, float(form(radius.tau_ref))
 
     def _examined(self, current: CurrentSet) -> CurrentSet:
-        r"""The set as all ridge estimates show it; finds a new witness."""
+        r"""The set in the light of all ridge estimates; finds a new feasible function."""
         radius, norm, _ = current.constraints
-        search = RidgeSearch(
-            self._current_spectrum(), self._renew, current.squared_radius, norm
-        )
+        search = RidgeSearch(self._spectrum(), self._renew, current.squared_radius, norm)
         nearest = search.consistent(self._nearest or radius.tau_ref)
         self._nearest = nearest.regularizer
         if search.satisfied(nearest):
-            weights = self._current_spectrum().weights(nearest)
-            self.witness = Witness(weights, nearest.squared_misfit)
+            weights = self._spectrum().weights(nearest)
+            self._feasible = FeasibleFunction(weights, nearest.squared_misfit)
             return current
-        self.witness = None
+        self._feasible = None
         least = search.least_norm(nearest.regularizer)
         if math.isinf(least):
             return self.from_scratch()
-        if least > norm:
-            self.rule.estimate_norm(self.observations.regression)
-        # Prior units are outcome units here, and nothing else is asked for.
-        constraints = self._relaxed(cast(RidgeState, _OutcomeUnits()), radius, least)
+        if least > norm and self.bound.tracker is not None:
+            self.bound.estimate_norm(self.observations.regression())
+        with self._warning_once(least):  # prior units are outcome units here
+            constraints = attainable_norm(radius, self.bound.norm_bound, least, 1.0)
         return current._replace(constraints=constraints)
 
-    def _relaxed(self, regression: RidgeState, radius: Radius, least: float) -> Constraints:
-        r"""The constraints that some function satisfies; the user is told once."""
-        norm = self.rule.norm_bound
+    @contextmanager
+    def _warning_once(self, least: float) -> Iterator[None]:
+        r"""The user is told of a contradiction once."""
         with warnings.catch_warnings():
             if self.warned:
                 warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            self.warned = self.warned or least > norm
-            return consistent_constraints(regression, radius, norm, least, strict=False)
+            self.warned = self.warned or least > self.bound.norm_bound
+            yield
 
     def _renew(self) -> None:
-        self._current_spectrum().renew(self.observations.regression())
+        self._spectrum().renew(self.observations.regression())
 
-    def _current_spectrum(self) -> SpectralHistory:
-        if self._spectrum is None:
-            self._spectrum = SpectralHistory(self.rule.noise_std, self.observations.inputs)
-            self._renew()
-        return self._spectrum
-
-
-class _OutcomeUnits(NamedTuple):
-    outcome_scale: float = 1.0
+    def _spectrum(self) -> SpectralHistory:
+        if isinstance(self.history, SpectralHistory):
+            return self.history
+        if self._own is None:
+            self._own = SpectralHistory(self.bound.noise_std, self.observations.inputs)
+            self._own.renew(self.observations.regression())
+        return self._own

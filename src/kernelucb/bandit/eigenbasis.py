@@ -16,9 +16,9 @@ class Eigenbasis(NamedTuple):
         count: Number of observations behind it.
         eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
         basis: ``count x r`` matrix that maps covariances to features.
-        sections: The distinct ones of the observed sections.
+        sections: The kernel sections at the distinct inputs.
         rows: Position of an observation at each of them.
-        targets: ``r`` values ``z``.
+        targets: ``r`` coordinates ``z`` of the whitened outcomes.
         unresolved: Squared norm of the outcomes outside these directions.
         eigenvalue_cutoff: What round-off can make of a zero eigenvalue.
     """
@@ -35,15 +35,13 @@ class Eigenbasis(NamedTuple):
     @classmethod
     def empty(cls, like: Tensor) -> "Eigenbasis":
         r"""The basis before any observation."""
-        none = like.new_empty(0)
-        tiny = torch.finfo(like.dtype).tiny
-        empty = like.new_empty(0, 0)
-        sections = Sections(empty, none, none)
-        return cls(0, none, empty, sections, none.long(), none, 0.0, tiny)
+        none, matrix = like.new_empty(0), like.new_empty(0, 0)
+        sections, tiny = Sections(matrix, none, none), torch.finfo(like.dtype).tiny
+        return cls(0, none, matrix, sections, none.long(), none, 0.0, tiny)
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
-        r"""The basis of a regression, without directions below its eigenvalue_cutoff."""
+        r"""The basis of a regression, without the directions that round-off hides."""
         zeros = int((regression.eigenvalues == 0).sum())
         rows, rank = regression.distinct_index, len(regression.eigenvalues) - zeros
         basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)

@@ -1,10 +1,11 @@
-r"""What the bounds ask of the data, at several regularisers at once."""
+r"""What the bounds need of the data, at several regularisers at once."""
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from kernelucb.bandit.observations import Query
+from kernelucb.bandit.observations import Arms
 
 
 class Fit(NamedTuple):
@@ -34,43 +35,60 @@ class Moments(NamedTuple):
 
 
 class Systems(Protocol):
-    r"""The linear systems ``K_w + tau`` for several ``tau``, kept up to date."""
-
-    regularizers: Tensor
+    r"""The linear systems ``K_w + tau`` for several ``tau``."""
 
     def fit(self) -> Fit:
         r"""How the ridge estimates fit the data."""
         ...
 
     def moments(self, points: Any) -> Moments:
-        r"""Ridge estimates at arms, as projected by the history."""
+        r"""Ridge estimates at arms that the history has projected."""
         ...
 
 
-class History(Protocol):
-    r"""All observations in a form that takes one more in ``O(n^2)``."""
+class History(ABC):
+    r"""All observations in a form that takes one more in ``O(n^2)``.
 
+    Args:
+        noise_std: Noise scale, outcome units.
+    """
+
+    def __init__(self, noise_std: float) -> None:
+        self.noise_std = noise_std
+        self._last: tuple[Arms, Any] | None = None
+
+    @abstractmethod
     def fork(self) -> "History":
-        r"""A history that goes on on its own, with storage in common.
+        r"""A copy that grows on its own.
 
-        What changes a bandit changes a fork, which then takes the place of the original by
-        a single assignment: an interruption leaves the original as it was.
+        Both share storage, of which each reads its own rows only. Changes are made to a
+        fork, which then replaces the original by one assignment: an interruption leaves
+        the original as it was.
         """
-        ...
 
-    def append(self, query: Query, target: float) -> None:
+    @abstractmethod
+    def append(self, arm: Arms, target: float) -> None:
         r"""Add one observation.
 
         Args:
-            query: Its input, seen by the observations before it.
+            arm: Its input.
             target: Its outcome minus the prior mean, in noise units.
         """
-        ...
 
-    def project(self, query: Query) -> Any:
-        r"""Arms in the form that ``Systems.moments`` takes."""
-        ...
-
+    @abstractmethod
     def systems(self, slot: str, regularizers: Tensor) -> Systems:
-        r"""The systems at given regularisers, one set for each slot."""
-        ...
+        r"""The systems at given regularisers; each slot keeps those last asked for."""
+
+    def project(self, arms: Arms) -> Any:
+        r"""Arms in the form that ``Systems.moments`` takes; remembered for ``append``."""
+        self._last = (arms, self._projected(arms))
+        return self._last[1]
+
+    @abstractmethod
+    def _projected(self, arms: Arms) -> Any: ...
+
+    def _recalled(self, arm: Arms) -> Any:
+        r"""The projection of an arm among those projected last; None if it was not."""
+        if self._last is None or arm.source is None or arm.source[0] is not self._last[0]:
+            return None
+        return self._last[1].at(arm.source[1])

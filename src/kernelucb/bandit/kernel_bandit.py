@@ -12,9 +12,11 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.observations import Observations, Query, allowed_columns
-from kernelucb.bandit.rule import Alphas, Bound, Rule
+from kernelucb.bandit.bounds import BanditBound
+from kernelucb.bandit.observations import Arms, Observations, allowed_columns
+from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale
@@ -22,19 +24,17 @@ from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
-_CHUNK = 1024
-
 
 class KernelBandit:
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
-    Gives the bounds of the stateless classes (``MartingaleMixtureUCB``,
-    ``AbbasiYadkoriUCB``, ``IGPUCB``) after every single observation, at a cost of
-    ``O(n^2)`` a round instead of ``O(n^3)``. The exact bound keeps the eigenbasis of the
-    older observations, renewed now and then, and a Schur complement for the newest; the
-    others keep Cholesky factors that grow row by row. Where such systems are no longer as
-    accurate as a regression from scratch (noise below about 1e-5 prior deviations times the
-    root of the number of observations), a round is ``O(n^3)``.
+    Gives the bounds of ``MartingaleMixtureUCB``, ``AbbasiYadkoriUCB`` or ``IGPUCB`` after
+    every observation, at a cost of ``O(n^2)`` a round instead of ``O(n^3)``: the exact
+    bound and grids keep an eigenbasis of the older observations, renewed now and then, and
+    a Schur complement for the newest; the others keep Cholesky factors that grow row by
+    row. Where round-off would make that less accurate than a regression from scratch (noise
+    below about 1e-5 prior deviations times the root of the number of observations), a round
+    is ``O(n^3)``.
 
     An interruption leaves the state before a call or after it. A bandit is for one thread
     at a time; a call that overlaps with another raises a RuntimeError.
@@ -60,10 +60,11 @@ class KernelBandit:
         norm_bound: NormBoundLike = None,
         noise_std: float,
         delta: float = 0.05,
-        covariance_scale: CovarianceScale = 1.0,
-        bound: Bound = "exact",
+        bound: BoundName = "martingale_mixture",
+        form: Form | None = None,
         alphas: Alphas = None,
-        horizon: int = 1000,
+        covariance_scale: CovarianceScale | None = None,
+        horizon: int | None = None,
         mean_module: Mean | None = None,
     ) -> None:
         r"""Kernel bandit without observations.
@@ -77,42 +78,48 @@ class KernelBandit:
                 is kept at least as high.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
-            covariance_scale: Scale ``c`` of the martingale mixture, several, or
-                ``"mixture"``; see ``MartingaleMixtureUCB``.
-            bound: ``"exact"`` (the maximum over the confidence set), ``"grid"`` (the
-                minimum over a grid of ridge parameters), ``"analytic"`` (one of them),
-                ``"abbasi_yadkori"`` or ``"igp"``.
-            alphas: Ridge parameters, outcome units squared: a grid for ``"grid"`` (the
-                paper's when absent), one number for ``"analytic"`` (``noise_std^2 / c``
-                when absent) and ``"abbasi_yadkori"`` (``noise_std^2`` when absent).
-            horizon: Number of rounds that ``"igp"`` must hold for.
+            bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
+            form: Of the martingale mixture: ``"dual"`` (the default) is the exact bound
+                or, with ``alphas``, the minimum over that grid; ``"analytic"`` is the
+                closed form at one ridge parameter.
+            alphas: Ridge parameters, outcome units squared. For ``"dual"`` a grid, or
+                ``"paper"`` for the paper's; one number for ``"analytic"``
+                (``noise_std^2 / covariance_scale`` by default) and for
+                ``"abbasi_yadkori"`` (``noise_std^2`` by default).
+            covariance_scale: Of the martingale mixture: scale ``c``, 1 by default,
+                several, or ``"mixture"``; see ``MartingaleMixtureUCB``.
+            horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range, or for ``"abbasi_yadkori"`` and
-                ``"igp"`` round-off decides the ridge parameter (``docs/ranges.md``); where
-                the prior variance varies, ``observe`` says so.
+            ValueError: If an argument is out of its range, or the bound does not take it;
+                for ``"abbasi_yadkori"`` and ``"igp_ucb"`` also if round-off decides what
+                the data say (``docs/ranges.md``). Where the prior variance varies, only
+                ``observe`` can see that.
         """
-        rule = Rule.of(
-            bound, norm_bound, noise_std, delta, covariance_scale, alphas, horizon
-        )
+        options = Options(form, alphas, covariance_scale, horizon)
+        played = bound_of(bound, norm_bound, noise_std, delta, options)
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
         self._columns = allowed_columns(covar_module)
         self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
         self._exclusive = Exclusive()
-        self._state = _State(self._empty(rule), None)
+        self._state = _State(self._empty(played), None)
         if self.prior.has_constant_variance:
             anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
-            rule.check_noise(self.prior.variance(anywhere))
+            played.check_noise(self.prior.variance(anywhere))
 
-    def _empty(self, rule: Rule) -> Bands:
-        return Bands(rule.fork(), Observations(self.prior, rule.noise_std))
+    def _empty(self, bound: BanditBound) -> Bands[Any]:
+        return Bands.of(bound.fork(), Observations(self.prior, bound.noise_std))
 
     @property
-    def rule(self) -> Rule:
-        r"""The bound and its parameters."""
-        return self._state.bands.rule
+    def _bound(self) -> BanditBound:
+        return self._state.bands.bound
+
+    @property
+    def norm_bound(self) -> float:
+        r"""The norm bound given, or its estimate so far, outcome units."""
+        return self._bound.norm_bound
 
     @property
     def observations(self) -> Observations:
@@ -138,12 +145,12 @@ class KernelBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        noise_std = torch.tensor([self.rule.noise_std], dtype=torch.float64)
+        noise_std = torch.tensor([self._bound.noise_std], dtype=torch.float64)
         known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
             bands = self._state.bands.fork()
             contradiction = bands.contradiction()
-            assumptions = bands.rule.assumptions(known)
+            assumptions = bands.bound.assumptions(known)
             self._publish(bands, self._state.last)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
@@ -159,7 +166,8 @@ class KernelBandit:
             Two ``a``-vectors in outcome units, float64.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If the arms are no matrix, or have another number
+                of columns than those observed.
             InputDataError: If a value is not finite.
         """
         with self._exclusive:
@@ -191,16 +199,17 @@ class KernelBandit:
             y: Its outcome, one number.
 
         Raises:
-            BotorchTensorDimensionError: If a shape is another.
+            BotorchTensorDimensionError: If it is not one arm with as many columns as those
+                observed, or not one outcome.
             InputDataError: If a value is not finite.
-            ValueError: If ``bound="igp"`` and its horizon is over, or ``noise_std`` is too
+            ValueError: If the horizon of ``"igp_ucb"`` is over, or ``noise_std`` is too
                 small for the prior deviation there.
         """
         with self._exclusive:
-            query, outcome = self._checked_observation(x, y)
+            arm, outcome = self._checked_observation(x, y)
             bands = self._state.bands.fork()
-            bands.hear(self._tracker)
-            bands.observe(query, outcome)
+            _raise(bands.bound.tracker, self._tracker)
+            bands.observe(arm, outcome)
             self._publish(bands, None)
 
     @torch.no_grad()
@@ -211,7 +220,7 @@ class KernelBandit:
         """
         with self._exclusive:
             bands = self._state.bands
-            return bands.saved().as_state(bands.rule)
+            return bands.saved().as_state(bands.bound)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -222,50 +231,54 @@ class KernelBandit:
 
         Raises:
             StateError: If it was saved by a bandit with other arguments or by another
-                version, or changed so that it cannot be what was saved; nothing is loaded.
+                version, or was changed since; nothing is loaded.
         """
         with self._exclusive:
-            state = read_saved(state_dict, self.rule, self.prior, self._columns)
-            bands = self._empty(self.rule)
+            state = read_saved(state_dict, self._bound, self.prior, self._columns)
+            bands = self._empty(self._bound)
             bands.replay(state)
             self._publish(bands, None)
 
-    def _publish(self, bands: Bands, last: Query | None) -> None:
+    def _publish(self, bands: Bands[Any], last: Arms | None) -> None:
         r"""Make it the state: all at once, so that an interruption leaves the old one."""
         self._state = _State(bands, last)
-        bands.tell(self._tracker)
+        _raise(self._tracker, bands.bound.tracker)
 
-    def _supports(self, arms: Tensor, signs: tuple[int, ...]) -> list[Tensor]:
-        r"""Prior mean and largest deviations from it, to each side."""
-        parts, last = [], None
-        bands = self._state.bands.fork()
-        for chunk in arms.split(_CHUNK) if len(arms) else [arms]:
-            last = bands.observations.query(chunk)
-            parts.append([last.prior_mean, *bands.supports(last, signs)])
+    def _supports(self, X: Tensor, signs: tuple[int, ...]) -> Tensor:
+        r"""Prior mean and largest deviations from it to each side, in rows."""
+        bands, last = self._state.bands.fork(), None
+
+        def evaluate(part: Tensor) -> Tensor:
+            nonlocal last
+            last = bands.observations.arms(part)
+            return torch.stack([last.prior_mean, *bands.supports(last, signs)])
+
+        values = in_parts(X, evaluate)
         self._publish(bands, last)
-        return [torch.cat(values) for values in zip(*parts, strict=True)]
+        return values
 
-    def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Query, float]:
+    def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Arms, float]:
         x = self._checked_arms(x.unsqueeze(0) if x.dim() == 1 else x)
         y = finite("y", torch.as_tensor(y, dtype=torch.float64))
         if len(x) != 1 or y.numel() != 1:
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
-        if self.rule.bound == "igp" and self.num_observations >= self.rule.horizon:
+        if self.num_observations >= self._bound.num_rounds:
             raise ValueError(
-                f"horizon is {self.rule.horizon}; the bound holds for no more observations."
+                f"horizon is {self._bound.num_rounds}; the bound holds for no more "
+                "observations."
             )
-        query = self._recalled(x)
-        self.rule.check_noise(query.prior_variance)
-        return query, float(y)
+        arm = self._recalled(x)
+        self._bound.check_noise(arm.prior_variance)
+        return arm, float(y)
 
-    def _recalled(self, x: Tensor) -> Query:
-        r"""An arm as the observations see it, from the last query where it was there."""
+    def _recalled(self, x: Tensor) -> Arms:
+        r"""One arm, from those last asked for if it is among them."""
         last = self._state.last
         if last is not None and len(match := (last.inputs == x).all(-1).nonzero()):
             return last.at(int(match[0]))
-        return self.observations.query(x)
+        return self.observations.arms(x)
 
     def _checked_arms(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
@@ -284,12 +297,15 @@ class KernelBandit:
 
 
 class _State(NamedTuple):
-    r"""All that changes, replaced as one.
+    r"""All that changes, replaced as one: bounds, and the arms last asked for."""
 
-    Attributes:
-        bands: The bound for the observations so far.
-        last: The arms last asked for.
-    """
+    bands: Bands[Any]
+    last: Arms | None
 
-    bands: Bands
-    last: Query | None
+
+def _raise(tracker: NormTracker | None, other: NormTracker | None) -> None:
+    r"""Raise a tracker's estimates to those of another, where there are both."""
+    if tracker is not None and other is not None:
+        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
+        tracker.least_consistent_norm = least
+        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)

@@ -1,4 +1,4 @@
-r"""The observations of a bandit, and arms as they see them."""
+r"""The observations of a bandit, and the prior of its arms."""
 
 import sys
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from kernelucb.regression.prior import Prior
 _FIRST_CAPACITY = 64
 
 
-class Query(NamedTuple):
+class Arms(NamedTuple):
     r"""Arms, with their prior and their covariance with the observed inputs.
 
     Attributes:
@@ -29,12 +29,12 @@ class Query(NamedTuple):
     prior_mean: Tensor
     prior_variance: Tensor
     covariance: Tensor
-    source: "tuple[Query, int] | None" = None
+    source: "tuple[Arms, int] | None" = None
 
-    def at(self, index: int) -> "Query":
+    def at(self, index: int) -> "Arms":
         r"""One of the arms."""
         one = slice(index, index + 1)
-        return Query(
+        return Arms(
             self.inputs[one],
             self.prior_mean[one],
             self.prior_variance[one],
@@ -81,14 +81,9 @@ class Observations:
         r"""``n`` outcomes."""
         return self._outcomes[: self.count]
 
-    def append(self, query: Query, y: float) -> None:
-        r"""Add one observation. Copies have storage in common, up to ``count`` of each.
-
-        Args:
-            query: Its input.
-            y: Outcome.
-        """
-        x = query.inputs
+    def append(self, arm: Arms, outcome: float) -> None:
+        r"""Add one observation; copies share storage and read ``count`` rows each."""
+        x = arm.inputs
         if self.count == len(self._outcomes):
             capacity = max(_FIRST_CAPACITY, 2 * self.count)
             inputs = self._inputs.new_empty(capacity, x.shape[1])
@@ -97,32 +92,30 @@ class Observations:
             outcomes[: self.count] = self.outcomes
             self._inputs, self._outcomes = inputs, outcomes
         self._inputs[self.count] = x[0]
-        self._outcomes[self.count] = y
-        self.total_variance += float(query.prior_variance)
+        self._outcomes[self.count] = outcome
+        self.total_variance += float(arm.prior_variance)
         self.count += 1
 
-    def alone(self, arms: Tensor) -> Query:
+    def prior_of(self, X: Tensor) -> Arms:
         r"""Prior of ``a x d`` arms, without their covariance with the inputs."""
-        covariance = arms.new_empty(0, len(arms))
-        return Query(arms, self.prior.mean(arms), self._prior_variance(arms), covariance)
+        return Arms(X, self.prior.mean(X), self._prior_variance(X), X.new_empty(0, len(X)))
 
-    def query(self, arms: Tensor) -> Query:
+    def arms(self, X: Tensor) -> Arms:
         r"""Prior of ``a x d`` arms and their covariance with the inputs."""
         with lazily_evaluate_kernels(False):  # half the time for small matrices
-            alone = self.alone(arms)
+            arms = self.prior_of(X)
             if self.count == 0:
-                return alone
+                return arms
             # Rounded as in KernelRegression, which asks in this order.
-            covariance = self.prior.covariance(arms, self.inputs).mT
-        return alone._replace(covariance=covariance)
+            return arms._replace(covariance=self.prior.covariance(X, self.inputs).mT)
 
-    def _prior_variance(self, arms: Tensor) -> Tensor:
+    def _prior_variance(self, X: Tensor) -> Tensor:
         if not self.prior.has_constant_variance:
-            return self.prior.variance(arms)
-        if self._variance is None and len(arms):
-            self._variance = self.prior.variance(arms[:1])
-        constant = arms.new_empty(0) if self._variance is None else self._variance
-        return constant.expand(len(arms))
+            return self.prior.variance(X)
+        if self._variance is None and len(X):
+            self._variance = self.prior.variance(X[:1])
+        constant = X.new_empty(0) if self._variance is None else self._variance
+        return constant.expand(len(X))
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
@@ -137,7 +130,7 @@ class Observations:
 
 
 def allowed_columns(kernel: Kernel) -> range:
-    r"""The numbers of input columns that a kernel takes, as far as it says."""
+    r"""The numbers of input columns that a kernel takes; any where it does not say."""
     parts: list[Any] = [part for part in kernel.modules() if isinstance(part, Kernel)]
     active = [int(p.active_dims.max()) for p in parts if p.active_dims is not None]
     if active:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 
 import torch
-from scipy.optimize import brentq
 
+from kernelucb._numerics.roots import increasing_root
 from kernelucb.bandit.eigenbasis import RidgeEstimate
 from kernelucb.bandit.spectral import SpectralHistory
 
-# A root in ln(tau), as in `least_norm`; and near enough to the most consistent estimate.
+# Tolerance in ln(tau) of the least norm, and of the most consistent estimate.
 _ROOT, _NEAR = 1e-13, 0.05
 # Relative round-off of a Schur complement above which a new eigenbasis takes its place.
 # Sets are relaxed by a hundred times this share of the norm.
@@ -45,9 +45,9 @@ class RidgeSearch:
         )
 
     def consistent(self, tau: float) -> RidgeEstimate:
-        r"""The estimate at ``tau``, or where it violates a constraint one that does not.
+        r"""The estimate at ``tau`` if it satisfies both constraints.
 
-        That which satisfies both by the most, or comes nearest.
+        Otherwise the one that satisfies both by the most, or comes nearest to it.
         """
         found = self.estimate(math.log(tau))
 
@@ -58,7 +58,7 @@ class RidgeSearch:
             return math.log(misfit / max(found.squared_norm / self.norm**2, _TINY))
 
         if not self.satisfied(found):
-            self._increasing_root(imbalance, found.regularizer, _NEAR)
+            self._root(imbalance, found.regularizer, _NEAR)
         return found
 
     def least_norm(self, tau: float) -> float:
@@ -75,34 +75,19 @@ class RidgeSearch:
         def misfit_slack(log_tau: float) -> float:
             return self.estimate(log_tau).squared_misfit - self.squared_radius
 
-        root = self._increasing_root(misfit_slack, tau, _ROOT)
+        root = self._root(misfit_slack, tau, _ROOT)
         return math.inf if root is None else math.sqrt(self.estimate(root).squared_norm)
 
     def estimate(self, log_tau: float) -> RidgeEstimate:
         r"""The ridge estimate at ``tau``, with a new eigenbasis where that is needed."""
         tau, spectrum = math.exp(log_tau), self.spectrum
         rounding = torch.finfo(torch.float64).eps * spectrum.largest_variance
-        if spectrum.newest and rounding > _SCHUR_ERROR * spectrum.noise_std**2 * tau:
+        if spectrum.newest > 0 and rounding > _SCHUR_ERROR * spectrum.noise_std**2 * tau:
             self.renew()
         return spectrum.ridge_estimate(tau)
 
-    def _increasing_root(
+    def _root(
         self, function: Callable[[float], float], tau: float, tolerance: float
     ) -> float | None:
-        r"""``ln(tau)`` at which an increasing function is zero, sought from ``tau`` on.
-
-        None where it is not below zero at the smallest ``tau`` that round-off allows.
-        """
-        lower = upper = math.log(tau)
-        step = 1.0
-        if function(lower) < 0.0:
-            while function(upper) < 0.0:
-                lower, upper, step = upper, upper + step, 2.0 * step
-        else:
-            lowest = min(math.log(self.spectrum.basis.eigenvalue_cutoff), lower)
-            while function(lower) >= 0.0:
-                if lower == lowest:
-                    return None
-                lower, upper = max(lower - step, lowest), lower
-                step *= 2.0
-        return brentq(function, lower, upper, xtol=tolerance)  # pyright: ignore
+        lowest = math.log(self.spectrum.basis.eigenvalue_cutoff)
+        return increasing_root(function, math.log(tau), lowest, tolerance)

@@ -9,7 +9,7 @@ from torch import Tensor
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.nystrom import same_values
-from kernelucb.bandit.rule import Rule
+from kernelucb.bandit.bounds import BanditBound
 from kernelucb.bandit.search import LONGEST_INTERVAL
 from kernelucb.exceptions import StateError
 from kernelucb.regression.prior import Prior
@@ -54,22 +54,22 @@ class Saved(NamedTuple):
     seen: list[float] | None
     warned: bool
 
-    def as_state(self, rule: Rule) -> dict[str, Any]:
+    def as_state(self, bound: BanditBound) -> dict[str, Any]:
         r"""The state as a mapping that ``read`` takes."""
-        return states.sealed({"arguments": rule.arguments, **self._asdict()})
+        return states.sealed({"arguments": bound.arguments, **self._asdict()})
 
 
-def read(state: object, rule: Rule, prior: Prior, columns: range) -> Saved:
-    r"""What ``as_state`` returned, for a bandit with the same rule and prior.
+def read(state: object, bound: BanditBound, prior: Prior, columns: range) -> Saved:
+    r"""What ``as_state`` returned, for a bandit with the same bound and prior.
 
     Args:
         state: What was saved.
-        rule: The bound and its parameters.
+        bound: The bound and its parameters.
         prior: Prior of the outcomes.
         columns: Numbers of input columns that its kernel takes.
 
     Raises:
-        StateError: If it is not, or was changed.
+        StateError: If it is of another bandit, or was changed.
     """
     log = states.real(-_LARGEST_LOG, _LARGEST_LOG)
     norms = states.sequence(states.real(0.0, LARGEST))
@@ -77,7 +77,7 @@ def read(state: object, rule: Rule, prior: Prior, columns: range) -> Saved:
         "KernelBandit",
         state,
         {
-            "arguments": states.same(rule.arguments),
+            "arguments": states.same(bound.arguments),
             "inputs": states.reals((None, None), -LARGEST, LARGEST),
             "outcomes": states.reals((None,), -LARGEST, LARGEST),
             "prior": states.reals((None, None)),
@@ -91,35 +91,35 @@ def read(state: object, rule: Rule, prior: Prior, columns: range) -> Saved:
     )
     del values["arguments"]
     saved = Saved(**values)
-    _check_data(saved, rule)
+    _check_data(saved, bound)
     if len(saved.inputs):
-        _check_prior(saved, rule, prior, columns)
-    _check_norm(saved, rule)
+        _check_prior(saved, bound, prior, columns)
+    _check_norm(saved, bound)
     _check_search(saved)
     return saved
 
 
-def _check_data(saved: Saved, rule: Rule) -> None:
+def _check_data(saved: Saved, bound: BanditBound) -> None:
     count = len(saved.outcomes)
     if len(saved.inputs) != count:
         raise StateError(f"There are {len(saved.inputs)} inputs and {count} outcomes.")
     if saved.renewed > count:
         raise StateError(f"renewed is {saved.renewed}, with {count} observations.")
-    if rule.bound == "igp" and count > rule.horizon:
+    if count > bound.num_rounds:
         raise StateError(
-            f"horizon is {rule.horizon}, and the state has {count} observations; the bound "
-            "holds up to the horizon only."
+            f"horizon is {bound.num_rounds}, and the state has {count} observations; the "
+            "bound holds up to the horizon only."
         )
 
 
-def _check_prior(saved: Saved, rule: Rule, prior: Prior, columns: range) -> None:
+def _check_prior(saved: Saved, bound: BanditBound, prior: Prior, columns: range) -> None:
     if saved.inputs.shape[1] not in columns:
         raise StateError(
             f"inputs have {saved.inputs.shape[1]} columns; the kernel takes {columns[0]}."
         )
     inputs = saved.inputs.to(next(prior.parameters(), saved.inputs).device)
     try:
-        rule.check_noise(prior.variance(inputs))
+        bound.check_noise(prior.variance(inputs))
         own = prior_values(prior, inputs)
     except (RuntimeError, IndexError, ValueError) as error:
         raise StateError(f"The kernel does not take the inputs: {error}") from error
@@ -137,8 +137,8 @@ def prior_values(prior: Prior, inputs: Tensor) -> Tensor:
     return torch.cat([prior.covariance(first, first), prior.mean(first).unsqueeze(0)])
 
 
-def _check_norm(saved: Saved, rule: Rule) -> None:
-    count, tracker = len(saved.outcomes), rule.tracker
+def _check_norm(saved: Saved, bound: BanditBound) -> None:
+    count, tracker = len(saved.outcomes), bound.tracker
     if (saved.norm is None) != (tracker is None):
         raise StateError("norm must be there exactly where the norm is estimated.")
     if tracker is None or saved.norm is None:

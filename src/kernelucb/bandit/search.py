@@ -13,7 +13,7 @@ from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
-from kernelucb.bandit.observations import Query
+from kernelucb.bandit.observations import Arms
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture import regularizer_range
 
@@ -64,60 +64,52 @@ class ExactSearch:
         self._basis_count = self.history.basis.count
 
     def support(
-        self,
-        query: Query,
-        current: CurrentSet,
-        signs: tuple[int, ...],
+        self, arms: Arms, current: CurrentSet, signs: tuple[int, ...]
     ) -> list[Tensor]:
         r"""Largest value of ``sign * (f(x) - m(x))`` at each arm.
 
         Args:
-            query: ``a`` arms.
+            arms: ``a`` arms.
             current: The confidence set.
             signs: Sides of the band, 1 or -1.
         """
         norm, squared = current.constraints.norm, current.squared_radius
-        ball = norm * safe_sqrt(query.prior_variance)
+        ball = norm * safe_sqrt(arms.prior_variance)
         limits = self._limits(squared / norm**2)
-        fragile = self._fragile(query, norm, squared)
+        fragile = self._fragile(arms, norm, squared)
         interval = self._place(math.log(squared / norm**2), limits)
         while True:
-            if self.history.newest and interval[0] < fragile:
+            if self.history.newest > 0 and interval[0] < fragile:
                 self.renew()
             self.interval = interval
-            profile = self._profile(interval, query, current)
+            profile = self._profile(interval, arms, current)
             found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
             interval = self._widened(interval, positions, limits)
             if interval == self.interval:
                 break
-        lowest, highest = self.seen
-        lowest = min(lowest, float(positions.min()))
-        self.seen = (lowest, max(highest, float(positions.max())))
+        lowest, highest = (float(end) for end in positions.aminmax())
+        self.seen = (min(self.seen[0], lowest), max(self.seen[1], highest))
         return [torch.minimum(value, ball) for _, value in found]
 
     def _profile(
-        self,
-        interval: tuple[float, float],
-        query: Query,
-        current: CurrentSet,
+        self, interval: tuple[float, float], arms: Arms, current: CurrentSet
     ) -> "_Profile":
         chebyshev = self._nodes(*interval)
-        tau = chebyshev.nodes.exp()
-        systems = self.history.systems("bound", tau)
-        excess = current.excess(systems.fit())
-        moments = systems.moments(self.history.project(query))
+        systems = self.history.systems("bound", chebyshev.nodes.exp())
+        fit, moments = systems.fit(), systems.moments(self.history.project(arms))
         shift = current.squared_radius / current.constraints.norm**2
-        return _Profile(chebyshev, moments, excess / (tau + shift), shift)
+        excess = current.excess(fit) / (fit.regularizers + shift)
+        return _Profile(chebyshev, moments, excess, shift)
 
-    def _fragile(self, query: Query, norm: float, squared: float) -> float:
+    def _fragile(self, arms: Arms, norm: float, squared: float) -> float:
         r"""``ln(tau)`` below which the Schur complements lose the promised accuracy.
 
         Their round-off is that of the prior variances, ``eps k``, next to variances of
         ``noise^2 tau``; it enters the width, ``sqrt(variance * excess / tau)``, and is
         compared with ``norm``.
         """
-        variance = max(float(query.prior_variance.max()), _TINY)
+        variance = max(float(arms.prior_variance.max()), _TINY)
         scale = norm * self.history.noise_std
         relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
         return math.log(relative * variance * math.sqrt(squared) / scale)
@@ -165,15 +157,14 @@ class ExactSearch:
         limits: tuple[float, float],
     ) -> tuple[float, float]:
         r"""The interval, longer where minimisers lie at an end that can move."""
-        (lower, upper), (lowest, highest) = interval, limits
-        step = max(0.5 * (upper - lower), 1.0)
-        edge = 1e-9 * (upper - lower)
-        new_lower, new_upper = lower, upper
-        if float(positions.min()) <= lower + edge and lower > lowest:
-            new_lower = max(lower - step, lowest)
-        if float(positions.max()) >= upper - edge and upper < highest:
-            new_upper = min(upper + step, highest)
-        return new_lower, new_upper
+        lower, upper = interval
+        step, edge = max(0.5 * (upper - lower), 1.0), 1e-9 * (upper - lower)
+        first, last = (float(end) for end in positions.aminmax())
+        if first <= interval[0] + edge and lower > limits[0]:
+            lower = max(lower - step, limits[0])
+        if last >= interval[1] - edge and upper < limits[1]:
+            upper = min(upper + step, limits[1])
+        return lower, upper
 
 
 class _Profile:

@@ -9,8 +9,8 @@ from torch.linalg import vecdot
 
 from kernelucb._numerics.features import split_variance
 from kernelucb.bandit.eigenbasis import Eigenbasis, RidgeEstimate
-from kernelucb.bandit.history import Fit, Moments
-from kernelucb.bandit.observations import Query
+from kernelucb.bandit.history import Fit, History, Moments
+from kernelucb.bandit.observations import Arms
 from kernelucb.regression import KernelRegression
 
 
@@ -20,8 +20,7 @@ class SpectralPoints(NamedTuple):
     Attributes:
         features: ``a x r`` coordinates.
         residual_variance: ``a`` variances outside the basis.
-        residual: ``p x a`` prior covariances with the newest inputs, less their part
-            inside the basis.
+        residual: ``p x a`` prior covariances with the newest inputs outside the basis.
     """
 
     features: Tensor
@@ -36,25 +35,13 @@ class SpectralPoints(NamedTuple):
         )
 
 
-class Newest(NamedTuple):
-    r"""One of the newest observations, as those before it see it.
-
-    Attributes:
-        points: Its input, projected.
-        target: Outcome minus prior mean, noise units.
-    """
-
-    points: SpectralPoints
-    target: float
-
-
 class SchurSystems:
     r"""The systems at ``m`` regularisers.
 
     Conditioned on the older observations, the newest ``p`` have the covariance
     ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
-    grows by a row with each of them. Forks share the rows that both have; what lies beyond
-    ``count`` is never read.
+    grows by a row with each of them. Copies share storage and read only the first
+    ``count`` rows.
 
     Args:
         basis: Of the older observations.
@@ -79,10 +66,6 @@ class SchurSystems:
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
         self._form = self.inverse @ basis.targets.square()
 
-    def fork(self) -> "SchurSystems":
-        r"""Systems that grow on their own."""
-        return copy(self)
-
     @property
     def factors(self) -> Tensor:
         r"""``m x p x p`` inverse Cholesky factors of the Schur complements."""
@@ -93,10 +76,9 @@ class SchurSystems:
         r"""``m x p`` outcomes of the newest, predicted from the others and scaled."""
         return self._innovations[:, : self.count]
 
-    def append(self, newest: Newest) -> None:
-        r"""Add one observation."""
-        points, scale = newest.points, self.noise_std
-        index = self.count
+    def append(self, points: SpectralPoints, target: float) -> None:
+        r"""Add one observation: its projected input, and its outcome in noise units."""
+        scale, index = self.noise_std, self.count
         covariance = self._conditioned(points)[..., 0] / scale**2  # m x p
         row = (self.factors @ covariance.unsqueeze(-1)).squeeze(-1)
         own = self._older_variance(points)[0] / scale**2 + self.regularizers
@@ -106,7 +88,7 @@ class SchurSystems:
         inside = (row.unsqueeze(1) @ self.factors).squeeze(1)
         self._factors[:, index, :index] = -inside / pivot.unsqueeze(-1)
         self._factors[:, index, index] = 1.0 / pivot
-        self._innovations[:, index] = (newest.target - predicted) / pivot
+        self._innovations[:, index] = (target - predicted) / pivot
         self._shrunk[index] = points.features * self.shrinkage
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
@@ -142,7 +124,7 @@ class SchurSystems:
         return inside.add_(points.residual.unsqueeze(1)).transpose(0, 1)
 
 
-class SpectralHistory:
+class SpectralHistory(History):
     r"""All observations: an eigenbasis, renewed now and then, and those since.
 
     Args:
@@ -152,114 +134,91 @@ class SpectralHistory:
     Attributes:
         basis: Eigenbasis of the older observations.
         largest_variance: Largest prior variance of an observation.
-        newest: The observations since.
+        newest: Number ``p`` of observations since.
         capacity: How many of them there may be before the basis is due.
     """
 
     def __init__(self, noise_std: float, like: Tensor) -> None:
-        self.noise_std = noise_std
-        self.basis = Eigenbasis.empty(like)
-        self.largest_variance = 0.0
-        self.newest: list[Newest] = []
-        self.capacity = _capacity(0)
-        self._features = like.new_empty(self.capacity, 0)
-        self._rest = like.new_empty(self.capacity, self.capacity)
+        super().__init__(noise_std)
+        self._restart(Eigenbasis.empty(like), 0.0)
+
+    def renew(self, regression: KernelRegression) -> None:
+        r"""Take the eigenbasis of all observations."""
+        largest = float(regression.distinct_variance.max())
+        self._restart(Eigenbasis.of(regression), largest)
+
+    def _restart(self, basis: Eigenbasis, largest_variance: float) -> None:
+        self.basis, self.largest_variance = basis, largest_variance
+        self.newest = 0
+        # An `eigh` costs as much as carrying so many.
+        self.capacity = max(8, basis.count // 16)
+        like = basis.eigenvalues
+        self._features = like.new_empty(self.capacity, len(like))
+        self._residual = like.new_empty(self.capacity, self.capacity)
         self._targets = like.new_empty(self.capacity)
         self._slots: dict[str, SchurSystems] = {}
-        self._last: tuple[Query, SpectralPoints] | None = None
+        self._last = None
 
     def fork(self) -> "SpectralHistory":
-        r"""A history that goes on on its own; see ``History``."""
+        r"""A copy that grows on its own; see ``History``."""
         new = copy(self)
-        new.newest = list(self.newest)
-        new._slots = {slot: systems.fork() for slot, systems in self._slots.items()}
+        new._slots = {slot: copy(systems) for slot, systems in self._slots.items()}
         return new
 
     @property
     def squared_targets(self) -> float:
-        r"""Squared length of the outcomes less the prior mean, noise units."""
-        targets = torch.cat([self.basis.targets, self._targets[: len(self.newest)]])
+        r"""Squared length of the outcomes minus the prior mean, noise units."""
+        targets = torch.cat([self.basis.targets, self._targets[: self.newest]])
         return float(targets @ targets) + self.basis.unresolved
 
     @property
     def is_full(self) -> bool:
         r"""Whether the eigenbasis is due."""
-        return len(self.newest) >= self.capacity
+        return self.newest >= self.capacity
 
-    def renew(self, regression: KernelRegression) -> None:
-        r"""Take the eigenbasis of all observations."""
-        self.basis = Eigenbasis.of(regression)
-        self.largest_variance = float(regression.distinct_variance.max())
-        self.newest = []
-        self.capacity = _capacity(self.basis.count)
-        rank = len(self.basis.eigenvalues)
-        self._features = self.basis.basis.new_empty(self.capacity, rank)
-        self._rest = self._features.new_empty(self.capacity, self.capacity)
-        self._targets = self._features.new_empty(self.capacity)
-        self._slots, self._last = {}, None
-
-    def append(self, query: Query, target: float) -> None:
+    def append(self, arm: Arms, target: float) -> None:
         r"""Add one observation; see ``History``."""
-        newest = Newest(self._recalled(query) or self.project(query), target)
+        points = self._recalled(arm) or self._projected(arm)
         self._last = None
-        variance = float(query.prior_variance)
-        self.largest_variance = max(self.largest_variance, variance)
-        index = len(self.newest)
-        self._features[index] = newest.points.features[0]
-        self._rest[index, :index] = newest.points.residual[:, 0]
-        self._rest[index, index] = newest.points.residual_variance[0]
+        self.largest_variance = max(self.largest_variance, float(arm.prior_variance))
+        index = self.newest
+        self._features[index] = points.features[0]
+        self._residual[index, :index] = points.residual[:, 0]
+        self._residual[index, index] = points.residual_variance[0]
         self._targets[index] = target
-        self.newest.append(newest)
+        self.newest += 1
         for systems in self._slots.values():
-            systems.append(newest)
+            systems.append(points, target)
 
-    def project(self, query: Query) -> SpectralPoints:
-        r"""Arms in the eigenbasis; remembered for ``append``."""
-        self._last = (query, self._projected(query))
-        return self._last[1]
-
-    def _recalled(self, query: Query) -> SpectralPoints | None:
-        r"""A single arm, where it was projected when it was scored."""
-        if self._last is None or query.source is None:
-            return None
-        whole, index = query.source
-        return self._last[1].at(index) if whole is self._last[0] else None
-
-    def _projected(self, query: Query) -> SpectralPoints:
-        basis, prior_variance = self.basis, query.prior_variance
-        older = query.covariance[: basis.count]
-        if basis.count == 0:
-            features, residual_variance = (
-                prior_variance.new_empty(len(prior_variance), 0),
-                prior_variance,
-            )
-        else:
-            reach = basis.sections.reach(query.inputs, prior_variance, older[basis.rows].mT)
-            features, residual_variance = split_variance(
-                older.mT @ basis.basis, prior_variance, reach
-            )
-        inside = self._features[: len(self.newest)] @ features.mT
-        return SpectralPoints(
-            features, residual_variance, query.covariance[basis.count :] - inside
-        )
+    def _projected(self, arms: Arms) -> SpectralPoints:
+        basis, variance = self.basis, arms.prior_variance
+        older, newer = arms.covariance.split([basis.count, self.newest])
+        features = variance.new_empty(len(variance), 0)
+        if basis.count:
+            reach = basis.sections.reach(arms.inputs, variance, older[basis.rows].mT)
+            features, variance = split_variance(older.mT @ basis.basis, variance, reach)
+        inside = self._features[: self.newest] @ features.mT
+        return SpectralPoints(features, variance, newer - inside)
 
     def systems(self, slot: str, regularizers: Tensor) -> SchurSystems:
         r"""The systems at given regularisers; see ``History``."""
         known = self._slots.get(slot)
         if known is None or not torch.equal(known.regularizers, regularizers):
             known = SchurSystems(self.basis, regularizers, self.noise_std, self.capacity)
-            for newest in self.newest:
-                known.append(newest)
+            for i, target in enumerate(self._targets[: self.newest].tolist()):
+                features, residual = self._features[i : i + 1], self._residual[i]
+                own, others = residual[i : i + 1], residual[:i].unsqueeze(-1)
+                known.append(SpectralPoints(features, own, others), target)
             self._slots[slot] = known
         return known
 
     def ridge_estimate(self, tau: float) -> RidgeEstimate:
         r"""The ridge estimate at one regulariser, in ``O(n p^2)`` for the newest ``p``."""
-        basis, count = self.basis, len(self.newest)
+        basis, count = self.basis, self.newest
         lam, shifted = basis.eigenvalues, basis.eigenvalues + tau
         features = self._features[:count] / self.noise_std
         matrix = torch.addmm(
-            self._rest[:count, :count] / self.noise_std**2,
+            self._residual[:count, :count] / self.noise_std**2,
             features * (tau / shifted),
             features.mT,
         )
@@ -284,8 +243,3 @@ class SpectralHistory:
         r"""``n`` weights of covariances that sum up to the estimate, outcome units."""
         older = self.basis.basis @ (self.basis.eigenvalues.sqrt() * estimate.older)
         return torch.cat([older, estimate.newest / self.noise_std])
-
-
-def _capacity(count: int) -> int:
-    r"""Newest observations at which an ``eigh`` costs as much as carrying them."""
-    return max(8, count // 16)

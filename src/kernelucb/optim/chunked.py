@@ -26,7 +26,7 @@ class Best(NamedTuple):
 
     point: Tensor
     value: float
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 @checked

@@ -45,14 +45,14 @@ class Pooled(NamedTuple):
         noise_std: ``m`` noise scales of these means.
         scatter: Whitened squared distance of the outcomes to their means; None where no
             input is repeated.
-        index: ``m`` positions of an observation at each input.
+        positions: ``m`` positions of an observation at each input.
     """
 
     inputs: Tensor
     residuals: Tensor
     noise_std: Tensor
     scatter: Tensor | None
-    index: Tensor
+    positions: Tensor
 
 
 def decompose(
@@ -94,7 +94,7 @@ def decompose(
         z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
     return Decomposition(
         distinct_inputs=pooled.inputs,
-        distinct_index=pooled.index,
+        distinct_index=pooled.positions,
         distinct_variance=prior.variance(pooled.inputs),
         distinct_lost=lost,
         eigenvalues=lam,

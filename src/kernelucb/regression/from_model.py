@@ -246,7 +246,7 @@ def _affine_outcome_transform(
                 "constants, so a norm bound in outcome units has no meaning under it. "
                 "Use Standardize or no outcome transform."
             )
-        if bool(step._is_trained):
+        if bool(step._is_trained):  # pyright: ignore[reportPrivateUsage]
             step_scale = float(step.stdvs.double().squeeze())
             offset = float(step.means.double().squeeze()) + step_scale * offset
             scale *= step_scale

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 
 from botorch.models.model import Model
-from scipy.optimize import brentq
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
+from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
@@ -64,7 +64,7 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     squared = radius.squared(regression)
     if float(regression.targets.square().sum()) <= squared:
         return 0.0
-    tau = _increasing_root(misfit_slack, regression.eigenvalue_cutoff)
+    tau = _root(misfit_slack, regression.eigenvalue_cutoff)
     return math.inf if tau is None else ridge_norm(regression, tau)
 
 
@@ -74,7 +74,7 @@ def least_misfit(regression: RidgeState, norm: float) -> float:
     def norm_slack(log_tau: float) -> float:
         return norm**2 - _squared_norm(regression, math.exp(log_tau))
 
-    tau = _increasing_root(norm_slack, regression.eigenvalue_cutoff)
+    tau = _root(norm_slack, regression.eigenvalue_cutoff)
     return _misfit(regression, regression.eigenvalue_cutoff if tau is None else tau)
 
 
@@ -93,15 +93,8 @@ def _squared_norm(regression: RidgeState, tau: float) -> float:
     return float((regression.eigenvalues * weights.square()).sum())
 
 
-def _increasing_root(function: Callable[[float], float], start: float) -> float | None:
-    r"""``tau`` at which an increasing function of ``log tau`` is zero.
-
-    None where it is not below zero at ``start`` already.
-    """
-    lower = upper = math.log(start)
-    if function(lower) >= 0.0:
-        return None
-    while function(upper) < 0.0:
-        upper += math.log(10.0)
-    root = brentq(function, lower, upper, xtol=1e-13)
-    return math.exp(root)  # pyright: ignore[reportArgumentType]
+def _root(function: Callable[[float], float], cutoff: float) -> float | None:
+    r"""``tau`` where an increasing function of ``ln(tau)`` is zero, if it is anywhere."""
+    lowest = math.log(cutoff)
+    root = increasing_root(function, lowest, lowest, 1e-13)
+    return None if root is None else math.exp(root)

@@ -1,0 +1,278 @@
+r"""The bounds that a bandit plays, one class for each."""
+
+import math
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.fit.mixture import (
+    Radius,
+    mixture_radius,
+)
+from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.igp_ucb import igp_ucb_width
+from kernelucb.confidence.martingale_mixture import (
+    ExactSet,
+    GridSet,
+    analytic_band,
+    grid_regularizers,
+)
+from kernelucb.confidence.norm.tracker import (
+    NormTracker,
+    estimated_norm,
+    given_norm,
+)
+from kernelucb.confidence.resolution import check_resolved
+from kernelucb.confidence.ridge_band import fixed_ridge_band
+from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
+from kernelucb.regression import KernelRegression
+
+
+@dataclass(frozen=True, eq=False)
+class BanditBound(ABC):
+    r"""A bound and its parameters.
+
+    Attributes:
+        norm: Norm bound, outcome units; a tracker where it is estimated.
+        noise_std: Sub-Gaussian noise scale, outcome units.
+        delta: Failure probability.
+    """
+
+    norm: float | NormTracker
+    noise_std: float
+    delta: float
+
+    source: ClassVar[str]
+
+    @property
+    def tracker(self) -> NormTracker | None:
+        r"""What estimates the norm bound; None where it was given."""
+        return self.norm if isinstance(self.norm, NormTracker) else None
+
+    @property
+    def norm_bound(self) -> float:
+        r"""The norm bound given, or its estimate so far, outcome units."""
+        if isinstance(self.norm, NormTracker):
+            return max(self.norm.norm_bound, self.norm.floor)
+        return self.norm
+
+    @property
+    def num_rounds(self) -> float:
+        r"""Number of rounds that the bound holds for."""
+        return math.inf
+
+    @property
+    @abstractmethod
+    def known_regularizers(self) -> Tensor:
+        r"""The regularisers ``tau`` that are needed whatever the data."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        r"""The arguments as plain values, for saved states."""
+        values = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return {"bound": type(self).__name__, **values}
+
+    def fork(self) -> Self:
+        r"""The same bound with its own estimate of the norm."""
+        return replace(self, norm=copy(self.norm))
+
+    def radius(self, regression: KernelRegression) -> Radius:
+        r"""Squared radius of the fit, from which the norm is estimated."""
+        return mixture_radius(regression, self.delta, 1.0)
+
+    def estimate_norm(self, regression: KernelRegression) -> None:
+        r"""Estimate the norm bound again; does nothing where it was given."""
+        if self.tracker is not None:
+            self.tracker.estimate(regression, self.radius(regression))
+
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
+        r"""What the bound rests on."""
+        norm = given_norm(self.norm_bound)
+        if self.tracker is not None:
+            norm = estimated_norm(self.norm_bound, self.tracker.least_consistent_norm)
+        horizon = None if math.isinf(self.num_rounds) else self.num_rounds
+        return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
+
+    @abstractmethod
+    def check_noise(self, variance: Tensor) -> None:
+        r"""Check that round-off does not decide what the data say.
+
+        Args:
+            variance: Prior variances at observed arms, outcome units squared.
+
+        Raises:
+            ValueError: If it does.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class MartingaleMixture(BanditBound):
+    r"""Bounds over the functions that satisfy a fit and a norm constraint.
+
+    Attributes:
+        scales: Covariance scales ``c`` of the mixture, one or more.
+    """
+
+    scales: tuple[float, ...]
+
+    @property
+    def references(self) -> Tensor:
+        r"""``tau = 1 / c`` of each scale, at which the radius is computed."""
+        return 1.0 / torch.tensor(self.scales, dtype=torch.float64)
+
+    @property
+    def known_regularizers(self) -> Tensor:
+        r"""Those of the radius and those that may follow it; see ``BanditBound``."""
+        taus = [self.regularizers(tau_ref) for tau_ref in self.references.tolist()]
+        return torch.cat([self.references, *taus]).unique()
+
+    def radius(self, regression: KernelRegression) -> Radius:
+        r"""Squared radius of the fit."""
+        return mixture_radius(regression, self.delta, self.scales)
+
+    def check_noise(self, variance: Tensor) -> None:
+        r"""Nothing to check: the bound holds at any regulariser, and takes a larger one."""
+
+    @abstractmethod
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The values ``tau`` whose ellipsoid bounds the bound is the least of.
+
+        Args:
+            tau_ref: ``tau`` of the radius, which the defaults follow.
+        """
+
+    @abstractmethod
+    def confidence_set(
+        self, regression: KernelRegression, constraints: Constraints
+    ) -> ConfidenceSet[Any]:
+        r"""The stateless set with given constraints."""
+
+
+class Dual(MartingaleMixture):
+    r"""The exact bound: the least over every regulariser."""
+
+    source = "Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5"
+
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""None in particular: all of them."""
+        return torch.empty(0, dtype=torch.float64)
+
+    def confidence_set(
+        self, regression: KernelRegression, constraints: Constraints
+    ) -> ConfidenceSet[Any]:
+        r"""The stateless set with given constraints."""
+        return ExactSet(regression, constraints, self.assumptions(regression))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(MartingaleMixture):
+    r"""The least over a grid of values ``tau``, by default the paper's."""
+
+    source = Dual.source
+    grid: Tensor | None
+
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The grid."""
+        if self.grid is not None:
+            return self.grid
+        return grid_regularizers("paper", tau_ref, self.noise_std**2)
+
+    def confidence_set(
+        self, regression: KernelRegression, constraints: Constraints
+    ) -> ConfidenceSet[Any]:
+        r"""The stateless set with given constraints."""
+        taus = self.regularizers(constraints.radius.tau_ref)
+        return GridSet(regression, constraints, taus, self.assumptions(regression))
+
+
+@dataclass(frozen=True, eq=False)
+class Analytic(MartingaleMixture):
+    r"""The closed form at one ``tau``, by default that of the radius."""
+
+    source = "Flynn & Reeb (2024), Corollary 4.6"
+    regularizer: float | None
+
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The only one."""
+        tau = tau_ref if self.regularizer is None else self.regularizer
+        return torch.tensor([tau], dtype=torch.float64)
+
+    def confidence_set(
+        self, regression: KernelRegression, constraints: Constraints
+    ) -> ConfidenceSet[Any]:
+        r"""The stateless set with given constraints."""
+        tau = float(self.regularizers(constraints.radius.tau_ref))
+        return analytic_band(regression, constraints, tau, self.assumptions(regression))
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeBound(BanditBound):
+    r"""A ridge estimate plus or minus a width times its standard deviation.
+
+    Attributes:
+        regularizer: ``tau``, which the theorem fixes.
+    """
+
+    regularizer: float
+
+    @property
+    def known_regularizers(self) -> Tensor:
+        r"""The only one."""
+        return torch.tensor([self.regularizer], dtype=torch.float64)
+
+    @abstractmethod
+    def width(self, log_det: float) -> float:
+        r"""The width, from ``ln det(I + K_w / tau)``."""
+
+    def confidence_set(self, regression: KernelRegression) -> ConfidenceSet[Any]:
+        r"""The stateless set."""
+        tau = self.regularizer
+        width = self.width(float(regression.log_det(tau)))
+        return fixed_ridge_band(regression, tau, width, self.assumptions(regression))
+
+    def check_noise(self, variance: Tensor) -> None:
+        r"""Check that kernel values resolve the regulariser; see ``BanditBound``."""
+        check_resolved(self.regularizer, self.noise_std, variance)
+
+
+class AbbasiYadkori(RidgeBound):
+    r"""The self-normalised bound."""
+
+    source = "Abbasi-Yadkori (2012), Theorem 3.11"
+
+    def width(self, log_det: float) -> float:
+        r"""The width, from ``ln det(I + K_w / tau)``."""
+        tau = self.regularizer
+        return abbasi_yadkori_width(log_det, self.norm_bound, self.delta, tau)
+
+
+@dataclass(frozen=True, eq=False)
+class IGP(RidgeBound):
+    r"""Improved GP-UCB, for ``horizon`` rounds."""
+
+    source = "Chowdhury & Gopalan (2017), Theorem 2"
+    horizon: int
+
+    @property
+    def num_rounds(self) -> float:
+        r"""Number of rounds that the bound holds for."""
+        return self.horizon
+
+    def width(self, log_det: float) -> float:
+        r"""The width, from ``ln det(I + K_w / tau)``."""
+        return igp_ucb_width(log_det, self.norm_bound, self.delta, self.noise_std)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, NormTracker):
+        return [value.inflation, value.floor]
+    if isinstance(value, Tensor | tuple):
+        return [float(each) for each in value]
+    return float(value) if isinstance(value, float) else value

@@ -1,0 +1,95 @@
+r"""From the arguments of ``KernelBandit`` to the bound that they name."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.bandit.bounds import (
+    IGP,
+    AbbasiYadkori,
+    Analytic,
+    BanditBound,
+    Dual,
+    Grid,
+)
+from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
+from kernelucb.confidence.martingale_mixture import grid_regularizers
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
+
+BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
+Form = Literal["dual", "analytic"]
+Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
+_Shared = tuple[float | NormTracker, float, float]  # norm, noise_std, delta
+
+
+class Options(NamedTuple):
+    r"""Arguments of ``KernelBandit`` that not every bound takes; None by default."""
+
+    form: Form | None
+    alphas: Alphas
+    covariance_scale: CovarianceScale | None
+    horizon: int | None
+
+
+def bound_of(
+    name: BoundName,
+    norm_bound: NormBoundLike,
+    noise_std: float,
+    delta: float,
+    options: Options,
+) -> BanditBound:
+    r"""The bound that the arguments of ``KernelBandit`` name.
+
+    Raises:
+        ValueError: If an argument is out of its range, or the bound does not take it.
+    """
+    build, taken = _BOUNDS[name]
+    for argument, value in options._asdict().items():
+        if value is not None and argument not in taken:
+            raise ValueError(f'bound="{name}" takes no {argument}; leave it out.')
+    tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
+    norm = positive_scalar("norm_bound", norm_bound) if tracker is None else tracker
+    noise_std = positive_scalar("noise_std", noise_std)
+    return build(options, (norm, noise_std, probability("delta", delta)))
+
+
+def _martingale_mixture(options: Options, shared: _Shared) -> BanditBound:
+    alphas, scale = options.alphas, options.covariance_scale
+    scales = covariance_scales(1.0 if scale is None else scale)
+    if options.form == "analytic":
+        return Analytic(*shared, scales, _one_tau('form="analytic"', alphas, shared[1]))
+    if alphas is None:
+        return Dual(*shared, scales)
+    if isinstance(alphas, str):
+        return Grid(*shared, scales, None)
+    return Grid(*shared, scales, grid_regularizers(alphas, 1.0, shared[1] ** 2))
+
+
+def _abbasi_yadkori(options: Options, shared: _Shared) -> BanditBound:
+    tau = _one_tau('bound="abbasi_yadkori"', options.alphas, shared[1])
+    return AbbasiYadkori(*shared, 1.0 if tau is None else tau)
+
+
+def _igp_ucb(options: Options, shared: _Shared) -> BanditBound:
+    horizon = 1000 if options.horizon is None else options.horizon
+    positive_scalar("horizon", horizon)
+    return IGP(*shared, igp_ucb_regularizer(shared[1], horizon), int(horizon))
+
+
+_BOUNDS = {
+    "martingale_mixture": (_martingale_mixture, {"form", "alphas", "covariance_scale"}),
+    "abbasi_yadkori": (_abbasi_yadkori, {"alphas"}),
+    "igp_ucb": (_igp_ucb, {"horizon"}),
+}
+
+
+def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> float | None:
+    if alphas is None:
+        return None
+    if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
+        raise ValueError(f"{owner} takes one ridge parameter as alphas.")
+    return float(grid_regularizers(alphas, 1.0, noise_std**2))
