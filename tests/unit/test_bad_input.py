@@ -280,5 +280,5 @@ def test_data_whose_squares_are_not_safe():
 
 def test_safe_points_are_as_wide_as_the_inputs():
     points = torch.zeros(1, 3, dtype=torch.float64)
-    with pytest.raises(BotorchTensorDimensionError, match="3 columns; the bands take 2"):
+    with pytest.raises(BotorchTensorDimensionError, match="safe_points must be `n x 2`"):
         SafeSet(build(MartingaleMixtureUCB), safe_points=points)

@@ -41,7 +41,7 @@ class SrinivasUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""GP-UCB; arguments that are not named here are as for ``MartingaleMixtureUCB``.
+        r"""GP-UCB.
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.

@@ -21,7 +21,7 @@ _SCAN = 1024
 
 
 class Bound(Protocol):
-    r"""What is asked of an acquisition function: its set, and what it looks for."""
+    r"""What a certificate needs of an acquisition function: its set and its direction."""
 
     @property
     def confidence_set(self) -> ConfidenceSet:
@@ -38,20 +38,20 @@ class Bound(Protocol):
 class RegretCertificate:
     r"""How much better than the recommended point any other can be.
 
-    Where it is ``certified`` and what was given is true, the optimum over the domain
-    exceeds the recommended point's value by at most ``gap`` with the probability of the
-    bound, and an anytime bound lets it be looked at in every round and acted on in any.
-    Otherwise ``summary`` says what is missing.
+    If it is ``certified`` and what was given is true, the optimum over the domain exceeds
+    the value at the recommended point by at most ``gap``, with the probability of the
+    bound. If the bound is anytime, this may be looked at in every round and acted on in
+    any. Otherwise ``summary`` says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
             small outcomes are sought), at least 0; units of the model's outcome, before
             any posterior transform.
         recommended: ``d`` coordinates of the recommended point.
-        challenger: ``d`` coordinates of the point that may be better by most.
-        rigorous: Whether ``gap`` is surely at least the maximum over the domain: on finite
-            sets, gone through point by point, and on boxes of up to 3 dimensions, by
-            branch and bound. Otherwise it comes from a search and may be too small.
+        challenger: ``d`` coordinates of the point that may be better by ``gap``.
+        rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
+            checked point by point, and on boxes of up to 3 dimensions, by branch and
+            bound. Otherwise it comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
             outcome units; 0 on finite sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
@@ -124,8 +124,8 @@ def regret_certificate(
     Raises:
         ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or a
             scalar is out of its range.
-        BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a value is not finite or there is no candidate.
+        BotorchTensorDimensionError: If a tensor has the wrong shape.
+        InputDataError: If a value is not finite or ``candidates`` is empty.
     """
     check_one_domain(candidates, bounds)
     positive_scalar("tolerance", tolerance)

@@ -1,4 +1,4 @@
-r"""Stopping with a reason: nothing can be better by more than is accepted."""
+r"""Stop when no point can be better by more than is accepted."""
 
 from typing import NamedTuple
 
@@ -27,13 +27,13 @@ class StoppingDecision(NamedTuple):
 class CertifiedGapStopping:
     r"""Stop when no point can be better than the recommended one by more than ``gap``.
 
-    May be asked after every round and acted on in any: an anytime bound's probability is
-    for all rounds together. With certified bounds, and if what was given is true, the
-    probability of ever stopping too far from the optimum is at most ``delta``. A bound
-    with an estimated assumption is refused; with ``allow_estimated=True`` it may stop on
-    that as well, at a probability that nobody knows, and the reason says so. It never
-    stops where the maximum over the domain is not rigorous, nor on a bound that is not
-    anytime, does not hold at all points at once, or whose assumptions are violated.
+    It may be asked after every round and acted on in any: an anytime bound holds in all
+    rounds together. With certified bounds, and if what was given is true, the probability
+    of ever stopping too far from the optimum is at most ``delta``. A bound with an
+    estimated assumption is refused unless ``allow_estimated=True``; the probability of an
+    error is then unknown, and the reason says so. It never stops if the maximum over the
+    domain is not rigorous, or on a bound that is not anytime, does not hold at all points
+    at once, or whose assumptions are violated.
 
     Source: see ``regret_certificate``.
 

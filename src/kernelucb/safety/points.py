@@ -1,4 +1,4 @@
-r"""Points as the safe set takes them, and the error where none is safe."""
+r"""Points of a safe set, and the error if no point is safe."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -143,9 +143,9 @@ class SafeSet:
         singles = single_output_models(models)
         if len(singles) == 0:
             raise ValueError("models is empty; a safe set needs at least one constraint.")
-        count = (
-            len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
-        )
+        count = len(singles)
+        if num_bounds is not None:
+            count = whole_number("num_bounds", num_bounds)
         if count < len(singles):
             raise ValueError(
                 f"num_bounds is {count}, below the number of constraints {len(singles)}."
@@ -153,14 +153,9 @@ class SafeSet:
         share = probability("delta", delta) / count
         norms = per_output_norms("norm_bound", norm_bound, len(singles))
         noises = per_output("noise_std", noise_std, len(singles))
+        shared: dict[str, Any] = {"delta": share, "strict": True, **options}
         bands = [
-            MartingaleMixtureUCB(
-                model,
-                norm_bound=norm,
-                noise_std=noise,
-                delta=share,
-                **{"strict": True, **options},
-            )
+            MartingaleMixtureUCB(model, norm_bound=norm, noise_std=noise, **shared)
             for model, norm, noise in zip(singles, norms, noises, strict=True)
         ]
         return cls(
