@@ -81,13 +81,13 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         r"""Condition variances on points that are being evaluated (GP-BUCB).
 
-        Means and widths in standard deviations do not change, nor does ``bounds``.
+        Means and radii stay as they are; ``bounds`` ignores pending points.
 
         Args:
             X_pending: ``p x d`` points, or None.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is not ``p x d``.
+            BotorchTensorDimensionError: If ``X_pending`` is not ``p x d``.
             InputDataError: If a value is not finite.
         """
         if X_pending is not None:
@@ -115,28 +115,30 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         self._X_pending = X_pending.detach()
 
     def get_extra_state(self) -> Tensor:
-        r"""Fingerprint of how this bound was built, part of ``state_dict()``."""
+        r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
         return fingerprint(self.confidence_set)
 
     def set_extra_state(self, state: Tensor) -> None:
-        r"""Nothing to set: ``load_state_dict`` has refused the states of other bounds."""
+        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
 
     def load_state_dict(self, state_dict: Any, *arguments: Any, **options: Any) -> Any:
-        r"""Accept this bound's own state, and no other: nothing in a bound can change.
+        r"""Load the state of this very bound, which changes nothing.
+
+        A bound follows from its data and arguments and cannot become another one.
 
         Raises:
-            StateError: If it is the state of another bound.
+            StateError: If the state is of any other bound.
         """
         if not isinstance(state_dict, Mapping) or not all(
             isinstance(name, str) for name in state_dict
         ):
-            raise StateError("A state must be a mapping from names, of state_dict().")
+            raise StateError("A state must be the mapping that state_dict() returns.")
         return super().load_state_dict(state_dict, *arguments, **options)
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
-        # Radius and norm are not in the state: they follow from the data at construction.
+        # Radius and norm follow from the data when a bound is built and are no tensors.
         saved = {
             name.removeprefix(prefix): value
             for name, value in state_dict.items()
@@ -148,9 +150,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             for name, value in own.items()
         ):
             raise StateError(
-                f"This is not the state of this {type(self).__name__}: data, prior, norm "
-                "bound and radius of a bound are fixed when it is built. Build a new one "
-                "from the model; to keep one, use copy.deepcopy or pickle."
+                f"This state was not saved by this {type(self).__name__}: data, prior, "
+                "norm bound and radius of a bound are fixed when it is built. Build the "
+                "bound again from the model; to keep one, use copy.deepcopy or pickle."
             )
         super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
@@ -165,13 +167,13 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             ``maximize=False``.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is not ``b x 1 x d``; ``q`` must be 1.
+            BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
         return self._evaluate(X, self._scoring_set.support)
 
     def majorant(self, X: Tensor) -> Tensor:
-        r"""Cheap upper bound on the values: where they need a search, without one.
+        r"""Upper bound on the values, without a search; the values where there is none.
 
         Args:
             X: As for ``forward``.
@@ -214,7 +216,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
             Lower and upper bound, two ``n``-vectors in outcome units.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is not ``n x d``.
+            BotorchTensorDimensionError: If ``X`` is not ``n x d``.
             InputDataError: If a value is not finite.
         """
         if tensor("X", X).dim() != 2:
@@ -244,7 +246,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
 
 
 def _without_beta(construct: Callable[..., None]) -> Callable[..., None]:
-    r"""A constructor that explains itself to calls made for ``UpperConfidenceBound``."""
+    r"""A constructor that answers calls made for ``UpperConfidenceBound``."""
     own = signature(construct).parameters.values()
     positional = [p.name for p in own if p.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
 
@@ -279,8 +281,6 @@ def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:
         )
     weight = float(weights)
     if weight == 0.0:
-        raise UnsupportedError(
-            "The posterior transform has weight 0; use a weight other than 0."
-        )
+        raise UnsupportedError("The posterior transform has weight 0; use another.")
     offset = finite_scalar("The offset of the posterior transform", transform.offset)
     return finite_scalar("The weight of the posterior transform", weight), offset

@@ -11,9 +11,9 @@ def check_resolved(
 ) -> None:
     r"""Check that kernel values resolve the ridge parameters of a bound.
 
-    They are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``; otherwise
-    round-off decides what the data say. This is for bounds whose theorem fixes ``tau``;
-    those of the martingale mixture hold at any, and take a larger one.
+    Kernel values are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``;
+    otherwise the bound would depend on round-off. For theorems that fix ``tau``; the bounds
+    of the martingale mixture hold at any ``tau``, and take a larger one.
 
     Args:
         smallest_regularizer: ``tau``.
@@ -21,7 +21,7 @@ def check_resolved(
         variance: Prior variances at the observed inputs, outcome units squared.
 
     Raises:
-        ValueError: If it is not; names the smallest noise scale that works.
+        ValueError: If round-off is larger; names the smallest noise scale that works.
     """
     noise = float(torch.as_tensor(noise_std).min())
     largest = float(variance.max()) if variance.numel() else 0.0

@@ -56,7 +56,7 @@ def fixed_ridge_band(
     r"""The band of a theorem that fixes ``tau``.
 
     Raises:
-        ValueError: If round-off decides what the data say at it; see ``check_resolved``.
+        ValueError: If the kernel's rounding hides this ``tau``; see ``check_resolved``.
     """
     check_resolved(regularizer, regression.noise_std, regression.distinct_variance)
     return RidgeBand(regression, regularizer, width, assumptions)

@@ -150,7 +150,7 @@ def _check_input_transform(model: Any) -> None:
 
 @torch.no_grad()
 def _check_prior(model: Any, inputs: Tensor) -> None:
-    r"""Refuse a model whose own methods make another prior of its kernel and mean.
+    r"""Refuse a model whose methods give another prior than its kernel and mean.
 
     Args:
         model: In eval mode.

@@ -100,7 +100,7 @@ class RidgeState(Module, ABC):
             regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X`` is not ``b x d``.
             InputDataError: If the points are not real, finite numbers.
         """
         points = self.project(self._checked(X))
@@ -115,7 +115,7 @@ class RidgeState(Module, ABC):
             regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If ``X`` is not ``b x d``.
             InputDataError: If the points are not real, finite numbers.
         """
         return self.variance_at(self.project(self._checked(X)), _column(regularizer))

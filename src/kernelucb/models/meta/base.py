@@ -1,8 +1,10 @@
-r"""What both models with an estimated prior have in common."""
+r"""The model with an estimated prior, on candidates or in a space of basis functions."""
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -15,20 +17,22 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel
-from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
+from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.models.meta.evidence import Evidence, Query
+from kernelucb.models.meta.evidence import Evidence
+from kernelucb.models.meta.modules import FeatureKernel, FeatureMean
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
+from kernelucb.models.meta.tasks import TaskGroup
 
 
 class MetaPosterior(GPyTorchPosterior):
-    r"""A posterior whose variance may be exactly zero, as it is where nothing is noisy."""
+    r"""A posterior whose variance may be exactly zero, as at inputs already evaluated."""
 
     @property
     def variance(self) -> Tensor:
@@ -42,15 +46,15 @@ class MetaModel(Model, ABC):
 
     ``mu_t = mu + k(., I) k(I, I)^-1 (y - mu(I))`` and
     ``k_t = (N - 1) / (N - t - 1) (k - k(., I) k(I, I)^-1 k(I, .))``, with ``mu`` and ``k``
-    as estimated, no noise term (the noise of the tasks is part of ``k``) and the factor
-    applied once, to the prior covariance that is left after all ``t`` evaluations.
+    as estimated. There is no noise term: the noise of the tasks is part of ``k``.
 
     Source: Wang, Kim & Kaelbling (2018), Eqs. 3, 4, 7 and 8. For inputs that were chosen
     without the training tasks, both are unbiased over those (Lemmas 1 and 3); ``k_t`` then
     includes the noise. Evaluations are conditioned on in the order in which they came.
-    Outcomes at a repeated input are averaged and count as one evaluation. One that the
-    earlier ones determine under the prior changes nothing and does not count, so ``t``
-    is the rank of ``k(I, I)``.
+    Outcomes at a repeated input are averaged and count as one evaluation. An evaluation
+    that the earlier ones determine under the prior changes nothing and does not count, so
+    ``t`` is the rank of ``k(I, I)``. One more costs ``O(r t)`` for rank ``r`` of the prior:
+    nothing is factorised again.
 
     Attributes:
         mean_module: The estimated mean, as a GPyTorch mean.
@@ -60,29 +64,36 @@ class MetaModel(Model, ABC):
         dimension: Number of input columns ``d``.
     """
 
-    mean_module: Mean
-    covar_module: Kernel
+    mean_module: FeatureMean
+    covar_module: FeatureKernel
     estimated: frozenset[str]
     dimension: int
     _task_range: tuple[float, float]
+    _prior_std: float
     _moments: TaskMoments
     _evidence: Evidence
 
-    @property
-    @abstractmethod
-    def prior_std(self) -> float:
-        r"""Estimated prior standard deviation (root mean square over the tasks' inputs)."""
+    def _set_prior(self, mean: Module, root: Module, groups: Sequence[TaskGroup]) -> None:
+        r"""Take the prior that the moments and two maps stand for.
 
-    @abstractmethod
-    def _query(self, X: Tensor) -> Query:
-        r"""Query points ``... x q x d`` (float64)."""
-
-    @abstractmethod
-    def _extended_basis(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        r"""Basis after an evaluation at ``x``, and the new row of the factor.
-
-        None where the conditional variance at ``x`` is round-off.
+        Args:
+            mean: Maps ``... x d`` inputs to ``... x 1`` prior means.
+            root: Maps them to ``... x r`` features; the kernel is their scalar product.
+            groups: The training tasks.
         """
+        self.mean_module, self.covar_module = FeatureMean(mean), FeatureKernel(root)
+        self.dimension = groups[0].inputs.shape[-1]
+        outcomes = torch.cat([values.reshape(-1) for _, values in groups])
+        smallest, largest = outcomes[~outcomes.isnan()].aminmax()
+        self._task_range = (float(smallest), float(largest))
+        variances = [root(x).square().sum() * y.shape[1] for x, y in groups]
+        self._prior_std = math.sqrt(float(sum(variances)) / outcomes.numel())
+        self._evidence = Evidence.none(self.dimension, self.rank, groups[0].inputs)
+
+    def _take(self, train_X: Tensor | None, train_Y: Tensor | None) -> None:
+        r"""Condition on the evaluations with which the model was made, if any."""
+        if train_X is not None and train_Y is not None:
+            self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
 
     @abstractmethod
     def constructor_options(self) -> dict[str, Any]:
@@ -109,8 +120,13 @@ class MetaModel(Model, ABC):
         return self._moments.rank
 
     @property
+    def prior_std(self) -> float:
+        r"""Estimated prior standard deviation (root mean square over the tasks' inputs)."""
+        return self._prior_std
+
+    @property
     def num_evaluations(self) -> int:
-        r"""Number ``t`` of distinct evaluations that told something."""
+        r"""Number ``t`` of evaluations that count: those not determined by earlier ones."""
         return len(self._evidence.inputs)
 
     @property
@@ -135,14 +151,15 @@ class MetaModel(Model, ABC):
         observation, whatever ``observation_noise`` says.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
-            InputDataError: If a value is not finite, or the model says nothing there.
+            BotorchTensorDimensionError: If ``X`` is not ``... x q x d``.
+            InputDataError: If a value is not finite, or an input is no candidate of a prior
+                on candidates.
         """
-        self._check_inputs(X)
-        query = self._query(X.double())
-        mean = query.prior_mean + query.features @ self._evidence.weights
+        prior_mean, features = self._at(self._checked_inputs(X).double())
+        coordinates, rest = self._evidence.split(features)
+        mean = prior_mean + coordinates @ self._evidence.weights
         count, t = self.num_tasks, self.num_evaluations
-        covariance = query.covariance * ((count - 1) / (count - t - 1))
+        covariance = rest @ rest.mT * ((count - 1) / (count - t - 1))
         distribution = MultivariateNormal(
             mean.to(X.dtype), to_linear_operator(covariance.to(X.dtype))
         )
@@ -150,7 +167,7 @@ class MetaModel(Model, ABC):
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     @checked
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "MetaModel":
+    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> Self:
         r"""The model after more evaluations; this one stays as it is.
 
         Args:
@@ -165,7 +182,7 @@ class MetaModel(Model, ABC):
         """
         if X.dim() > 2 or Y.dim() > 2:
             raise UnsupportedError("Condition on `n x d` inputs, without batch dimensions.")
-        self._check_inputs(X)
+        self._checked_inputs(X)
         if Y.shape != (len(X), 1):
             raise BotorchTensorDimensionError(
                 f"Y must be `n x 1` with n = {len(X)}, got shape {tuple(Y.shape)}."
@@ -188,7 +205,7 @@ class MetaModel(Model, ABC):
             train_Y: ``n x 1`` outcomes.
             noise_std: Noise scale of the outcomes, one number or ``n x 1``.
         """
-        noise = torch.as_tensor(noise_std, dtype=torch.float64).to(train_Y)
+        noise = as_double(noise_std).to(train_Y)
         gp = SingleTaskGP(
             train_X,
             train_Y,
@@ -206,17 +223,16 @@ class MetaModel(Model, ABC):
         The ``ceil((n + 1) probability)``-th smallest of the norms of ``n`` tasks. With
         ``norms`` of tasks that the prior was not estimated from, a new task's norm is at
         most that with at least this probability, whatever the law of the tasks, as long as
-        they are exchangeable (conformal prediction). By default the norms are those of the
-        training tasks, each under the prior estimated from the others, which needs no extra
-        tasks; no theorem covers that, so it is an estimate, and a bound that takes it says
-        so. Noise in the task values makes
-        norms larger: noise that is independent and symmetric can at most double the failure
-        probability.
+        they are exchangeable (conformal prediction). Noise in the task values makes norms
+        larger; independent, symmetric noise can at most double the failure probability.
+
+        By default the norms are those of the training tasks, each under the prior estimated
+        from the others. No theorem covers that, so the number is an estimate, and a bound
+        that takes it says so.
 
         With held-out ``norms``, ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=...,
         delta=...)`` fails with probability at most ``delta + 1 - probability`` (twice the
-        second part with noisy task values). The bound takes the number as given: its own
-        ``assumptions`` count ``delta`` only.
+        second part with noisy task values); its own ``assumptions`` count ``delta`` only.
 
         Args:
             probability: Share of new tasks that the bound must hold for.
@@ -227,22 +243,24 @@ class MetaModel(Model, ABC):
             InputDataError: If there are too few tasks for it, or too many whose norm is
                 infinite.
         """
-        if not 0.0 < probability < 1.0:
-            raise ValueError(
-                f"probability must lie strictly between 0 and 1, got {probability}."
-            )
-        if norms is None:
-            norms = self._moments.leave_one_out_norms()
-            return EstimatedNumber(conformal_quantile(norms.double(), probability))
-        return conformal_quantile(norms.double().reshape(-1), probability)
+        checked_probability("probability", probability)
+        if norms is not None:
+            return conformal_quantile(norms.double().reshape(-1), probability)
+        norms = self._moments.leave_one_out_norms()
+        return EstimatedNumber(conformal_quantile(norms, probability))
+
+    def _at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``... x q`` prior means and ``... x q x r`` features at inputs."""
+        return self.mean_module.forward(X), self.covar_module.features(X)
 
     def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
-        evidence = self._evidence
-        repeated = (evidence.inputs == x).all(-1).nonzero()
-        if len(repeated):
-            return evidence.with_outcome(int(repeated[0]), y)
-        extended = self._extended_basis(x)
-        if extended is None:
+        evidence, x = self._evidence, x.unsqueeze(0)
+        same = (evidence.inputs == x).all(-1).nonzero()
+        if len(same):
+            return evidence.repeated(int(same[0]), y)
+        prior_mean, features = self._at(x)
+        parts = evidence.split(features)
+        if not bool(parts[1].any()):
             return evidence
         t = self.num_evaluations
         if t + 1 > self.num_tasks - 2:
@@ -251,45 +269,16 @@ class MetaModel(Model, ABC):
                 f"{max(self.num_tasks - 2, 0)} evaluations; evaluation {t + 1} needs "
                 f"{t + 3}."
             )
-        basis, row = extended
-        factor = torch.nn.functional.pad(evidence.factor, (0, 1, 0, 1))
-        factor[-1] = row
-        mean = self._query(x.unsqueeze(0)).prior_mean
-        return Evidence(
-            inputs=torch.cat([evidence.inputs, x.unsqueeze(0)]),
-            sums=torch.cat([evidence.sums, y]),
-            counts=torch.cat([evidence.counts, torch.ones_like(y)]),
-            prior_means=torch.cat([evidence.prior_means, mean]),
-            factor=factor,
-            basis=basis,
-        )
+        return evidence.extended(x, y, prior_mean, parts)
 
-    def _check_inputs(self, X: Tensor) -> None:
+    def _checked_inputs(self, X: Tensor) -> Tensor:
         if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
-        finite("X", X)
+        return finite("X", X)
 
 
-def numbers(values: Any) -> Tensor:
+def as_double(values: Any) -> Tensor:
     r"""Float64 tensor from plain numbers or a tensor."""
     return torch.as_tensor(values, dtype=torch.float64)
-
-
-def check_tasks(task_values: Tensor, columns: int) -> Tensor:
-    r"""``N x M`` task values as float64.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape is another.
-        InputDataError: If a value is infinite.
-    """
-    if task_values.dim() != 2 or task_values.shape[1] != columns:
-        raise BotorchTensorDimensionError(
-            f"task_values must be `N x {columns}`, one row for each training task, got "
-            f"shape {tuple(task_values.shape)}."
-        )
-    values = task_values.detach().double()
-    if bool(values.isinf().any()):
-        raise InputDataError("task_values contains infinite values; remove those tasks.")
-    return values

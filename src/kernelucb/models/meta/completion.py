@@ -1,8 +1,7 @@
 r"""Missing entries: low-rank completion with the rank chosen on held-out entries.
 
-There is no kept library for this: scikit-learn imputes by neighbours or by regression of
-column on column, ``fancyimpute`` is not maintained, ``cmfrec`` (compiled) and ``tensorly``
-factorise at a rank that must be given.
+No maintained library chooses the rank: scikit-learn imputes by neighbours or by regression
+of columns on each other, ``cmfrec`` and ``tensorly`` want the rank given.
 """
 
 from typing import NamedTuple
@@ -13,11 +12,11 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 
-_SWEEPS, _TOLERANCE = 100, 1e-5  # of one rank, started from the rank below
-_WORTH = 1e-3  # share of the rank-0 error that a higher rank must take away
+_SWEEPS, _TOLERANCE = 100, 1e-5  # for each rank, started from the rank below
+_WORTH = 1e-3  # share of the error of the column means that a higher rank must take away
 _PATIENCE = 3  # ranks without improvement before the search ends
 _HELD_OUT = 0.1
-_HOPELESS = 0.95  # held-out error relative to column means: a tenth of the variance
+_HOPELESS = 0.95  # error ratio above which completion is refused: a tenth of the variance
 
 
 class Completion(NamedTuple):
@@ -53,7 +52,7 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
         seed: Chooses the entries that are held out.
 
     Raises:
-        BotorchTensorDimensionError: If the values are no matrix.
+        BotorchTensorDimensionError: If the values are not ``N x M``.
         InputDataError: If a row has no value or a column fewer than two, or if too much is
             missing: no rank whose degrees of freedom are at most half the number of
             observed entries brings the error of held-out entries below 0.95 times that of
@@ -88,7 +87,7 @@ def _check_lines(seen: Tensor) -> None:
         if short:
             raise InputDataError(
                 f"The {name} {short[:8]} have fewer than {least} training value(s); "
-                "nothing can be said about them. Drop them."
+                "drop them."
             )
 
 

@@ -1,7 +1,7 @@
 r"""Cosine basis functions, trained on the tasks."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from copy import deepcopy
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -11,22 +11,11 @@ from torch.nn import Module, Parameter
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb.models.meta.tasks import TaskGroup
 
-_SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies, per input range
+_SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies' size
 _HELD_OUT = 0.2
 RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
-
-
-class TaskGroup(NamedTuple):
-    r"""Tasks that were observed at the same inputs.
-
-    Attributes:
-        inputs: ``m x d``.
-        values: ``m x n``, one column for each task.
-    """
-
-    inputs: Tensor
-    values: Tensor
 
 
 class CosineFeatures(Module):
@@ -37,7 +26,7 @@ class CosineFeatures(Module):
         phases: ``K``, of the same type.
 
     Raises:
-        BotorchTensorDimensionError: If the shapes are others.
+        BotorchTensorDimensionError: If they are not ``d x K`` and ``K``.
         InputDataError: If a value is not finite, or the types differ.
     """
 
@@ -50,8 +39,8 @@ class CosineFeatures(Module):
             )
         if phases.shape != frequencies.shape[1:]:
             raise BotorchTensorDimensionError(
-                f"phases must have K = {frequencies.shape[1]} values, as frequencies has "
-                f"columns, got shape {tuple(phases.shape)}."
+                f"phases must have K = {frequencies.shape[1]} values, one for each column "
+                f"of frequencies, got shape {tuple(phases.shape)}."
             )
         _check_type("phases", phases, frequencies)
         finite("frequencies", frequencies)
@@ -63,8 +52,8 @@ class CosineFeatures(Module):
         r"""``... x K`` features of ``... x d`` inputs.
 
         Raises:
-            BotorchTensorDimensionError: If there is another number of columns.
-            InputDataError: If the inputs are of another type than the frequencies.
+            BotorchTensorDimensionError: If the inputs do not have ``d`` columns.
+            InputDataError: If the inputs do not have the type of the frequencies.
         """
         if tensor("X", X).dim() < 1 or X.shape[-1] != len(self.frequencies):
             raise BotorchTensorDimensionError(
@@ -87,97 +76,84 @@ class CosineFeatures(Module):
     ) -> "CosineFeatures":
         r"""A network of one hidden layer with a linear head for each task.
 
-        The heads are solved for, not trained: each step fits them on a random four fifths
-        of the inputs and descends on the error at the rest (Adam). Training stops when the
-        error on a fifth of the inputs that no step sees has not improved for ``patience``
-        steps; the best features are kept. Deterministic for a given ``seed``.
+        Each step fits the heads by least squares on a random four fifths of the inputs, and
+        takes an Adam step on the features to reduce the error at the other fifth. A fifth
+        of all inputs is held out from every step: training stops when the error there has
+        not improved for ``patience`` steps, and the best features are kept. Deterministic
+        for a given ``seed``.
 
         Args:
             groups: The tasks, grouped by their inputs.
             num_features: ``K``.
             steps: Largest number of steps.
             patience: Steps without improvement before training stops.
-            learning_rate: Of Adam, with frequencies in units of the inverse input range.
-            seed: Of the first frequencies and all splits.
+            learning_rate: Step size of Adam; inputs are scaled to a range of 1.
+            seed: Seed of the first frequencies and of all splits.
             progress: Show a progress bar.
         """
         generator = torch.Generator().manual_seed(seed)
-        stacked = torch.cat([group.inputs for group in groups])
+        stacked = torch.cat([inputs for inputs, _ in groups])
         span = stacked.amax(0) - stacked.amin(0)
         span = torch.where(span > 0, span, 1.0)
-        kept, held = zip(
-            *(_split(group, generator, _HELD_OUT) for group in groups), strict=True
-        )
-        size = (stacked.shape[-1], num_features)
-        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(stacked)
-        turns = torch.rand(num_features, generator=generator).to(stacked)
-        phases = 2.0 * torch.pi * turns
-        starts = [cls(scale * normal, phases) for scale in _SCALES]
+        scaled = [TaskGroup(inputs / span, values) for inputs, values in groups]
+        kept, held = _split(scaled, generator)
 
         def unseen_error(features: Module) -> float:
             with torch.no_grad():
-                return float(_error(features, kept, held, span))
+                return float(_error(features, kept, held))
 
+        size = (stacked.shape[-1], num_features)
+        normal = torch.randn(size, generator=generator, dtype=torch.float64).to(stacked)
+        turns = torch.rand(num_features, generator=generator).to(stacked)
+        starts = [cls(scale * normal, 2.0 * torch.pi * turns) for scale in _SCALES]
         network = min(starts, key=unseen_error)
-        best, waited = unseen_error(network), 0
-        state = _copied_state(network)
+        best, least, waited = deepcopy(network), unseen_error(network), 0
         optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
         with Progress(disable=not progress, transient=True) as bar:
-            task = bar.add_task("basis functions", total=steps)
-            for _ in range(steps):
-                parts = [_split(group, generator, _HELD_OUT) for group in kept]
-                fitted, predicted = zip(*parts, strict=True)
-                loss = _error(network, fitted, predicted, span)
+            for _ in bar.track(range(steps), description="basis functions"):
                 optimizer.zero_grad()
-                loss.backward()
+                _error(network, *_split(kept, generator)).backward()
                 optimizer.step()
                 error, waited = unseen_error(network), waited + 1
-                if error < best:
-                    best, waited, state = error, 0, _copied_state(network)
-                bar.update(task, advance=1)
+                if error < least:
+                    best, least, waited = deepcopy(network), error, 0
                 if waited >= patience:
                     break
-        frequencies = state["frequencies"] / span.unsqueeze(-1)
-        return cls(frequencies, state["phases"]).requires_grad_(False)
+        frequencies = best.frequencies.detach() / span.unsqueeze(-1)
+        return cls(frequencies, best.phases.detach()).requires_grad_(False)
 
 
 def _check_type(name: str, value: Tensor, frequencies: Tensor) -> None:
     if value.dtype != frequencies.dtype:
         raise InputDataError(
-            f"{name} is {value.dtype} and frequencies {frequencies.dtype}; give both the "
-            "same type."
+            f"{name} is {value.dtype} and frequencies is {frequencies.dtype}; give both "
+            "the same type."
         )
 
 
 def _split(
-    group: TaskGroup, generator: torch.Generator, share: float
-) -> tuple[TaskGroup, TaskGroup]:
-    r"""A random part of the inputs, and the share of them that is left."""
-    order = torch.randperm(len(group.inputs), generator=generator)
-    cut = max(1, round(len(order) * (1.0 - share)))
-    return tuple(  # pyright: ignore[reportReturnType]
-        TaskGroup(group.inputs[part], group.values[part])
-        for part in (order[:cut], order[cut:])
-    )
+    groups: Sequence[TaskGroup], generator: torch.Generator
+) -> tuple[list[TaskGroup], list[TaskGroup]]:
+    r"""A random part of each group's inputs, and the fifth of them that is held out."""
+    kept, held = list[TaskGroup](), list[TaskGroup]()
+    for inputs, values in groups:
+        order = torch.randperm(len(inputs), generator=generator)
+        cut = max(1, round(len(order) * (1.0 - _HELD_OUT)))
+        for part, index in ((kept, order[:cut]), (held, order[cut:])):
+            part.append(TaskGroup(inputs[index], values[index]))
+    return kept, held
 
 
 def _error(
-    features: Module,
-    fitted: Sequence[TaskGroup],
-    predicted: Sequence[TaskGroup],
-    span: Tensor,
+    features: Module, fitted: Sequence[TaskGroup], predicted: Sequence[TaskGroup]
 ) -> Tensor:
-    r"""Mean squared error at other inputs of heads that were fitted to some."""
-    total, count = span.new_zeros(()), 0
+    r"""Mean squared error at ``predicted`` of heads that were fitted to ``fitted``."""
+    total, count = fitted[0].values.new_zeros(()), 0
     for fit, rest in zip(fitted, predicted, strict=True):
-        design = features(fit.inputs / span)
+        design = features(fit.inputs)
         gram = design.mT @ design
         ridge = RIDGE * len(design) * torch.eye(len(gram)).to(gram)
         heads = torch.linalg.solve(gram + ridge, design.mT @ fit.values)
-        total = total + (features(rest.inputs / span) @ heads - rest.values).square().sum()
+        total = total + (features(rest.inputs) @ heads - rest.values).square().sum()
         count += rest.values.numel()
     return total / max(count, 1)
-
-
-def _copied_state(network: Module) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in network.state_dict().items()}

@@ -9,24 +9,18 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
-from kernelucb.models.meta.base import (
-    MetaModel,
-    check_tasks,
-    numbers,
-)
+from kernelucb.models.meta.base import MetaModel, as_double
 from kernelucb.models.meta.completion import complete_matrix
-from kernelucb.models.meta.evidence import Evidence, Query, unresolved
-from kernelucb.models.meta.modules import FeatureKernel, FeatureMean, Lookup
+from kernelucb.models.meta.modules import Lookup
 from kernelucb.models.meta.moments import TaskMoments
+from kernelucb.models.meta.tasks import TaskGroup, candidate_values
 
 
 class DiscreteMetaModel(MetaModel):
     r"""Prior on ``M`` candidates, estimated from ``N`` tasks that were observed on them.
 
-    Source: Wang, Kim & Kaelbling (2018), Section 4.1. One more observation costs
-    ``O(t M)``: the candidates' covariances with the evaluations grow by one row, nothing
-    is factorised again. Nothing is assumed about how the candidates relate to each other;
-    ``candidates`` only names them.
+    Source: Wang, Kim & Kaelbling (2018), Section 4.1. Nothing is assumed about how the
+    candidates relate to each other; ``candidates`` only names them.
 
     Missing task values (NaN) are completed first, see ``complete_matrix``. Completed
     values carry no noise of their own, so the covariance comes out a little too small.
@@ -39,7 +33,7 @@ class DiscreteMetaModel(MetaModel):
 
     Attributes:
         candidates: ``M x d`` inputs.
-        completion: How missing values were filled in: rank found, share, held-out error.
+        completion: How missing values were filled in, see ``Completion``.
     """
 
     @checked
@@ -74,22 +68,14 @@ class DiscreteMetaModel(MetaModel):
         candidates = finite("candidates", candidates).detach().double()
         if len(candidates.unique(dim=0)) < len(candidates):
             raise InputDataError("candidates has equal rows; each input must appear once.")
-        values = check_tasks(task_values, len(candidates))
-        self.completion = complete_matrix(values, seed)
-        self._moments = TaskMoments.of(self.completion.values)
-        self.candidates = candidates
-        self.dimension = candidates.shape[-1]
-        self.mean_module = FeatureMean(Lookup(candidates, self._moments.mean.unsqueeze(-1)))
-        features = Lookup(candidates, self._moments.root.mT.contiguous())
-        self.covar_module = FeatureKernel(features)
+        values = candidate_values(task_values, len(candidates))
+        self.candidates, self.completion = candidates, complete_matrix(values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
-        observed = values[~values.isnan()]
-        self._task_range = (float(observed.min()), float(observed.max()))
-        self._covariance = self._moments.root.mT @ self._moments.root
-        rows = candidates.new_zeros(0, len(candidates))
-        self._evidence = Evidence.none(self.dimension, rows)
-        if train_X is not None and train_Y is not None:
-            self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
+        self._moments = moments = TaskMoments.of(self.completion.values)
+        mean = Lookup(candidates, moments.mean.unsqueeze(-1))
+        root = Lookup(candidates, moments.root.mT.contiguous())
+        self._set_prior(mean, root, [TaskGroup(candidates, values.mT)])
+        self._take(train_X, train_Y)
 
     @classmethod
     @checked
@@ -103,8 +89,8 @@ class DiscreteMetaModel(MetaModel):
         r"""A model from tasks that were each observed at candidates of their own.
 
         Args:
-            task_inputs: For each task, ``n_i x d`` rows of ``candidates``; repeated ones
-                are averaged.
+            task_inputs: For each task, ``n_i x d`` rows of ``candidates``; values at
+                repeated rows are averaged.
             task_values: For each task, ``n_i`` values.
             candidates: ``M x d`` distinct inputs.
             seed: For the completion of what is missing.
@@ -124,7 +110,7 @@ class DiscreteMetaModel(MetaModel):
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
         r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
         data = {"train_X": training_data.X, "train_Y": training_data.Y}
-        return data | {n: numbers(options[n]) for n in ("task_values", "candidates")}
+        return data | {n: as_double(options[n]) for n in ("task_values", "candidates")}
 
     def constructor_options(self) -> dict[str, Any]:
         r"""The (completed) task values and the candidates, as lists."""
@@ -134,38 +120,4 @@ class DiscreteMetaModel(MetaModel):
     @checked
     def task_norms(self, task_values: Tensor) -> Tensor:
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""
-        return self._moments.norms(check_tasks(task_values, len(self.candidates)))
-
-    @property
-    def prior_std(self) -> float:
-        r"""Estimated prior standard deviation (root mean square over the candidates)."""
-        return float(self._covariance.diagonal().mean().sqrt())
-
-    def _query(self, X: Tensor) -> Query:
-        index = self.covar_module.features.index(X)  # pyright: ignore
-        rows = self._evidence.basis
-        features = rows.mT[index]
-        prior = self._covariance[index.unsqueeze(-1), index.unsqueeze(-2)]
-        left = prior - features @ features.mT
-        variances = self._left()[index]
-        known = variances == 0.0
-        left = left.masked_fill(known.unsqueeze(-1) | known.unsqueeze(-2), 0.0)
-        left = torch.diagonal_scatter(left, variances, dim1=-2, dim2=-1)
-        return Query(self._moments.mean[index], features, left)
-
-    def _extended_basis(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        index = int(self.covar_module.features.index(x.unsqueeze(0)))  # pyright: ignore
-        left = self._left()[index]
-        if left == 0.0:
-            return None
-        rows = self._evidence.basis
-        new = (self._covariance[index] - rows[:, index] @ rows) / left.sqrt()
-        new[index] = left.sqrt()
-        rows = torch.cat([rows, new.unsqueeze(0)])
-        return rows, rows[:, index]
-
-    def _left(self) -> Tensor:
-        r"""``M`` conditional variances without the factor; zero where round-off."""
-        whole = self._covariance.diagonal()
-        left = whole - self._evidence.basis.square().sum(0)
-        return torch.where(unresolved(left, whole), 0.0, left)
+        return self._moments.norms(candidate_values(task_values, len(self.candidates)))

@@ -10,7 +10,9 @@ _RESOLUTION = 1e-12
 
 
 class Evidence(NamedTuple):
-    r"""Evaluations of the new function that told something, distinct inputs only.
+    r"""Evaluations of a function with prior covariance ``psi(x)^T psi(x')``.
+
+    Only distinct inputs, and only those whose outcome the earlier ones leave open.
 
     Attributes:
         inputs: ``t x d``.
@@ -18,7 +20,7 @@ class Evidence(NamedTuple):
         counts: ``t`` numbers of outcomes there.
         prior_means: ``t``.
         factor: ``t x t`` Cholesky factor of the prior covariance.
-        basis: The subclass's own: what turns query points into features.
+        basis: ``r x t`` orthonormal columns that span the features of the inputs.
     """
 
     inputs: Tensor
@@ -29,42 +31,62 @@ class Evidence(NamedTuple):
     basis: Tensor
 
     @classmethod
-    def none(cls, dimension: int, basis: Tensor) -> "Evidence":
-        r"""Before the first evaluation."""
-        zero = basis.new_zeros(0)
-        inputs, factor = basis.new_zeros(0, dimension), basis.new_zeros(0, 0)
-        return cls(inputs, zero, zero, zero, factor, basis)
+    def none(cls, dimension: int, rank: int, like: Tensor) -> "Evidence":
+        r"""Before the first evaluation, for ``d`` input columns and ``r`` features."""
+        zero = like.new_zeros(0)
+        inputs, basis = like.new_zeros(0, dimension), like.new_zeros(rank, 0)
+        return cls(inputs, zero, zero, zero, like.new_zeros(0, 0), basis)
 
     @property
     def weights(self) -> Tensor:
-        r"""``t`` innovations: mean outcomes less predictions, in units of their error."""
+        r"""``t`` standardised prediction errors of the mean outcomes, in their order."""
         residuals = self.sums / self.counts - self.prior_means
         solution = torch.linalg.solve_triangular(
             self.factor, residuals.unsqueeze(-1), upper=False
         )
         return solution.squeeze(-1)
 
-    def with_outcome(self, position: int, outcome: Tensor) -> "Evidence":
-        r"""One more outcome at an input that is there already."""
+    def split(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Split ``... x q x r`` features into what the evaluations reach and the rest.
+
+        Returns:
+            ``... x q x t`` coordinates in the basis, and the ``... x q x r`` rest, exactly
+            zero where it is round-off.
+        """
+        coordinates = features @ self.basis
+        rest = features - coordinates @ self.basis.mT
+        correction = rest @ self.basis  # again: the first projection leaves round-off
+        rest = rest - correction @ self.basis.mT
+        prior_variance = features.square().sum(-1, keepdim=True)
+        known = rest.square().sum(-1, keepdim=True) <= _RESOLUTION * prior_variance
+        return coordinates + correction, rest.masked_fill(known, 0.0)
+
+    def repeated(self, position: int, outcome: Tensor) -> "Evidence":
+        r"""With one more outcome at an input that is there already."""
         one = torch.zeros_like(self.counts)
         one[position] = 1.0
         return self._replace(sums=self.sums + outcome * one, counts=self.counts + one)
 
+    def extended(
+        self, x: Tensor, outcome: Tensor, prior_mean: Tensor, parts: tuple[Tensor, Tensor]
+    ) -> "Evidence":
+        r"""With an outcome at a new input.
 
-class Query(NamedTuple):
-    r"""Query points as the evidence sees them.
-
-    Attributes:
-        prior_mean: ``... x q``.
-        features: ``... x q x t`` coordinates along the evaluations, in their order.
-        covariance: ``... x q x q`` prior covariance that is left, without the factor.
-    """
-
-    prior_mean: Tensor
-    features: Tensor
-    covariance: Tensor
-
-
-def unresolved(left: Tensor, whole: Tensor) -> Tensor:
-    r"""Where the conditional variance ``left`` is round-off next to the prior variance."""
-    return left <= _RESOLUTION * whole
+        Args:
+            x: ``1 x d`` input.
+            outcome: One value, a vector.
+            prior_mean: One value, a vector.
+            parts: From ``split``, the second one not zero.
+        """
+        coordinates, rest = parts
+        length = rest.norm()
+        factor = torch.nn.functional.pad(self.factor, (0, 1, 0, 1))
+        factor[-1] = torch.cat([coordinates.squeeze(0), length.reshape(1)])
+        return Evidence(
+            inputs=torch.cat([self.inputs, x]),
+            sums=torch.cat([self.sums, outcome]),
+            counts=torch.cat([self.counts, torch.ones_like(outcome)]),
+            prior_means=torch.cat([self.prior_means, prior_mean]),
+            factor=factor,
+            basis=torch.cat([self.basis, rest.mT / length], dim=-1),
+        )

@@ -1,5 +1,7 @@
 r"""GPyTorch means and kernels with explicit features."""
 
+from typing import Any
+
 import torch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
@@ -13,18 +15,11 @@ from torch.nn import Module
 
 from kernelucb._numerics.checks import finite, tensor
 
-# Rows are candidates if they agree to this share of each column's range: wide enough for a
-# single-precision copy.
+# An input is a candidate if it agrees with it to this share of each column's range: wide
+# enough for a single-precision copy.
 _SAME = 1e-6
-# What a module raises that is called with what it was not made for.
-_OF_A_CALL = (
-    AttributeError,
-    IndexError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+# What a module raises for inputs that it was not made for.
+_CALL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Lookup(Module):
@@ -57,9 +52,9 @@ class Lookup(Module):
         if bool((nearest > _SAME).any()):
             row = rows[int(nearest.argmax())].tolist()
             raise InputDataError(
-                f"The input {row} is not one of the model's candidates; a prior estimated "
-                "on candidates says nothing elsewhere. Use optimize_acqf_discrete, or "
-                "FeatureMetaModel for a continuous domain."
+                f"The input {row} is not one of the model's candidates, and the prior is "
+                "known at these alone. Use optimize_acqf_discrete, or FeatureMetaModel for "
+                "a continuous domain."
             )
         return index.reshape(X.shape[:-1])
 
@@ -69,18 +64,18 @@ class Lookup(Module):
 
 
 def features_at(features: Module, inputs: Tensor) -> Tensor:
-    r"""``n x K`` features of ``n x d`` inputs, as a module that a user gave makes them.
+    r"""``n x K`` features of ``n x d`` inputs by a module that a user gave, checked.
 
     Raises:
         UnsupportedError: If it does not map a tensor to a tensor.
-        BotorchTensorDimensionError: If the shape is another.
+        BotorchTensorDimensionError: If the result is not ``n x K``.
         InputDataError: If a value is not finite.
     """
     wanted = "features must map `n x d` inputs to `n x K` values"
     name, shape = type(features).__name__, tuple(inputs.shape)
     try:
         values = features(inputs)
-    except _OF_A_CALL as error:
+    except _CALL_ERRORS as error:
         raise UnsupportedError(
             f"{wanted}; {name} does not take inputs of shape {shape}: {error}"
         ) from error
@@ -117,6 +112,8 @@ class Combined(Module):
 class FeatureMean(Mean):
     r"""Mean given by the one output of a module."""
 
+    features: Module
+
     def __init__(self, features: Module) -> None:
         super().__init__()
         self.features = features
@@ -129,11 +126,20 @@ class FeatureMean(Mean):
 class FeatureKernel(Kernel):
     r"""``k(x, x') = psi(x)^T psi(x')`` for the outputs ``psi`` of a module."""
 
+    features: Module
+
     def __init__(self, features: Module) -> None:
         super().__init__()
         self.features = features
 
-    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **_) -> Tensor:
+    def forward(
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
+    ) -> Tensor:
         r"""``... x n x m`` covariances, or their diagonal."""
         left, right = self.features(x1), self.features(x2)
         return (left * right).sum(-1) if diag else left @ right.mT

@@ -7,8 +7,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-# What is left of a vector outside a span that contains it, relative to the vector: the
-# round-off of one projection, with room for directions dropped as unresolved.
+# Largest share of a vector that round-off leaves outside a span that contains it, with room
+# for directions that were dropped as unresolved.
 _OUTSIDE = 1e-9
 
 
@@ -21,7 +21,7 @@ class TaskMoments(NamedTuple):
     Attributes:
         mean: ``M`` values.
         root: ``r x M`` matrix with ``covariance = root^T root`` and orthogonal rows; ``r``
-            is the rank that the tasks have.
+            is the rank.
         leverages: ``N`` diagonal entries of the hat matrix of the centred tasks.
     """
 
@@ -43,7 +43,7 @@ class TaskMoments(NamedTuple):
             )
         mean = values.mean(0)
         left, singular, right = torch.linalg.svd(values - mean, full_matrices=False)
-        # The mean is rounded to eps of the values, whatever is left of them after it.
+        # Relative to the values, not to the deviations: the mean is rounded at their size.
         size = float(torch.linalg.matrix_norm(values, 2)) if values.numel() else 0.0
         cutoff = max(values.shape) * torch.finfo(values.dtype).eps * size
         rank = int((singular > cutoff).sum())
