@@ -1,13 +1,14 @@
 r"""Set-up that every test shares: a picture back-end, seeds, Hypothesis profiles."""
 
-import matplotlib
+import os
+
 import pytest
-import torch
 from hypothesis import settings
 
-matplotlib.use("Agg")
+# Before torch and matplotlib are imported, here or by a process that a test starts.
+os.environ["MPLBACKEND"] = "Agg"
 # Tests run in several processes; threads of theirs would only wait for each other.
-torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # Reproducible by default. `--hypothesis-profile=explore` looks for new examples.
 settings.register_profile(
@@ -24,4 +25,9 @@ def seeded():
     The default dtype stays float32, as users have it: tests ask for float64 explicitly,
     so that a constant which the library makes in the default dtype shows.
     """
-    torch.manual_seed(0)
+    import torch  # not in the process that only hands out the tests
+
+    torch.default_generator.manual_seed(0)
+    # `torch.manual_seed` keeps a stack trace for CUDA where there is none.
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)

@@ -7,6 +7,7 @@ alone. ``_public`` collects the public names, which the package root hands out;
 """
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,15 @@ def layer(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@functools.cache
 def imported_modules(path: Path) -> set[str]:
     modules = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -132,11 +139,7 @@ def test_extras_stay_behind_their_doors():
     ids=identify,
 )
 def test_only_regression_reads_the_internals_of_models(path):
-    attributes = {
-        node.attr
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-    }
+    attributes = {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
     assert not attributes & MODEL_INTERNALS
 
 

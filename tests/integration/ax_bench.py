@@ -1,6 +1,8 @@
 r"""The Ax experiment that the tests of `kernelucb.ax` run."""
 
+import functools
 import math
+from copy import deepcopy
 
 import pytest
 import torch
@@ -65,7 +67,11 @@ def wave(parameters):
     return 5000.0 + 80.0 * math.sin(u / 3.0) + 60.0 * math.cos(v / 4.0)
 
 
-def run(client, number, outcome=lambda parameters: {"y": wave(parameters)}):
+def waves(parameters):
+    return {"y": wave(parameters)}
+
+
+def run(client, number, outcome=waves):
     for _ in range(number):
         index, parameters = next_trial(client)
         client.complete_trial(trial_index=index, raw_data=outcome(parameters))
@@ -104,3 +110,16 @@ def fixed_client(parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, **ar
     )
     arguments = {"options": {"norm_bound": NORM}, "model_config": config} | arguments
     return make_client(parameters, objective, **arguments)
+
+
+@functools.cache
+def _begun(number, make, outcome):
+    client = run(begun(number - 1, make, outcome), 1, outcome) if number else make()
+    return client, torch.get_rng_state()
+
+
+def begun(number, make=fixed_client, outcome=curve):
+    r"""``run(make(), number, outcome)``, a copy where another test has asked for it."""
+    client, random = _begun(number, make, outcome)
+    torch.set_rng_state(random)
+    return deepcopy(client)

@@ -16,6 +16,7 @@ from ax_bench import (
     OPTIONS,
     REQUIRED,
     UNIT,
+    begun,
     make_client,
     next_trial,
     node,
@@ -23,6 +24,7 @@ from ax_bench import (
     rows,
     run,
     wave,
+    waves,
 )
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
@@ -61,7 +63,7 @@ class TestOptimization:
         assert type(kernelucb.ax.last_bound(client)) is acqf_class
 
     def test_a_batch_is_spread_over_the_space(self):
-        client = run(make_client(), 4)
+        client = begun(4, make_client, waves)
         strategy = client._generation_strategy
         (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
         assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
@@ -126,7 +128,7 @@ class TestUnits:
 
 class TestTrialsUnderWay:
     def test_pending_trials_are_conditioned_on(self):
-        client = run(make_client(), 3)
+        client = begun(3, make_client, waves)
         pending = client.get_next_trials(max_trials=3)
         assert len(set(map(str, pending.values()))) == 3
         next_trial(client)
@@ -137,7 +139,7 @@ class TestTrialsUnderWay:
         assert (acqf(X.unsqueeze(1)) < upper - 1.0).all()
 
     def test_failed_trials_leave_and_abandoned_ones_stay(self):
-        client = run(make_client(), 3)
+        client = begun(3, make_client, waves)
         pending = client.get_next_trials(max_trials=3)
         failed, abandoned, running = pending
         client.mark_trial_failed(failed)
@@ -205,7 +207,7 @@ print(json.dumps([index, parameters, kernelucb.ax.last_bound(client).norm_bound]
 class TestStorage:
     def test_a_saved_experiment_goes_on_in_another_process(self, tmp_path):
         path = str(tmp_path / "bench.json")
-        client = run(make_client(), 3)
+        client = begun(3, make_client, waves)
         client.save_to_json_file(path)
         torch.manual_seed(3)
         index, parameters = next_trial(client)
@@ -222,7 +224,7 @@ class TestStorage:
 
     def test_pending_and_abandoned_trials_survive(self, tmp_path):
         path = str(tmp_path / "bench.json")
-        client = run(make_client(), 4)
+        client = begun(4, make_client, waves)
         pending = client.get_next_trials(max_trials=2)
         client.mark_trial_abandoned(min(pending))
         client.save_to_json_file(path)

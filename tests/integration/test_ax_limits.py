@@ -10,10 +10,12 @@ from ax_bench import (
     AX_WARNINGS,
     OPTIONS,
     REQUIRED,
+    begun,
     make_client,
     next_trial,
     run,
     wave,
+    waves,
 )
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
@@ -165,7 +167,7 @@ class TestErrors:
             next_trial(client)
 
     def test_no_bound_yet(self):
-        client = run(make_client(), 1)
+        client = begun(1, make_client, waves)
         with pytest.raises(ValueError, match="the strategy is at its node `Sobol`"):
             kernelucb.ax.last_bound(client)
 

@@ -8,8 +8,8 @@ from ax.core.arm import Arm
 from ax_bench import (
     AX_WARNINGS,
     UNIT,
+    begun,
     curve,
-    fixed_client,
     make_client,
     next_trial,
     run,
@@ -75,7 +75,7 @@ def end(client, *ends):
 
 class TestStatement:
     def test_nothing_is_added_where_nothing_is_missing(self):
-        client = run(fixed_client(), 4, curve)
+        client = begun(4)
         client.get_next_trials(max_trials=2)
         assert kernelucb.ax.current_bound(client).assumptions["outcomes"] is REPORTED
         assert kernelucb.ax.last_bound(client).assumptions["outcomes"] is REPORTED
@@ -101,7 +101,7 @@ class TestStatement:
         ],
     )
     def test_counts(self, ends, missing):
-        client = end(run(fixed_client(), 2, curve), *ends)
+        client = end(begun(2), *ends)
         expected = f"{REPORTED.statement}: {missing}{NO_NOISE}"
         assert current(client) == expected
         run(client, 2, curve)
@@ -109,7 +109,7 @@ class TestStatement:
         assert str(kernelucb.ax.current_bound(client).assumptions).endswith(expected)
 
     def test_arms_of_a_batch(self):
-        client = run(fixed_client(), 2, curve)
+        client = begun(2)
         batch = client._experiment.new_batch_trial()
         batch.add_arms_and_weights([Arm({"x": 0.1}, "a"), Arm({"x": 0.2}, "b")])
         batch.mark_arm_abandoned("a")
@@ -121,7 +121,7 @@ class TestStatement:
         assert current(client) == f"{REPORTED.statement}: {expected}{NO_NOISE}"
 
     def test_the_last_bound_says_what_was_missing_when_it_was_made(self):
-        client = end(run(fixed_client(), 3, curve), fail)
+        client = end(begun(3), fail)
         index, _ = next_trial(client)
         before = statement(kernelucb.ax.last_bound(client))
         assert ": 1 trial failed;" in before
@@ -150,7 +150,7 @@ class TestStatement:
 
 class TestDecision:
     def test_reason_and_certificate_name_it_after_reload_too(self, tmp_path):
-        client = end(run(fixed_client(), 3, curve), fail, abandon, abandon)
+        client = end(begun(3), fail, abandon, abandon)
         client.get_next_trials(max_trials=1)
         path = str(tmp_path / "bench.json")
         client.save_to_json_file(path)
@@ -165,7 +165,7 @@ class TestDecision:
             assert f": {missing};" in said
 
     def test_what_counts_as_an_outcome(self):
-        client = run(fixed_client(), 3, curve)
+        client = begun(3)
         end(client, stop_early, fail, report_and_abandon, complete_without)
         index, parameters = next_trial(client)
         client.attach_data(trial_index=index, raw_data=curve(parameters))
@@ -173,7 +173,7 @@ class TestDecision:
         assert kernelucb.ax.current_bound(client).regression.num_observations == 5
 
     def test_progressions_are_an_input(self):
-        client = run(fixed_client(), 3, curve)
+        client = begun(3)
         for steps, ending in (((1, 2), "mark_trial_early_stopped"), ((1, 2, 3), None)):
             index, parameters = next_trial(client)
             for step in steps:

@@ -15,6 +15,7 @@ from ax_bench import (
     AX_WARNINGS,
     PLANE,
     UNIT,
+    begun,
     curve,
     fixed_client,
     make_client,
@@ -138,14 +139,14 @@ class TestConfiguredLater:
     @pytest.mark.parametrize(("objective", "constraints", "message"), UNSUPPORTED)
     @pytest.mark.parametrize("trials", [1, 4])
     def test_refused_until_it_is_taken_back(self, trials, objective, constraints, message):
-        client = run(fixed_client(), trials, curve)
+        client = begun(trials)
         client.configure_optimization(objective=objective, outcome_constraints=constraints)
         refused(client, message)
         client.configure_optimization(objective="y")
         run(client, 1, curve)
 
     def test_the_direction_is_that_of_the_present_objective(self):
-        client = run(fixed_client(), 4, curve)
+        client = begun(4)
         assert kernelucb.ax.last_bound(client).direction == 1
         client.configure_optimization(objective="-y")
         run(client, 1, curve)
@@ -158,7 +159,7 @@ class TestReopened:
     @pytest.mark.filterwarnings("ignore:Passing `metric` to:DeprecationWarning:ax[.]")
     @pytest.mark.parametrize("trials", [0, 4])
     def test_refused_as_before(self, trials, tmp_path):
-        client = run(fixed_client(), trials, curve)
+        client = begun(trials)
         reopened = Client.load_from_json_file(saved(client, tmp_path))
         reopened.configure_optimization(objective="y", outcome_constraints=CONSTRAINT)
         refused(reopened, "cannot keep outcome constraints")
@@ -185,7 +186,7 @@ def saved(client, folder):
 
 def test_outcomes_that_ax_transforms_are_not_those_reported():
     # A node made by hand, with the transforms that Ax takes by default.
-    client = run(fixed_client(), 4, curve)
+    client = begun(4)
     arguments = dict(client._generation_strategy._nodes[1].generator_spec.generator_kwargs)
     del arguments["transforms"]
     spec = GeneratorSpec(Generators.BOTORCH_MODULAR, generator_kwargs=arguments)

@@ -11,6 +11,7 @@ from ax.api.client import Client
 from ax_bench import (
     AX_WARNINGS,
     REQUIRED,
+    begun,
     curve,
     fixed_client,
     make_client,
@@ -18,6 +19,7 @@ from ax_bench import (
     node,
     run,
     wave,
+    waves,
 )
 from botorch.exceptions import UnsupportedError
 
@@ -31,7 +33,7 @@ pytestmark = AX_WARNINGS
 
 @pytest.fixture(scope="module")
 def client():
-    return run(fixed_client(), 2, curve)
+    return begun(2)
 
 
 @pytest.fixture
@@ -196,7 +198,7 @@ class TestReopened:
         assert node(twin) == acqf_class.__name__
 
     def test_with_trials_under_way(self):
-        client = run(make_client(), 3)
+        client = begun(3, make_client, waves)
         lost, _ = client.get_next_trials(max_trials=2)
         client.mark_trial_abandoned(lost)
         twin = reopened(client)
@@ -208,7 +210,7 @@ class TestReopened:
             assert mine == pytest.approx(theirs, abs=15.0 * STORED)
 
     def test_the_global_generators_are_left_alone(self):
-        client = run(fixed_client(), 3, curve)
+        client = begun(3)
         client._random_seed = None
         torch.manual_seed(5)
         next_trial(client)

@@ -22,6 +22,7 @@ from ax_bench import (
     CURVE,
     NOISE_STD,
     UNIT,
+    begun,
     curve,
     fixed_client,
     make_client,
@@ -113,7 +114,7 @@ class TestDecision:
     def test_the_gap_is_in_units_of_the_metric(self):
         thousands = fixed_client(unit=1000.0)
         run(thousands, 6, lambda parameters: curve(parameters, unit=1000.0))
-        plain = run(fixed_client(), 6, curve)
+        plain = begun(6)
         assert gap_of(thousands) == pytest.approx(1000.0 * gap_of(plain), rel=1e-3)
 
     @pytest.mark.filterwarnings(f"ignore::{CONTRADICTION}")
@@ -151,7 +152,7 @@ class TestTrialsUnderWay:
         assert trials[0] == trials[1]
 
     def test_all_outcomes_count_and_pending_trials_do_not(self):
-        client = run(fixed_client(), 5, curve)
+        client = begun(5)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
         assert kernelucb.ax.current_bound(client).regression.num_observations == 5
         before = gap_of(client)
@@ -165,14 +166,14 @@ class TestTrialsUnderWay:
         assert kernelucb.ax.current_bound(client).regression.num_observations == 6
 
     def test_waits_for_pending_trials_where_that_is_asked_for(self):
-        client = run(fixed_client(), 5, curve)
+        client = begun(5)
         client.get_next_trials(max_trials=1)
         rule = stopping(client, 100.0, inactive_when_pending_trials=True)
         stop, reason = rule.should_stop_optimization(client._experiment)
         assert (stop, reason) == (False, "There are pending trials in the experiment.")
 
     def test_failed_and_abandoned_trials_tell_nothing(self):
-        client = run(fixed_client(), 5, curve)
+        client = begun(5)
         before = stopping(client).decide()
         failed, abandoned = client.get_next_trials(max_trials=2)
         client.mark_trial_failed(failed)
@@ -182,7 +183,7 @@ class TestTrialsUnderWay:
         assert after.arm == before.arm
 
     def test_abandoned_after_its_outcome(self):
-        client = run(fixed_client(), 5, curve)
+        client = begun(5)
         before = gap_of(client)
         index, parameters = next_trial(client)
         client.attach_data(trial_index=index, raw_data=curve(parameters))
@@ -353,7 +354,7 @@ class TestErrors:
         strategy = GenerationStrategy(
             name="Sobol", nodes=[GenerationNode(name="Sobol", generator_specs=[spec])]
         )
-        client = run(fixed_client(), 2, curve)
+        client = begun(2)
         client.set_generation_strategy(strategy)
         with pytest.raises(UnsupportedError, match="Sobol has no bound of this package"):
             stopping(client)

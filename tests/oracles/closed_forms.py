@@ -17,14 +17,14 @@ def log_det(K: Tensor, alpha: float) -> float:
 
 
 def ridge(K: Tensor, k: Tensor, v: Tensor, y: Tensor, alpha: float):
-    r"""Ridge estimate and standard deviation, Flynn & Reeb (2024), after Eq. (11)."""
+    r"""Ridge estimate and standard deviation, Flynn & Reeb (2024), Eqs. (2) and (3)."""
     gram = K + alpha * torch.eye(len(K)).to(K)
     mean = k @ torch.linalg.solve(gram, y)
     return mean, (v - (k * torch.linalg.solve(gram, k.mT).mT).sum(-1)).sqrt()
 
 
 def dual_ellipsoid(K, k, v, y, alpha, sigma, norm, delta, c):
-    r"""Flynn & Reeb (2024), Eq. (11): the ellipsoid bound at one ``alpha``."""
+    r"""Flynn & Reeb (2024), Eq. (13): the ellipsoid bound at one ``alpha``."""
     eye = torch.eye(len(K)).to(K)
     squared_radius = sigma**2 * (
         float(y @ torch.linalg.solve(sigma**2 * eye + c * K, y))

@@ -9,7 +9,7 @@ against the true function ``f``, whose values at the arms are known here,
 with the predictions ``m_s, v_s`` made before outcome ``s``, is a supermartingale of mean
 at most one wherever the noise is conditionally 1-sub-Gaussian and the arms are chosen from
 the past, whatever they are chosen for. It reaches ``1 / delta`` in any round with
-probability at most ``delta`` (Ville). This is Flynn & Reeb (2024), Lemma 4.1.
+probability at most ``delta`` (Ville). This is Flynn & Reeb (2024), Theorem 4.1.
 """
 
 import math

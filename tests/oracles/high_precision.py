@@ -6,25 +6,24 @@ from torch import Tensor
 DIGITS = 60
 
 
-def exact_band(
+def exact_bands(
     kernel: str,
     lengthscale: float,
     train_X: Tensor,
     train_Y: Tensor,
-    query: Tensor,
+    queries: Tensor,
     noise_std: float,
     norm_bound: float,
     delta: float,
     covariance_scale: float,
-) -> tuple[float, float]:
-    """Lower and upper bound at one point: Flynn & Reeb (2024), Eqs. (8) and (12).
+) -> list[tuple[float, float]]:
+    """Lower and upper bound at each query: Flynn & Reeb (2024), Eqs. (8) and (12).
 
     Inputs are taken as the exact binary numbers that they are; kernel values, the
     eigendecomposition and the minimum over the regulariser are computed in 60 digits.
     """
     with mp.workdps(DIGITS):
         inputs = [[mp.mpf(float(v)) for v in row] for row in train_X]
-        point = [mp.mpf(float(v)) for v in query]
         k = _KERNELS[kernel]
         length, noise = mp.mpf(lengthscale), mp.mpf(noise_std)
         n = len(inputs)
@@ -35,31 +34,36 @@ def exact_band(
         lam, basis = mp.eigsy(gram)
         lam = [max(value, mp.mpf(0)) for value in lam]
         outcomes = [mp.mpf(float(v)) / noise for v in train_Y]
-        sections = [k(point, row, length) / noise for row in inputs]
         z = [mp.fsum(basis[i, j] * outcomes[i] for i in range(n)) for j in range(n)]
-        q = [mp.fsum(basis[i, j] * sections[i] for i in range(n)) for j in range(n)]
         c, norm = mp.mpf(covariance_scale), mp.mpf(norm_bound)
         squared_radius = (
             mp.fsum(v**2 / (1 + c * e) for v, e in zip(z, lam, strict=True))
             + mp.fsum(mp.log(1 + c * e) for e in lam)
             + 2 * mp.log(1 / mp.mpf(delta))
         )
-        prior = k(point, point, length)
+        bands = []
+        for query in queries:
+            point = [mp.mpf(float(v)) for v in query]
+            sections = [k(point, row, length) / noise for row in inputs]
+            q = [mp.fsum(basis[i, j] * sections[i] for i in range(n)) for j in range(n)]
+            prior = k(point, point, length)
+            bands.append(_band(z, q, lam, prior, squared_radius, norm))
+        return bands
 
-        def ellipsoid(sign: int, tau: mp.mpf) -> mp.mpf:
-            mean = mp.fsum(a * b / (e + tau) for a, b, e in zip(q, z, lam, strict=True))
-            variance = prior - mp.fsum(
-                a**2 / (e + tau) for a, e in zip(q, lam, strict=True)
-            )
-            misfit = mp.fsum(b**2 * tau / (e + tau) for b, e in zip(z, lam, strict=True))
-            excess = squared_radius + tau * norm**2 - misfit
-            assert excess >= 0, "the confidence set is empty"
-            return sign * mean + mp.sqrt(excess / tau * variance)
 
-        ball = norm * mp.sqrt(prior)
-        upper = min(_minimum(lambda tau: ellipsoid(1, tau)), ball)
-        lower = -min(_minimum(lambda tau: ellipsoid(-1, tau)), ball)
-        return float(lower), float(upper)
+def _band(z, q, lam, prior, squared_radius, norm) -> tuple[float, float]:
+    def ellipsoid(sign: int, tau: mp.mpf) -> mp.mpf:
+        mean = mp.fsum(a * b / (e + tau) for a, b, e in zip(q, z, lam, strict=True))
+        variance = prior - mp.fsum(a**2 / (e + tau) for a, e in zip(q, lam, strict=True))
+        misfit = mp.fsum(b**2 * tau / (e + tau) for b, e in zip(z, lam, strict=True))
+        excess = squared_radius + tau * norm**2 - misfit
+        assert excess >= 0, "the confidence set is empty"
+        return sign * mean + mp.sqrt(excess / tau * variance)
+
+    ball = norm * mp.sqrt(prior)
+    upper = min(_minimum(lambda tau: ellipsoid(1, tau)), ball)
+    lower = -min(_minimum(lambda tau: ellipsoid(-1, tau)), ball)
+    return float(lower), float(upper)
 
 
 def _minimum(function) -> mp.mpf:

@@ -15,11 +15,15 @@ import torch
 
 
 def squared_distance(kernel, X, noise_std, x, weights):
-    r"""``d(a)^2`` of (1) at one point ``x`` (``1 x d``), for ``n`` weights."""
+    r"""``d(a)^2`` of (1) at one point ``x`` (``1 x d``), for ``... x n`` weights."""
     scaled = weights / noise_std
     gram, section = kernel(X).to_dense(), kernel(X, x).to_dense()[:, 0]
     whole = kernel(x).to_dense()[0, 0]
-    return whole - 2.0 * scaled @ section + scaled @ gram @ scaled
+    return whole - 2.0 * scaled @ section + _form(gram, scaled)
+
+
+def _form(matrix, vectors):
+    return (vectors @ matrix * vectors).sum(-1)
 
 
 def split_distance(kernel, X, noise_std, x, weights, inducing, split):
@@ -27,15 +31,17 @@ def split_distance(kernel, X, noise_std, x, weights, inducing, split):
     scaled = weights / noise_std
     spanned, rest = nystrom_split(kernel, torch.cat([X, x]), inducing)
     section, whole = spanned[:-1, -1], spanned[-1, -1]
-    resolved = whole - 2.0 * scaled @ section + scaled @ spanned[:-1, :-1] @ scaled
+    resolved = whole - 2.0 * scaled @ section + _form(spanned[:-1, :-1], scaled)
     left = (1.0 + split) * rest[-1, -1]
-    return resolved + left + (1.0 + 1.0 / split) * scaled @ rest[:-1, :-1] @ scaled
+    return resolved + left + (1.0 + 1.0 / split) * _form(rest[:-1, :-1], scaled)
 
 
 def weak_dual_bound(residuals, noise_std, weights, radius, norm, squared):
     r"""Right-hand side of (1), given ``d(a)^2``."""
     distance = squared.clamp_min(0.0).sqrt()
-    return weights @ (residuals / noise_std) + radius * weights.norm() + norm * distance
+    return (
+        weights @ (residuals / noise_std) + radius * weights.norm(dim=-1) + norm * distance
+    )
 
 
 def nystrom_split(kernel, X, inducing):
@@ -46,12 +52,12 @@ def nystrom_split(kernel, X, inducing):
     return spanned, gram - spanned
 
 
-def span_weights(kernel, X, residuals, noise_std, inducing, x, slope, tau, inflation):
+def span_weights(kernel, X, residuals, noise_std, inducing, x, slopes, tau, inflation):
     r"""The best weights in the span of inducing features and outcomes.
 
     ``a = (P (Q + (1 + 1/s) E + tau) P)^+ P (q(x) - slope y_w)`` with ``P`` the projection
     on the span, ``Q`` and ``E`` whitened: stationarity of (1) with the distance replaced
-    by its bound. ``slope`` is free: any value is valid in (1).
+    by its bound. The slope is free, any value is valid in (1): ``s`` of them, ``s x n``.
     """
     spanned, rest = nystrom_split(kernel, X, inducing)
     whiten = noise_std.reciprocal()
@@ -65,4 +71,5 @@ def span_weights(kernel, X, residuals, noise_std, inducing, x, slope, tau, infla
     matrix = matrix + tau * torch.eye(len(matrix)).to(matrix)
     inner = torch.linalg.pinv(kernel(inducing).to_dense(), rtol=1e-10, hermitian=True)
     section = features @ inner @ kernel(inducing, x).to_dense()[:, 0]
-    return basis @ torch.linalg.solve(matrix, basis.mT @ (section - slope * outcomes))
+    right = (section - slopes.unsqueeze(-1) * outcomes) @ basis
+    return torch.linalg.solve(matrix, right.mT).mT @ basis.mT

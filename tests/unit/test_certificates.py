@@ -27,6 +27,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import largest_change, largest_on_box
+from kernelucb.confidence.martingale_mixture.dual import EllipsoidObjective
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
 from problems import KERNELS, frozen_kernel, frozen_model, make_problem, uniform
@@ -66,6 +67,23 @@ def test_is_the_largest_difference_over_the_set(name):
     assert torch.equal(certificate.challenger, challenger)
     assert certificate.certified
     assert certificate.resolution == 0.0
+
+
+def test_a_point_s_gain_over_itself_is_not_searched_for(monkeypatch):
+    r"""It is zero at every regulariser; the search there took as many steps as allowed."""
+    steps, slopes = [], EllipsoidObjective.slopes
+    monkeypatch.setattr(
+        EllipsoidObjective, "slopes", lambda *given: steps.append(0) or slopes(*given)
+    )
+    problem = make_problem(n=8)
+    acqf = MartingaleMixtureUCB(problem.state, norm_bound=3.0)
+    X = problem.test_X
+    others = acqf.confidence_set.max_gain_over(X[1:], X[:1])
+    needed = len(steps)
+    gains = acqf.confidence_set.max_gain_over(X, X[:1])
+    assert_close(gains[1:], others)
+    assert float(gains[0]) == 0.0
+    assert len(steps) == 2 * needed
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 25), maximize=st.booleans())

@@ -5,7 +5,7 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
-from oracles.high_precision import exact_band
+from oracles.high_precision import exact_bands
 from tolerances import HIGH_PRECISION
 
 TRUE_NORM, DELTA = 3.0, 0.05
@@ -55,8 +55,8 @@ def relative_error(design, kernel_name, lengthscale, noise_std, outcome_scale, i
     queries = torch.stack([X.new_tensor([0.9, 0.9]), X[0], X[0] + 1e-5])
     errors = []
     length = float(kernel.lengthscale.detach())
-    for query, lower, upper in zip(queries, *acqf.bounds(queries), strict=True):
-        low, high = exact_band(kernel_name, length, X, Y, query, scale, **arguments)
+    exact = exact_bands(kernel_name, length, X, Y, queries, scale, **arguments)
+    for (low, high), lower, upper in zip(exact, *acqf.bounds(queries), strict=True):
         error = max(abs(float(lower) - low), abs(float(upper) - high))
         errors.append(error / max(abs(low), abs(high)))
     return max(errors)

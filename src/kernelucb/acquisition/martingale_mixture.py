@@ -18,6 +18,7 @@ from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture import (
+    ANALYTIC_SOURCE,
     ConvexSet,
     ExactSet,
     GridSet,
@@ -203,9 +204,8 @@ class _Builder(NamedTuple):
             if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
                 raise ValueError('form="analytic" takes one ridge parameter as alphas.')
             regularizer = float(self._regularizers(alphas))
-        return analytic_band(
-            self.regression, self.constraints, regularizer, self.assumptions
-        )
+        assumptions = self.assumptions.by(ANALYTIC_SOURCE)
+        return analytic_band(self.regression, self.constraints, regularizer, assumptions)
 
     def convex(self, alphas: Alphas) -> ConfidenceSet[Any]:
         if alphas is not None:
@@ -213,13 +213,15 @@ class _Builder(NamedTuple):
         if self.constraints.contradiction is not None:
             # A relaxed set is nearly one function: too thin for an interior-point solver.
             return self.dual(None)
-        return ConvexSet(self.regression, self.constraints, self.assumptions)
+        assumptions = self.assumptions.by(ConvexSet.source)
+        return ConvexSet(self.regression, self.constraints, assumptions)
 
     def dual(self, alphas: Alphas) -> ConfidenceSet[Any]:
         if alphas is None:
-            return ExactSet(self.regression, self.constraints, self.assumptions)
-        grid = self._regularizers(alphas)
-        return GridSet(self.regression, self.constraints, grid, self.assumptions)
+            assumptions = self.assumptions.by(ExactSet.source)
+            return ExactSet(self.regression, self.constraints, assumptions)
+        grid, assumptions = self._regularizers(alphas), self.assumptions.by(GridSet.source)
+        return GridSet(self.regression, self.constraints, grid, assumptions)
 
     def _regularizers(self, alphas: Any) -> Tensor:
         noise_variance = float(self.regression.noise_std.max()) ** 2

@@ -119,9 +119,10 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
         """
         _check_model(model)
         given = None if target is None else finite_scalar("target", target)
-        assumptions = meta_assumptions(
-            model, "the regret bound for the whole search, for a target of at least max f"
-        ).without_guarantee("the band is one standard deviation; no theorem covers that")
+        guarantee = "the regret bound for the whole search, for a target of at least max f"
+        assumptions = meta_assumptions(model, guarantee, band=False).without_guarantee(
+            "the band is one standard deviation; no theorem covers that"
+        )
         band = PosteriorBand(PosteriorState(model), 1.0, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         smallest, largest = model.value_range

@@ -6,15 +6,22 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
-from kernelucb.confidence.igp_ucb import igp_ucb_band
+from kernelucb.confidence.abbasi_yadkori import (
+    ABBASI_YADKORI_SOURCE,
+    abbasi_yadkori_band,
+)
+from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_band
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.wang_de_freitas import FIXED_DESIGN, wang_de_freitas_band
+from kernelucb.confidence.wang_de_freitas import (
+    FIXED_DESIGN,
+    WANG_DE_FREITAS_SOURCE,
+    wang_de_freitas_band,
+)
 from kernelucb.regression import KernelRegression
 
 
@@ -61,8 +68,9 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
         regression, norm = _data(model, norm_bound, noise_std, delta)
         noise_variance = float(regression.noise_std.max()) ** 2
         tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
-        source = "Abbasi-Yadkori (2012), Theorem 3.11"
-        assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
+        assumptions = rkhs_assumptions(
+            ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
+        )
         band = abbasi_yadkori_band(regression, norm.value, delta, tau, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.value * regression.outcome_scale
@@ -112,9 +120,8 @@ class IGPUCB(KernelUCB[KernelRegression]):
                 f"horizon is {horizon}, but there are {regression.num_observations} "
                 "observations already; the bound holds up to the horizon only."
             )
-        source = "Chowdhury & Gopalan (2017), Theorem 2"
         assumptions = rkhs_assumptions(
-            source, regression, delta, norm.assumption, horizon=horizon
+            IGP_UCB_SOURCE, regression, delta, norm.assumption, horizon=horizon
         )
         band = igp_ucb_band(regression, norm.value, delta, horizon, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
@@ -161,9 +168,8 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
-        source = "Wang & de Freitas (2014), Proposition 1"
         assumptions = rkhs_assumptions(
-            source, regression, delta, norm.assumption, anytime=False
+            WANG_DE_FREITAS_SOURCE, regression, delta, norm.assumption, anytime=False
         )
         if fixed_design:
             assumptions = assumptions.with_extra(FIXED_DESIGN)

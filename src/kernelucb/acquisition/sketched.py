@@ -9,8 +9,17 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.fit.choice import Fit, check_fit, fit_radius
-from kernelucb.confidence.fit.mixture import CovarianceScale, sketched_radius
+from kernelucb.confidence.fit.choice import (
+    Fit,
+    check_fit,
+    fit_radius,
+    fit_source,
+)
+from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    sketched_radius,
+    sketched_source,
+)
 from kernelucb.confidence.martingale_mixture import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
@@ -19,7 +28,9 @@ from kernelucb.confidence.martingale_mixture.problem import (
 from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.regression import NystromRegression
 
-_SOURCE = "Flynn & Reeb (2024), weak duality"
+_SOURCE = (
+    "weak duality of Flynn & Reeb (2024), Theorem 4.5, in the span of a few features (ours)"
+)
 
 
 class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
@@ -90,7 +101,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         scale = 1.0 if covariance_scale is None else covariance_scale
         radius = fit_radius(fit, state, delta, scale, sketched_radius)
         norm = resolve_norm_bound(norm_bound, state, radius)
-        assumptions = mixture_assumptions(_SOURCE, state, fit, delta, norm)
+        source = fit_source(fit, sketched_source(scale))
+        assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
         problem = mixture_problem(state, radius, norm, assumptions, strict)
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)

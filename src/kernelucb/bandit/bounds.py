@@ -9,16 +9,21 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
+from kernelucb.confidence.abbasi_yadkori import (
+    ABBASI_YADKORI_SOURCE,
+    abbasi_yadkori_width,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.mixture import (
     Radius,
     mixture_radius,
+    mixture_source,
 )
 from kernelucb.confidence.geometry import Constraints
-from kernelucb.confidence.igp_ucb import igp_ucb_width
+from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
 from kernelucb.confidence.martingale_mixture import (
+    ANALYTIC_SOURCE,
     ExactSet,
     GridSet,
     analytic_band,
@@ -137,6 +142,11 @@ class MartingaleMixture(BanditBound):
         r"""Squared radius of the fit."""
         return mixture_radius(regression, self.delta, self.scales)
 
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
+        r"""What the bound rests on."""
+        fit = replace(super().assumptions(known), source=mixture_source(self.scales))
+        return fit.by(self.source)
+
     def check_noise(self, variance: Tensor) -> None:
         r"""Nothing to check: the bound holds at any regulariser, and takes a larger one."""
 
@@ -158,7 +168,7 @@ class MartingaleMixture(BanditBound):
 class Dual(MartingaleMixture):
     r"""The exact bound: the least over every regulariser."""
 
-    source = "Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5"
+    source = ExactSet.source
 
     def regularizers(self, tau_ref: float) -> Tensor:
         r"""None in particular: all of them."""
@@ -175,7 +185,7 @@ class Dual(MartingaleMixture):
 class Grid(MartingaleMixture):
     r"""The least over a grid of values ``tau``, by default the paper's."""
 
-    source = Dual.source
+    source = GridSet.source
     grid: Tensor | None
 
     def regularizers(self, tau_ref: float) -> Tensor:
@@ -196,7 +206,7 @@ class Grid(MartingaleMixture):
 class Analytic(MartingaleMixture):
     r"""The closed form at one ``tau``, by default that of the radius."""
 
-    source = "Flynn & Reeb (2024), Corollary 4.6"
+    source = ANALYTIC_SOURCE
     regularizer: float | None
 
     def regularizers(self, tau_ref: float) -> Tensor:
@@ -245,7 +255,7 @@ class RidgeBound(BanditBound):
 class AbbasiYadkori(RidgeBound):
     r"""The self-normalised bound."""
 
-    source = "Abbasi-Yadkori (2012), Theorem 3.11"
+    source = ABBASI_YADKORI_SOURCE
 
     def width(self, log_det: float) -> float:
         r"""The width, from ``ln det(I + K_w / tau)``."""
@@ -257,7 +267,7 @@ class AbbasiYadkori(RidgeBound):
 class IGP(RidgeBound):
     r"""Improved GP-UCB, for ``horizon`` rounds."""
 
-    source = "Chowdhury & Gopalan (2017), Theorem 2"
+    source = IGP_UCB_SOURCE
     horizon: int
 
     @property

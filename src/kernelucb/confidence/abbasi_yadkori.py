@@ -6,6 +6,10 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
+ABBASI_YADKORI_SOURCE = (
+    "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
+)
+
 
 def abbasi_yadkori_band(
     regression: KernelRegression,

@@ -170,6 +170,10 @@ class Assumptions:
                 return item
         raise KeyError(name)
 
+    def by(self, theorem: str) -> "Assumptions":
+        r"""A copy for a bound by ``theorem``, over the set that the present source fits."""
+        return replace(self, source=f"{theorem}; fit: {self.source}")
+
     def with_item(self, item: Assumption) -> "Assumptions":
         r"""A copy in which ``item`` replaces the assumption of the same name.
 

@@ -10,7 +10,10 @@ from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.posterior_band import PosteriorModel
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 
-_SOURCE = "Calandriello et al. (2019), Theorem 2"
+_SOURCE = (
+    "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+)
+_PRACTICAL_SOURCE = "the code that Calandriello et al. (2019) released"
 _PRACTICAL = (
     'radius="practical" is the lighter one of the authors\' code; no theorem covers it'
 )
@@ -92,7 +95,7 @@ def certified_width(
     ``beta = 2 xi sqrt(a L sum_s var(x_s) / lam + ln(1/delta)) + (1 + 1/sqrt(1 - eps))
     sqrt(lam) F`` with ``L = ln(kappa^2 t)``.
 
-    Source: Calandriello et al. (2019), Theorem 2 (4.1 of their appendix). Its logarithm
+    Source: Calandriello et al. (2019), Theorem 2 (4.1 on arXiv). Its logarithm
     stands for ``ln det(I + K/lam) <= a (1 + ln(1 + tr(K)/lam)) sum_s var(x_s) / lam``, a
     quarter of which it covers only where ``kappa^2 t`` is large enough; where it is not
     (few rounds, small ``lam``) that quarter is used. ``tr(K)`` replaces ``kappa^2 t``,
@@ -167,7 +170,11 @@ def bkb_assumptions(
     rounds = covered_rounds(qbar, delta, epsilon)
     known = Knowledge(estimated, torch.tensor([noise_std], dtype=torch.float64))
     assumptions = rkhs_assumptions(
-        _SOURCE, known, delta, given_norm(norm_bound), horizon=rounds
+        _PRACTICAL_SOURCE if radius == "practical" else _SOURCE,
+        known,
+        delta,
+        given_norm(norm_bound),
+        horizon=rounds,
     )
     if radius == "practical":
         return assumptions.without_guarantee(_PRACTICAL)

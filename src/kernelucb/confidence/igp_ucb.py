@@ -6,6 +6,8 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
+IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
+
 
 def igp_ucb_band(
     regression: KernelRegression,

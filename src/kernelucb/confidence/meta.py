@@ -1,19 +1,22 @@
 r"""Bounds under a prior estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 import math
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.posterior_band import PosteriorModel
 from kernelucb.confidence.statements import REPORTED
 
-_SOURCE = "Wang, Kim & Kaelbling (2018), Theorems 2 and 4"
+_FINITE_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 2"
+_FEATURES_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 4"
+_BAND_SOURCE = "; band: Lemma 11 and Corollary 6"
 
 
 class EstimatedPrior(PosteriorModel, Protocol):
     r"""What the bounds ask of a model; see ``kernelucb.models.meta.MetaModel``."""
 
     estimated: frozenset[str]
+    finite_domain: ClassVar[bool]
 
     @property
     def num_tasks(self) -> int:
@@ -61,12 +64,15 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     return (mean_error + sample) / math.sqrt(1.0 - 2.0 * math.sqrt(log / (n - t)))
 
 
-def meta_assumptions(model: EstimatedPrior, guarantee: str) -> Assumptions:
+def meta_assumptions(
+    model: EstimatedPrior, guarantee: str, band: bool = True
+) -> Assumptions:
     r"""What the regret bounds rest on.
 
     Args:
         model: The estimated prior.
         guarantee: What holds, in words.
+        band: Whether the band rests on the paper, too.
     """
     items = [
         Assumption(
@@ -101,6 +107,8 @@ def meta_assumptions(model: EstimatedPrior, guarantee: str) -> Assumptions:
             )
         )
     items.append(REPORTED)
+    source = _FINITE_SOURCE if model.finite_domain else _FEATURES_SOURCE
+    source += _BAND_SOURCE if band else ""
     return Assumptions(
-        _SOURCE, guarantee, anytime=False, items=tuple(items), all_points=False
+        source, guarantee, anytime=False, items=tuple(items), all_points=False
     )

@@ -23,6 +23,11 @@ from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
+_SOURCE = (
+    "Durand, Maillard & Pineau (2018), Corollary 1, the noise bounds of Theorem 3 as its "
+    "proof gives them (ours)"
+)
+
 
 def corollary_tracker(
     tracker: StreamingNoiseTracker | None,
@@ -101,9 +106,7 @@ def _assumptions(
     delta: float,
     norm: Assumption,
 ) -> Assumptions:
-    assumptions = rkhs_assumptions(
-        "Durand, Maillard & Pineau (2018), Corollary 1", regression, delta, norm
-    )
+    assumptions = rkhs_assumptions(_SOURCE, regression, delta, norm)
     for name in sorted(tracker.estimated):
         statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))

@@ -6,6 +6,10 @@ from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.regression import KernelRegression
 
+WANG_DE_FREITAS_SOURCE = (
+    "Wang & de Freitas (2014), Proposition 1 (Durand, Maillard & Pineau (2018), Lemma 3), "
+    "its last term in noise units (ours)"
+)
 FIXED_DESIGN = Assumption(
     "design", "the inputs were fixed before any outcome was seen", Status.GIVEN
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_band
+from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
 from kernelucb.confidence.noise.unknown import UnknownNoise
@@ -253,6 +253,6 @@ def _known_noise_band(
 ) -> RidgeBand[KernelRegression]:
     r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
     assumptions = rkhs_assumptions(
-        "Durand, Maillard & Pineau (2018), Theorem 1", regression, delta, norm.assumption
+        ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
     )
     return abbasi_yadkori_band(regression, norm.value, delta, norm.value**-2, assumptions)

@@ -55,6 +55,11 @@ def fit_radius(
     return closed_form(regression, delta, covariance_scale)
 
 
+def fit_source(fit: Fit, closed_form: str) -> str:
+    r"""The theorem of ``fit_radius``, from that of its closed form."""
+    return fit.source if isinstance(fit, PrequentialRadius) else closed_form
+
+
 def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
     r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
     if (

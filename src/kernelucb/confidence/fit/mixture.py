@@ -10,6 +10,9 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
+_SOURCE = "Flynn & Reeb (2024), Eq. (8)"
+_SEVERAL_SOURCE = "Flynn & Reeb (2024), Theorem 4.1, for a mixture over scales (ours)"
+
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
@@ -57,6 +60,11 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     return tuple(positive_scalar("covariance_scale", scale) for scale in value)
 
 
+def mixture_source(value: CovarianceScale) -> str:
+    r"""The theorem of ``mixture_radius``."""
+    return _SOURCE if len(covariance_scales(value)) == 1 else _SEVERAL_SOURCE
+
+
 def mixture_radius(
     regression: KernelRegression, delta: float, covariance_scale: CovarianceScale
 ) -> Radius:
@@ -67,8 +75,8 @@ def mixture_radius(
     past only and conditionally sub-Gaussian noise.
 
     Source: Flynn & Reeb (2024), Eq. (8), divided by ``noise_std^2``. With ``J`` scales the
-    mixture is ``1/J sum_j N(0, c_j K)``, whose squared radius is at most ``2 ln J`` above
-    that of the best of them in hindsight.
+    mixture of their Theorem 4.1 is ``1/J sum_j N(0, c_j K)`` (ours), whose squared radius
+    is at most ``2 ln J`` above that of the best of them in hindsight.
 
     Args:
         regression: The data.
@@ -109,6 +117,11 @@ def sketched_radius(
     tau_ref, slack = combined_radius(taus, log_dets, differences, delta)
     wider = float(forms[taus == tau_ref][0] - regression.quadratic_form(tau_ref))
     return Radius(tau_ref, slack + wider)
+
+
+def sketched_source(value: CovarianceScale) -> str:
+    r"""The theorem of ``sketched_radius``."""
+    return f"{mixture_source(value)}, bounded from above (ours)"
 
 
 def combined_radius(

@@ -48,16 +48,14 @@ class PrequentialRadius:
         ``r^2 = sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
         + 2 ln(1/delta)``
 
-    noise units of the outcomes. Refitting a model and then using the closed form on all
-    data is *not* covered by that theorem; this is. The norm bound still refers to one
-    kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with that kernel and all
-    data, and this radius, while the refitted model predicts (and, if one likes, chooses
-    points).
+    noise units of the outcomes. No theorem covers the closed form of a kernel that was
+    refitted to the same data. The norm bound still refers to one kernel fixed in advance:
+    give ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius,
+    while the refitted model predicts (and, if one likes, chooses points).
 
-    Source: Flynn & Reeb (2024), Lemma 4.1 with the sequence of predictive distributions as
-    the mixture; for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
-    conditionally sub-Gaussian noise of the stated scale, and predictions that used nothing
-    but the past.
+    Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
+    as the mixture (ours); for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
+    conditionally sub-Gaussian noise of that scale, and predictions from the past only.
 
     Example:
         >>> radius = PrequentialRadius(delta=0.05)
@@ -70,6 +68,8 @@ class PrequentialRadius:
     Attributes:
         delta: Failure probability.
     """
+
+    source = "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead (ours)"
 
     @checked
     def __init__(self, delta: float = 0.05) -> None:

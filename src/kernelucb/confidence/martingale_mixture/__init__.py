@@ -1,6 +1,6 @@
 r"""Martingale-mixture confidence sets (Flynn & Reeb 2024)."""
 
-from kernelucb.confidence.martingale_mixture.analytic import analytic_band
+from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
 from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.regularizers import (
@@ -10,6 +10,7 @@ from kernelucb.confidence.martingale_mixture.regularizers import (
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 
 __all__ = [
+    "ANALYTIC_SOURCE",
     "ConvexSet",
     "ExactSet",
     "GridSet",

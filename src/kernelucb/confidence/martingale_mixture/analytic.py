@@ -8,6 +8,8 @@ from kernelucb.confidence.base import RidgeStateT
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.ridge_band import RidgeBand
 
+ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"
+
 
 def analytic_band(
     regression: RidgeStateT,

@@ -36,6 +36,8 @@ class ConvexSet(FunctionSet[RidgeStateT]):
         design: The state that gives variances; see ``RidgeSet``.
     """
 
+    source = "Flynn & Reeb (2024), Theorem 4.4"
+
     def __init__(
         self,
         regression: RidgeStateT,

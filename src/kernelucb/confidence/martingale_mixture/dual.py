@@ -35,6 +35,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         assumptions: What the bound rests on.
     """
 
+    source = "Flynn & Reeb (2024), Eq. (12) over a grid"
     regularizers: Tensor
     mean_weights: Tensor
     shrinkage: Tensor
@@ -97,6 +98,8 @@ class ExactSet(FunctionSet[RidgeStateT]):
         design: The state that gives variances; see ``RidgeSet``.
     """
 
+    source = "Flynn & Reeb (2024), Theorem 4.5"
+
     def __init__(
         self,
         regression: RidgeStateT,
@@ -146,7 +149,10 @@ class ExactSet(FunctionSet[RidgeStateT]):
             lower=nodes[(best - 1).clamp_min(0)],
             upper=nodes[(best + 1).clamp_max(last)],
             start=nodes[best] + self.log_step * _parabola_vertex(values, best),
-            tolerance=_RELATIVE_TOLERANCE * half_width,
+            # A point's gain over itself is zero at every regulariser: nothing to search.
+            tolerance=torch.where(
+                half_width > 0, _RELATIVE_TOLERANCE * half_width, torch.inf
+            ),
         )
 
 

@@ -1,5 +1,7 @@
 r"""What the sets of functions have in common: a norm bound, and differences of values."""
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
@@ -19,7 +21,12 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         constraints: Fit and norm constraint.
         assumptions: What the bound rests on.
         design: The state that gives variances; see ``RidgeSet``.
+
+    Attributes:
+        source: The theorem by which the support function is computed.
     """
+
+    source: ClassVar[str]
 
     def __init__(
         self,

@@ -4,15 +4,25 @@ import math
 from typing import Generic, NamedTuple, TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.fit.choice import Fit, fit_radius, with_noise_of
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_radius
+from kernelucb.confidence.fit.choice import (
+    Fit,
+    fit_radius,
+    fit_source,
+    with_noise_of,
+)
+from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    Radius,
+    mixture_radius,
+    mixture_source,
+)
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (
     Constraints,
     consistent_constraints,
     radius_beside_dropped,
 )
-from kernelucb.confidence.noise.joint import JointSet
+from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.norm.tracker import (
@@ -24,8 +34,6 @@ from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression, RidgeState
 
 State = TypeVar("State", bound=RidgeState)
-
-_SOURCE = "Flynn & Reeb (2024)"
 
 
 class MixtureProblem(NamedTuple, Generic[State]):
@@ -96,7 +104,8 @@ def known_noise_problem(
     radius = fit_radius(fit, regression, delta, covariance_scale, mixture_radius)
     norm = resolve_norm_bound(norm_bound, regression, radius)
     radius = radius_beside_dropped(regression, radius, norm.value)
-    assumptions = mixture_assumptions(_SOURCE, regression, fit, delta, norm)
+    source = fit_source(fit, mixture_source(covariance_scale))
+    assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     return mixture_problem(regression, radius, norm, assumptions, strict)
 
 
@@ -118,7 +127,7 @@ def unknown_noise_problem(
         f"{1 - delta:.6g}"
     )
     assumptions = rkhs_assumptions(
-        _SOURCE, regression, delta, norm.assumption, guarantee=guarantee
+        JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
     ).with_item(noise.assumption())
     problem = mixture_problem(regression, radius, norm, assumptions, strict)
     interval = joint.noise_interval(problem.constraints.norm)
@@ -128,7 +137,7 @@ def unknown_noise_problem(
 def mixture_assumptions(
     source: str, regression: RidgeState, fit: Fit, delta: float, norm: NormBound
 ) -> Assumptions:
-    r"""What a martingale-mixture set rests on, noise known."""
+    r"""What a martingale-mixture set rests on, noise known; ``source`` is the fit's."""
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
     if isinstance(fit, PrequentialRadius):
         return assumptions.with_extra(PREDICTED)

@@ -17,6 +17,8 @@ from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import least_misfit
 from kernelucb.regression import KernelRegression
 
+JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
+
 # Ten noise scales of the mixture to a factor of two: with the best of them midway between
 # two, an observation costs (ln(2) / 20)^2 = 0.0012 nats.
 _SCALES_PER_OCTAVE = 10
@@ -32,9 +34,9 @@ class JointSet(NamedTuple):
     these radii is that of the set's projection on ``f``: the exact bound at that radius is
     the exact bound of the joint set.
 
-    Source: Ville's inequality for the ratio of the data's likelihoods under a mixture of
-    Gaussian processes (equal weights, over noise scales and covariance scales) and under
-    the truth. Assumes independent Gaussian noise of one scale.
+    Source: ours. Ville's inequality for the ratio of the data's likelihoods under a mixture
+    of Gaussian processes (equal weights, over noise scales and covariance scales) and
+    under the truth. Assumes independent Gaussian noise of one scale.
 
     Attributes:
         regression: The data, in units of the possible noise scale at which the radius is

@@ -266,6 +266,7 @@ def estimated_norm(norm_bound: float, least: float) -> Assumption:
     r"""The statement for an estimate and its certified part, outcome units."""
     statement = (
         f"the RKHS norm of f - mean is at most {norm_bound:.6g}, an estimate from these "
-        f"data; that it is at least {least:.6g} needs only the other assumptions"
+        f"data (ours, by no theorem); that it is at least {least:.6g} needs only the "
+        "other assumptions"
     )
     return Assumption("norm", statement, Status.ESTIMATED)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -61,12 +61,14 @@ class MetaModel(Model, ABC):
         covar_module: The estimated kernel, as a GPyTorch kernel.
         estimated: ``"values"`` where missing training values were completed,
             ``"features"`` where the basis functions were trained on the same tasks.
+        finite_domain: Whether the prior is one on candidates, not on basis functions.
         dimension: Number of input columns ``d``.
     """
 
     mean_module: FeatureMean
     covar_module: FeatureKernel
     estimated: frozenset[str]
+    finite_domain: ClassVar[bool]
     dimension: int
     _task_range: tuple[float, float]
     _prior_std: float

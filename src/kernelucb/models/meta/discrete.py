@@ -36,6 +36,8 @@ class DiscreteMetaModel(MetaModel):
         completion: How missing values were filled in, see ``Completion``.
     """
 
+    finite_domain = True
+
     @checked
     def __init__(
         self,

@@ -50,6 +50,8 @@ class FeatureMetaModel(MetaModel):
         num_features: Number of independent ones.
     """
 
+    finite_domain = False
+
     @checked
     def __init__(
         self,

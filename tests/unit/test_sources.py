@@ -1,0 +1,167 @@
+r"""``assumptions.source`` names the paper and the theorem whose statement is used."""
+
+import pytest
+import torch
+
+from kernelucb import (
+    BKBUCB,
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    BKBBandit,
+    KernelBandit,
+    KernelThompsonSampling,
+    MartingaleMixtureUCB,
+    MetaPI,
+    MetaUCB,
+    NystromRegression,
+    PrequentialRadius,
+    SafeSet,
+    ScalarizedUCB,
+    SketchedMartingaleMixtureUCB,
+    StreamingKernelUCB,
+    UnknownNoise,
+    WangDeFreitasUCB,
+)
+from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
+from problems import make_problem, uniform
+
+PROBLEM = make_problem(n=6)
+MODEL, X, KERNEL = PROBLEM.model, PROBLEM.X, PROBLEM.kernel
+Y = PROBLEM.Y.unsqueeze(-1)
+NORM = {"norm_bound": 9.0}
+GIVEN = {**NORM, "noise_std": 0.1}
+LIMITS = UnknownNoise(0.01, 1.0)
+
+FLYNN = "Flynn & Reeb (2024)"
+CLOSED = f"{FLYNN}, Eq. (8)"
+SCALES = f"{FLYNN}, Theorem 4.1, for a mixture over scales (ours)"
+PREDICTED = f"{FLYNN}, Theorem 4.1, for predictions one step ahead (ours)"
+UNKNOWN = "Ville's inequality for a mixture over noise scales (ours)"
+SKETCH = f"weak duality of {FLYNN}, Theorem 4.5, in the span of a few features (ours)"
+ABOVE = "bounded from above (ours)"
+DUAL = f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"
+DURAND = "Durand, Maillard & Pineau (2018)"
+ABBASI = f"Abbasi-Yadkori (2012), Theorem 3.11 ({DURAND}, Theorem 1)"
+COROLLARY = (
+    f"{DURAND}, Corollary 1, the noise bounds of Theorem 3 as its proof gives them (ours)"
+)
+PROPOSITION = (
+    f"Wang & de Freitas (2014), Proposition 1 ({DURAND}, Lemma 3), its last term in noise "
+    "units (ours)"
+)
+BKB = "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+META = "Wang, Kim & Kaelbling (2018)"
+
+
+def predicted():
+    radius = PrequentialRadius()
+    radius.observe_predictions(torch.zeros(6), torch.ones(6), PROBLEM.Y, 0.1)
+    return radius
+
+
+def mixture(**options):
+    return MartingaleMixtureUCB(PROBLEM.state, **NORM, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "form", "fit"),
+    [
+        ({}, "Theorem 4.5", CLOSED),
+        ({"form": "convex"}, "Theorem 4.4", CLOSED),
+        ({"form": "analytic"}, "Corollary 4.6", CLOSED),
+        ({"form": "analytic", "alphas": 0.02}, "Corollary 4.6", CLOSED),
+        ({"alphas": "paper"}, "Eq. (12) over a grid", CLOSED),
+        ({"alphas": [0.1, 1.0]}, "Eq. (12) over a grid", CLOSED),
+        ({"covariance_scale": 0.5}, "Theorem 4.5", CLOSED),
+        ({"covariance_scale": [0.5, 1.0]}, "Theorem 4.5", SCALES),
+        ({"covariance_scale": "mixture", "form": "analytic"}, "Corollary 4.6", SCALES),
+        ({"fit": predicted()}, "Theorem 4.5", PREDICTED),
+        ({"fit": predicted(), "alphas": "paper"}, "Eq. (12) over a grid", PREDICTED),
+        ({"noise_std": UnknownNoise()}, "Theorem 4.5", UNKNOWN),
+        ({"noise_std": LIMITS, "form": "convex"}, "Theorem 4.4", UNKNOWN),
+    ],
+)
+def test_forms_and_fits_of_the_mixture(options, form, fit):
+    assert mixture(**options).assumptions.source == f"{FLYNN}, {form}; fit: {fit}"
+
+
+def test_an_estimated_norm_is_no_theorem():
+    assumptions = MartingaleMixtureUCB(MODEL).assumptions
+    assert assumptions.source == DUAL
+    assert "an estimate from these data (ours, by no theorem)" in str(assumptions["norm"])
+
+
+@pytest.mark.parametrize(
+    ("options", "fit"),
+    [
+        ({}, f"{CLOSED}, {ABOVE}"),
+        ({"covariance_scale": "mixture"}, f"{SCALES}, {ABOVE}"),
+        ({"fit": predicted()}, PREDICTED),
+    ],
+)
+def test_sketched(options, fit):
+    state = NystromRegression(X, PROBLEM.Y, KERNEL, 0.1, X[:3])
+    acqf = SketchedMartingaleMixtureUCB(state, **NORM, **options)
+    assert acqf.assumptions.source == f"{SKETCH}; fit: {fit}"
+
+
+def budgeted(**options):
+    model = BKBModel(X, Y, KERNEL, noise_variance=0.01, qbar=1e4)
+    return BKBUCB(model, **NORM, **options)
+
+
+@pytest.mark.parametrize(
+    ("build", "source"),
+    [
+        (lambda: AbbasiYadkoriUCB(MODEL, **NORM), ABBASI),
+        (lambda: KernelThompsonSampling(MODEL, **GIVEN), ABBASI),
+        (lambda: IGPUCB(MODEL, **NORM), "Chowdhury & Gopalan (2017), Theorem 2"),
+        (lambda: WangDeFreitasUCB(MODEL, **NORM, fixed_design=True), PROPOSITION),
+        (lambda: StreamingKernelUCB(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
+        (lambda: KernelThompsonSampling(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
+        (budgeted, BKB),
+        (
+            lambda: budgeted(radius="practical"),
+            "the code that Calandriello et al. (2019) released",
+        ),
+        (lambda: BKBBandit(X, KERNEL, **GIVEN, qbar=1e4), BKB),
+    ],
+)
+def test_other_bounds(build, source):
+    assert build().assumptions.source == source
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        ({}, DUAL),
+        ({"covariance_scale": "mixture"}, f"{FLYNN}, Theorem 4.5; fit: {SCALES}"),
+        ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}"),
+        ({"form": "analytic"}, f"{FLYNN}, Corollary 4.6; fit: {CLOSED}"),
+        ({"bound": "abbasi_yadkori"}, ABBASI),
+        ({"bound": "igp_ucb"}, "Chowdhury & Gopalan (2017), Theorem 2"),
+    ],
+)
+def test_bandit(options, source):
+    bandit = KernelBandit(KERNEL, **GIVEN, **options)
+    assert bandit.assumptions.source == source
+
+
+def test_estimated_priors():
+    candidates = torch.linspace(0.0, 1.0, 5).double().unsqueeze(-1)
+    tasks = uniform(60, 5, seed=1)
+    features = CosineFeatures(torch.tensor([[0.0, 2.0]]), torch.tensor([0.0, 0.3]))
+    band = "; band: Lemma 11 and Corollary 6"
+    finite = DiscreteMetaModel(tasks, candidates)
+    compact = FeatureMetaModel(candidates, tasks, features.double())
+    assert MetaUCB(finite).assumptions.source == f"{META}, Theorem 2{band}"
+    assert MetaUCB(compact).assumptions.source == f"{META}, Theorem 4{band}"
+    assert MetaPI(finite).assumptions.source == f"{META}, Theorem 2"
+    assert MetaPI(compact).assumptions.source == f"{META}, Theorem 4"
+
+
+def test_several_bands_name_each_source_once():
+    bands = [mixture(delta=0.02), mixture(delta=0.01), IGPUCB(MODEL, **NORM, delta=0.01)]
+    both = f"{DUAL}; Chowdhury & Gopalan (2017), Theorem 2"
+    assert SafeSet(bands).assumptions.source == both
+    assert ScalarizedUCB(bands, [1.0] * 3).assumptions.source == both
