@@ -22,6 +22,8 @@ class EllipsoidBallProgram:
 
     Compiled once; only ``c`` is a parameter, so one layer serves every query point.
 
+    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
+
     Args:
         scales: ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained by
             the first ball.

@@ -61,7 +61,7 @@ class NormTracker:
     ``B`` is ``floor`` prior standard deviations, and at every round the functions in the
     set may leave the simplest explanation of the data by at least that many (times the
     posterior standard deviation without noise). No data can certify an upper bound on a
-    norm, so the result is an estimate, and bounds that use it say so.
+    norm, so the result is an estimate of ours, and bounds that use it say so.
 
     Pass it as ``norm_bound`` to any bound; every construction updates it. With
     ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a new
