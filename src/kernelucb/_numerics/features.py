@@ -26,8 +26,8 @@ class Sections(NamedTuple):
 
         Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
         section and what the span leaves of that section, for the nearest one
-        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated input, and rounded
-        up elsewhere.
+        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
+        input, and rounded up elsewhere.
 
         Args:
             inputs: ``b x d'`` kernel inputs.
