@@ -74,7 +74,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         )
 
     def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
-        r"""Eq. (13), ``sign * mean_tau + width_tau * sd_tau``; ``b x g``, for each ``tau``."""
+        r"""``sign * mean_tau + width_tau * sd_tau`` (Eq. (13)) at each ``tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         variance = self.design.variances_at(
             points.design, self.regularizers, self.shrinkage
