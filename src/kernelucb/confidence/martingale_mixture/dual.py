@@ -74,7 +74,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         )
 
     def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
-        r"""``sign * mean_tau + width_tau * sd_tau`` (Eq. (13)) at each ``tau``, ``b x g``."""
+        r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         variance = self.design.variances_at(
             points.design, self.regularizers, self.shrinkage
