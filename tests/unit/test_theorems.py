@@ -84,3 +84,12 @@ def test_what_is_looked_for_is_found(paper, statements):
 def test_every_row_of_the_page_is_read():
     lines = re.findall(r"^\| (?!statement|---)", PAGE, flags=re.MULTILINE)
     assert len(lines) == len(ROWS) > 40
+
+
+def test_notation_uses_the_names_of_the_code():
+    notation = (DOCS / "notation.md").read_text()
+    names = re.findall(r"^\| `(\w+)`(?:, `(\w{3,})`)?", notation, flags=re.MULTILINE)
+    code = "\n".join(path.read_text() for path in (DOCS.parent / "src").rglob("*.py"))
+    used = set(re.findall(r"\w+", code))
+    assert len(names) > 15
+    assert {name for pair in names for name in pair if name} <= used
