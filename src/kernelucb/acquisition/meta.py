@@ -28,7 +28,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
 
     ``mu_t + zeta_t sqrt(k_t)`` with the unbiased posterior estimates of the model.
 
-    Source: Wang, Kim & Kaelbling (2018), Eqs. 11 and 12; Theorem 2 (finite domain) and
+    Source: Wang, Kim & Kaelbling (2018), Eq. 11 with Eq. 12; Theorem 2 (finite domain) and
     Theorem 4 (given basis functions) bound the best-sample simple regret of ``T`` rounds
     if there are at least ``4 ln(6 / delta) + T + 2`` training functions. Not anytime: by
     Lemma 11 and Corollary 6 each side of the band holds at a point and a round fixed in
@@ -53,7 +53,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
 
         Args:
             model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far (none is fine).
+                evaluations so far, if any.
             delta: Failure probability.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -105,7 +105,7 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
 
         Args:
             model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far (none is fine).
+                evaluations so far, if any.
             target: Value to exceed (to fall below, where the outcome is minimised); by
                 default the largest (smallest) value of the training functions and of the
                 evaluations so far.

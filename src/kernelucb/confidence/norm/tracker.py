@@ -61,7 +61,7 @@ class NormTracker:
     ``floor``, in prior standard deviations. In every round the set holds functions that
     differ from the smoothest one that fits the data by at least ``floor`` posterior
     standard deviations (without noise). No data can certify an upper bound on a norm, so
-    the result is an estimate, and bounds that use it say so.
+    the result is an estimate of ours, and bounds that use it say so.
 
     Pass it as ``norm_bound`` to any bound; every bound that is built with it updates it.
     With ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a
@@ -241,13 +241,13 @@ def norm_bound_under_prior(
     return norm._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
 
-def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:
+def per_output_norms(name: str, norm_bound: Any, count: int) -> list[Any]:
     r"""A norm bound for each outcome, from one for all or a sequence.
 
     Raises:
         ValueError: If a sequence has another length, or outcomes share a tracker.
     """
-    norms = per_output(name, norm_bounds, count)
+    norms = per_output(name, norm_bound, count)
     trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
     if len(set(trackers)) < len(trackers):
         raise ValueError(
