@@ -52,10 +52,10 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
             return AbbasiYadkoriUCB(regression, **options)
         case bounds.IGP():
             return IGPUCB(regression, **options)
-        case bounds.Grid():
-            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case bounds.Analytic():
             return MartingaleMixtureUCB(regression, form="analytic", **options)
+        case bounds.Grid():
+            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case _:
             return MartingaleMixtureUCB(regression, **options)
 
