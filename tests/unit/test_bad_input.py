@@ -70,7 +70,7 @@ def test_noise_std_of_each_observation(acqf_class):
         build(acqf_class, noise_std=torch.ones(5))
     noise = torch.ones(6)
     noise[3] = -1.0
-    with pytest.raises(ValueError, match="noise_std must hold finite numbers above 0"):
+    with pytest.raises(ValueError, match="Every value of noise_std must be a finite"):
         build(acqf_class, noise_std=noise)
 
 
@@ -98,11 +98,17 @@ def test_covariance_scale(value):
         ),
         ({"alphas": "theirs"}, 'a tensor, a number, "paper" or None'),
         ({"alphas": []}, "alphas must hold at least one number"),
-        ({"alphas": [0.1, 0.0]}, "alphas must hold finite numbers above 0"),
-        ({"alphas": [0.1, math.nan]}, "alphas must hold finite numbers above 0"),
+        ({"alphas": [0.1, 0.0]}, "Every value of alphas must be a finite number above 0"),
+        (
+            {"alphas": [0.1, math.nan]},
+            "Every value of alphas must be a finite number above 0",
+        ),
         ({"form": "analytic", "alphas": [0.1, 1.0]}, "takes one ridge parameter"),
         ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": -1.0}, "alphas must hold finite numbers above 0"),
+        (
+            {"form": "analytic", "alphas": -1.0},
+            "Every value of alphas must be a finite number above 0",
+        ),
         ({"form": "convex", "alphas": [0.1]}, "has no ridge parameter; leave out alphas"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_contradiction_comes_first():
     assert described.consistency.remedy in str(described)
     noisy = make_problem(n=40, d=2, duplicates=True, noise_std=1.0, seed=3)
     described = describe_norm_bound(noisy.model, 1e6, 0.02, bounds=SQUARE)
-    assert "no norm is consistent with them at this noise scale" in str(described)
+    assert "no norm is consistent with the data at this noise scale" in str(described)
     assert described.ratio == 0.0
 
 

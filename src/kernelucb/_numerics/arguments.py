@@ -1,8 +1,7 @@
-r"""Arguments are checked against the type hints of what takes them, before it runs.
+r"""Arguments are checked against a function's type hints before it runs.
 
-Type checkers at run time (beartype, typeguard) have no rule for "a number or a tensor with
-one element, but no bool", nor an error of the house for each kind of argument; with rules
-of one's own for both, little of them is left to use.
+Run-time type checkers (beartype, typeguard) have no rule for "a number or a tensor with one
+element, but no bool", and one error type for every argument.
 """
 
 import inspect
@@ -29,9 +28,13 @@ _NO = object()
 
 
 class _Kind(NamedTuple):
-    r"""One kind of value: in words, the error for others, and what reads a value.
+    r"""One kind of value.
 
-    ``read`` returns the value as the function is to have it, or ``_NO``.
+    Attributes:
+        words: What it is, for messages.
+        error: Raised for other values.
+        read: Returns a value as the function is to have it, or ``_NO`` if it is of another
+            kind.
     """
 
     words: str
@@ -42,14 +45,14 @@ class _Kind(NamedTuple):
 def checked(function: Function) -> Function:
     r"""Check the arguments of a function or method against its type hints.
 
-    Where the hint is ``float``, ``int`` or ``bool`` the function gets just that, whatever
-    kind of number it was; all else is handed on as it is. Hints that are not known here are
-    not checked.
+    Numbers of any kind are converted to the ``float``, ``int`` or ``bool`` of the hint;
+    everything else is passed on as it is. Kinds of hints that are unknown here are not
+    checked.
 
     Raises:
-        ValueError: If a number, flag, word or sequence of these is of another type.
-        InputDataError: If a tensor is none, or not dense or not of a floating type.
-        UnsupportedError: If a model, kernel or other object is of another class.
+        ValueError: If a number, flag, text or sequence of these has the wrong type.
+        InputDataError: If an argument is no tensor, or not dense or not floating-point.
+        UnsupportedError: If a model, kernel or other object has the wrong class.
     """
     kinds = cache(lambda: _kinds_of(function))
 
@@ -72,7 +75,7 @@ def _kinds_of(function: Callable[..., Any]) -> dict[str, _Kind | None]:
     r"""The kind of each argument, in order; None where any value will do."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except NameError:  # a hint of a user's subclass that is there for type checkers only
+    except NameError:  # a user's subclass may import hints for type checkers only
         hints = {}
     names = inspect.signature(function).parameters
     return {name: _kind(hints[name]) if name in hints else None for name in names}
@@ -126,12 +129,11 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _whole(name: str, value: Any) -> Any:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return _NO
-    whole = int(value)
-    if abs(whole) > sys.maxsize:
-        raise ValueError(f"{name} is beyond {sys.maxsize}, the largest whole number.")
-    return whole
+    if abs(integer := int(value)) > sys.maxsize:
+        raise ValueError(f"{name} must be at most {sys.maxsize} in size.")
+    return integer
 
 
 def _flag(_: str, value: Any) -> Any:
@@ -173,11 +175,11 @@ def _literal(values: tuple[Any, ...]) -> _Kind:
 def _union(options: list[_Kind | None]) -> _Kind | None:
     if None in options:
         return None
-    # A tensor of one element is a number as well; where tensors are taken it stays one.
+    # Tensors first: a tensor of one element would be read as a number otherwise.
     kinds = sorted(filter(None, options), key=lambda kind: kind.read is not _tensor)
     words = [kind.words for kind in options if kind is not None]
     errors = {kind.error for kind in kinds if kind.words != "None"}
-    # Numbers are the commonest, then tensors.
+    # The error of the commonest kind among them: numbers, then tensors.
     error = next(e for e in (ValueError, InputDataError, UnsupportedError) if e in errors)
 
     def read(name: str, value: Any) -> Any:
@@ -213,7 +215,7 @@ def _tuple(items: list[_Kind | None]) -> _Kind:
 
 
 def _is_sequence(value: Any) -> bool:
-    r"""Lists and what can be gone through like one, such as arrays of a dimension."""
+    r"""Whether it has a length and entries by number, as lists and vectors have."""
     if isinstance(value, (str, bytes, Mapping)) or getattr(value, "ndim", 1) == 0:
         return False
     return hasattr(value, "__len__") and hasattr(value, "__getitem__")
@@ -239,7 +241,7 @@ def _instance_of(kind: type) -> Callable[[Any], bool]:
     if getattr(kind, "_is_protocol", False):
         wanted = [name for name in dir(kind) if not name.startswith("_")]
         return lambda value: all(hasattr(value, name) for name in wanted)
-    # Regression states stand for models; what reads a model says which others do.
+    # A regression state may stand for a model; the reader refuses other modules.
     accepted = Module if kind is Model else kind
     return lambda value: isinstance(value, accepted)
 

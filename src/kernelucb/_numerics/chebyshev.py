@@ -1,4 +1,4 @@
-r"""Analytic functions on an interval from their values at Chebyshev nodes."""
+r"""Interpolation of analytic functions from their values at Chebyshev nodes."""
 
 import math
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 
 class ChebyshevInterval:
-    r"""Interpolation on ``[lower, upper]``; all that depends on the nodes, once.
+    r"""Interpolation on ``[lower, upper]``, with what depends on the nodes computed once.
 
-    The error falls as ``rho^-count``, where ``rho`` belongs to the largest ellipse with
-    foci at the ends in which the functions are analytic.
+    The error falls as ``rho^-count``, where ``rho`` is the parameter of the largest
+    Bernstein ellipse around the interval in which the functions are analytic.
 
     Args:
         lower: Left end.
@@ -27,16 +27,17 @@ class ChebyshevInterval:
     def __init__(
         self, lower: float, upper: float, count: int, refinement: int, like: Tensor
     ) -> None:
-        options = {"dtype": like.dtype, "device": like.device}
         self.lower, self.upper = lower, upper
         self.centre, self.half_width = 0.5 * (lower + upper), 0.5 * (upper - lower)
-        self.degrees = torch.arange(count, **options)
-        angles = math.pi * (torch.arange(count, **options).flip(0) + 0.5) / count
+        self.degrees = torch.arange(count).to(like)
+        angles = math.pi * (self.degrees.flip(0) + 0.5) / count
         self.nodes = self.centre + self.half_width * angles.cos()
         self._transform = torch.outer(angles, self.degrees).cos() * (2.0 / count)
         self._transform[:, 0] *= 0.5
         self._derivative = _derivative_matrix(self.degrees) / self.half_width
-        self.grid = torch.linspace(lower, upper, refinement * count, **options)
+        self.grid = torch.linspace(
+            lower, upper, refinement * count, dtype=like.dtype, device=like.device
+        )
         self._grid_polynomials = self.polynomials(self.grid).mT
 
     def coefficients(self, values: Tensor) -> Tensor:
@@ -57,20 +58,17 @@ class ChebyshevInterval:
         return coefficients @ self._grid_polynomials
 
     def polynomials(self, arguments: Tensor) -> Tensor:
-        r"""Chebyshev polynomials at ``b`` arguments inside the interval, ``b x count``.
-
-        Their scalar products with coefficients are the functions' values.
-        """
+        r"""Chebyshev polynomials, ``b x count``, at ``b`` arguments inside the interval."""
         position = ((arguments - self.centre) / self.half_width).clamp(-1.0, 1.0)
         return (position.arccos().unsqueeze(-1) * self.degrees).cos()
 
 
 def node_count(half_width: float, singularity: float, tolerance: float) -> int:
-    r"""Nodes that bring the error to ``tolerance``.
+    r"""Number of nodes that brings the error to ``tolerance``.
 
     Args:
-        half_width: Of the interval.
-        singularity: Distance of the nearest singularities, off the real axis.
+        half_width: Half the width of the interval.
+        singularity: Distance of the nearest singularities from the real axis.
         tolerance: Error relative to the functions' size on the ellipse.
     """
     ratio = singularity / half_width

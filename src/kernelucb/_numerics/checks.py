@@ -10,8 +10,8 @@ from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber
 
-# Scalars and data may be this large, scales this small: the square of a ratio of two, and
-# sums of a million of these, are then finite numbers other than zero.
+# Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
+# of a million of these, then neither overflow nor vanish.
 LARGEST, SMALLEST = 1e75, 1e-75
 SMALLEST_PROBABILITY = 1e-300
 
@@ -64,12 +64,12 @@ def probability(name: str, value: object) -> float:
 
 
 def whole_number(name: str, value: object) -> int:
-    r"""Return ``value`` if it is a whole number of at least one.
+    r"""Return ``value`` if it is a whole number above zero.
 
     Raises:
         ValueError: Otherwise.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
     return value
 
@@ -84,7 +84,7 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
 
     Raises:
         ValueError: If a number is not finite and above zero.
-        BotorchTensorDimensionError: If a tensor has another number of elements.
+        BotorchTensorDimensionError: If a tensor has neither one nor ``count`` elements.
         InputDataError: If a tensor is not dense or not of a floating type.
     """
     if not isinstance(value, Tensor):
@@ -95,8 +95,6 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
             f"{name} must be a number or a tensor with one value per observation "
             f"({count}), got shape {tuple(value.shape)}."
         )
-    if not bool((torch.isfinite(flat) & (flat > 0)).all()):
-        raise ValueError(f"{name} must hold finite numbers above 0.")
     for extreme in flat.aminmax():
         positive_scalar(f"Every value of {name}", extreme)
     return flat.expand(count).clone()
@@ -133,14 +131,14 @@ def finite(name: str, value: Tensor) -> Tensor:
         InputDataError: Otherwise, or if a value is larger than ``LARGEST``.
     """
     size = value.detach().abs()
-    # Of a smaller type every finite value is.
+    # Smaller types cannot hold a value beyond LARGEST.
     safe = size <= LARGEST if value.dtype == torch.float64 else torch.isfinite(size)
     if bool(safe.all()):
         return value
     if bool(torch.isfinite(size).all()):
         raise InputDataError(
-            f"{name} holds values beyond {LARGEST:g}, whose squares are not safe; change "
-            "the units."
+            f"{name} holds values beyond {LARGEST:g}, whose squares overflow; change the "
+            "units."
         )
     raise InputDataError(
         f"{name} contains NaN or infinite values; remove those rows before building the "
@@ -177,11 +175,11 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
 
 
 def is_number(value: object) -> bool:
-    r"""Whether it is a real number, or a tensor of one; True and False are none."""
+    r"""Whether it is a real number or a tensor of one element; True and False are not."""
     if isinstance(value, Tensor):
         real = not (value.is_complex() or value.dtype == torch.bool)
         return real and is_dense(value) and value.numel() == 1
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, numbers.Real)
 
 
 def is_dense(value: Tensor) -> bool:
@@ -190,7 +188,7 @@ def is_dense(value: Tensor) -> bool:
 
 
 def number(name: str, value: Any) -> float:
-    r"""Return ``value`` as a float if it is one number; estimates stay estimates.
+    r"""Return ``value`` as a float if it is one number; an ``EstimatedNumber`` stays one.
 
     Raises:
         ValueError: Otherwise.
@@ -207,6 +205,6 @@ def number(name: str, value: Any) -> float:
 
 def _out_of_range(name: str, value: float, wanted: str) -> str:
     return (
-        f"{name} must be {wanted}, got {value:g}: squares are not safe beyond; change the "
-        "units."
+        f"{name} must be {wanted}, got {value:g}: squares would overflow or vanish; change "
+        "the units."
     )

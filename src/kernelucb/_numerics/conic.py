@@ -1,7 +1,7 @@
-r"""The one file that imports cvxpylayers: linear objectives over two fixed balls.
+r"""Linear objectives over two fixed balls; the one file that imports cvxpylayers.
 
-It does so when the first program is compiled: cvxpy takes half as long to import as torch,
-and only ``form="convex"`` needs it.
+It is imported when the first program is compiled: cvxpy takes half as long to import as
+torch, and only ``form="convex"`` needs it.
 """
 
 import torch
@@ -20,7 +20,9 @@ _SOLVER_ARGUMENTS = {
 class EllipsoidBallProgram:
     r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
 
-    Compiled once; only ``c`` is a parameter, so one layer serves every query point.
+    Compiled once for all query points, which differ in ``c`` alone.
+
+    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
 
     Args:
         scales: ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained by

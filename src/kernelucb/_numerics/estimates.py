@@ -1,4 +1,4 @@
-r"""What was taken from the data: parameters, transforms, and numbers that say so."""
+r"""What was estimated from the data: parameters, transforms and numbers."""
 
 from copy import deepcopy
 from typing import Any
@@ -10,9 +10,9 @@ from torch.nn import Module
 
 
 class EstimatedNumber(float):
-    r"""A number that was estimated: a bound that takes it marks it so.
+    r"""A number that was estimated; a bound that takes it says so in its assumptions.
 
-    Arithmetic gives plain numbers, which are the user's own.
+    Arithmetic with it gives plain numbers, which count as given by the user.
     """
 
 
@@ -24,20 +24,20 @@ def trainable(module: Module | None) -> bool:
 def estimated_parts(
     covar_module: Module, mean_module: Module | None = None
 ) -> frozenset[str]:
-    r"""Which of ``"kernel"`` and ``"mean"`` may have been fitted: the trainable ones."""
+    r"""Which of ``"kernel"`` and ``"mean"`` are trainable, so may have been fitted."""
     parts = {"kernel": covar_module, "mean": mean_module}
     return frozenset(name for name, module in parts.items() if trainable(module))
 
 
 def learns(transform: InputTransform | None, inputs: Tensor) -> bool:
-    r"""Whether an input transform takes anything from the data.
+    r"""Whether an input transform is fitted to the data.
 
-    ``Normalize`` without bounds and ``InputStandardize`` learn theirs anew in training
-    mode, as buffers. Transforms that do not say so are tried: trained on one half of the
-    inputs and on the other, they must give the same.
+    Some say so: trainable ones, ``Normalize`` without bounds and ``InputStandardize``.
+    Others are tried: copies in training mode that saw one half of the inputs and the other
+    half must transform all inputs in the same way.
 
     Args:
-        transform: As it is in the model; it stays so.
+        transform: The model's; it is not changed.
         inputs: ``n x d`` raw inputs.
     """
     if transform is None:

@@ -1,10 +1,10 @@
-r"""One thread at a time: an error instead of a mixture of two updates."""
+r"""One thread at a time: two updates at once raise an error instead of mixing."""
 
 from threading import RLock
 
 
 class Exclusive:
-    r"""Guards the calls of an object that changes; copies and pickles get their own guard.
+    r"""Guards an object that changes; copies and pickles get a guard of their own.
 
     Use it as ``with self._exclusive:`` around whatever reads or changes the object's state.
 

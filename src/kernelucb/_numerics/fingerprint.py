@@ -1,4 +1,4 @@
-r"""What tells one construction of a module from another."""
+r"""Whether two modules were built alike."""
 
 from hashlib import blake2b
 
@@ -8,9 +8,9 @@ from torch.nn import Module
 
 
 def fingerprint(module: Module) -> Tensor:
-    r"""16 bytes for what a module was built of and no tensor holds, as ``uint8``.
+    r"""Hash of a module's settings outside its tensors, 16 bytes as ``uint8``.
 
-    Its parts' classes and plain public attributes.
+    The settings are the classes and the plain public attributes of all its parts.
     """
     digest = blake2b(digest_size=16)
     for name, part in module.named_modules():
@@ -26,5 +26,5 @@ def fingerprint(module: Module) -> Tensor:
 
 
 def same_tensors(one: Tensor, other: Tensor) -> bool:
-    r"""Whether dtype, shape and values agree, wherever the tensors are."""
+    r"""Whether dtype, shape and values agree, whatever the devices."""
     return one.dtype == other.dtype and torch.equal(one.to(other.device), other)

@@ -1,9 +1,9 @@
-r"""Kernel values of pairs of points that depend on that pair alone.
+r"""Kernel values in which no other point of the call costs digits.
 
 GPyTorch expands squared distances around the mean of all points in the call, so one far
 point costs the others their digits. The standard stationary kernels, and scalings, sums
-and products with them, are evaluated here from differences; other kernels by GPyTorch,
-which then centres on the points on the right.
+and products of them, are evaluated here from differences; other kernels by GPyTorch, with
+the points on the right first, around whose mean it expands.
 """
 
 import math
@@ -35,7 +35,7 @@ _COMBINED = {AdditiveKernel: add, ProductKernel: mul}
 def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
     r"""Kernel values of ``n x d'`` and ``m x d'`` inputs, ``n x m``.
 
-    A row does not depend on the other points on the left.
+    Each row is computed without regard to the other points on the left.
     """
     return _values(kernel, left, right, _squared_distances)
 
@@ -48,7 +48,7 @@ def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
 def constant_variance(kernel: Kernel) -> bool:
     r"""Whether the prior variance is known to be the same everywhere.
 
-    GPyTorch's ``is_stationary`` asks for a lengthscale, which is no guarantee.
+    GPyTorch's ``is_stationary`` is no proof: it only asks whether there is a lengthscale.
     """
     while isinstance(kernel, ScaleKernel):
         kernel = kernel.base_kernel
@@ -57,7 +57,7 @@ def constant_variance(kernel: Kernel) -> bool:
 
 @torch.no_grad()
 def check_fits(kernel: Any, mean: Any, inputs: Tensor) -> None:
-    r"""Check that a kernel and a mean take such inputs, and give one value for each pair.
+    r"""Check that a kernel and a mean take such inputs and give one value each.
 
     Args:
         kernel: The kernel.
@@ -65,7 +65,7 @@ def check_fits(kernel: Any, mean: Any, inputs: Tensor) -> None:
         inputs: ``n x d'``; only the first one is tried.
 
     Raises:
-        UnsupportedError: If they do not.
+        UnsupportedError: If they do not take them, or give several values.
     """
     point = inputs[:1]
     parts = {
@@ -126,7 +126,7 @@ def _is_own(kernel: Any) -> bool:
 
 
 def _periodic(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
-    r"""From differences of each column: GPyTorch's lose the digits of the origin."""
+    r"""From differences: GPyTorch subtracts after dividing, which costs digits far out."""
     if distance is _squared_distances:
         left, right = left.unsqueeze(-2), right.unsqueeze(-3)
     turns = math.pi * (left - right) / kernel.period_length[..., 0, :]
@@ -165,8 +165,9 @@ def _squared_distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 class _SquaredDistances(torch.autograd.Function):
-    r"""Squared distances by differences; their gradient by matrix products, twice
-    differentiable.
+    r"""Squared distances by differences, with a gradient by matrix products.
+
+    Twice differentiable.
     """
 
     @staticmethod
@@ -176,8 +177,8 @@ class _SquaredDistances(torch.autograd.Function):
         return torch.cdist(left, right, compute_mode=mode).square_()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        left, right = ctx.saved_tensors
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        (grad,), (left, right) = grad_outputs, ctx.saved_tensors
         centre = right.mean(-2, keepdim=True)
         left, right = left - centre, right - centre
         left_grad = right_grad = None

@@ -1,19 +1,24 @@
-r"""Very many points, a few at a time."""
+r"""Many points, evaluated a few at a time."""
 
 from collections.abc import Callable
 
 from torch import Tensor
 
-# Points that are evaluated together: memory does not grow with their number, and for most
-# data what is computed of them stays in the processor's cache.
+# Points that are evaluated together: memory does not grow with their number, and most
+# intermediate results stay in the processor's cache.
 _TOGETHER = 512
 
 
 def in_parts(X: Tensor, evaluate: Callable[[Tensor], Tensor]) -> Tensor:
-    r"""What is computed of ``n x d`` points, ``... x n``, a few of them at a time.
+    r"""Evaluate ``n x d`` points a few at a time.
 
-    Written to one tensor: small results kept between large intermediate ones would keep
-    the memory of these from being used again.
+    Args:
+        X: The points.
+        evaluate: Maps ``m x d`` points to ``... x m`` values.
+
+    Returns:
+        ``... x n`` values, written to one tensor: small results that stay alive between
+        large intermediate ones would fragment the memory.
     """
     if len(X) <= _TOGETHER:
         return evaluate(X)

@@ -14,9 +14,9 @@ class Minimum(NamedTuple):
 
     Attributes:
         argument: Where the search stopped.
-        gap: Twice the decrease that the last Newton step promised, before it was taken:
-            an upper estimate of how far the value there is above the minimum.
-        converged: Whether the promised decrease met the tolerance.
+        gap: Twice the decrease that the last Newton step predicted: an upper estimate of
+            how far the value at ``argument`` is above the minimum.
+        converged: Whether ``gap`` met the tolerance.
     """
 
     argument: Tensor
@@ -42,8 +42,8 @@ def minimize_quasiconvex(
         lower: ``n`` left ends of brackets that hold the minima.
         upper: ``n`` right ends.
         start: ``n`` first guesses inside the brackets.
-        tolerance: ``n`` values; a search takes its last step when that promises a
-            decrease below half of this.
+        tolerance: ``n`` values; a search ends with the step whose predicted decrease is at
+            most half of this.
     """
     position, last_step = start, upper - lower
     gap = torch.full_like(start, torch.inf)

@@ -1,4 +1,4 @@
-r"""Symmetric eigendecomposition of a kernel matrix, with its round-off policy."""
+r"""Eigendecomposition of a kernel matrix, without eigenvalues lost to round-off."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ class Spectrum(NamedTuple):
     Attributes:
         values: ``n`` eigenvalues in ascending order, none negative.
         vectors: ``n x n`` orthonormal columns.
-        eigenvalue_cutoff: What round-off makes of a zero eigenvalue: four times machine
-            epsilon times the largest. Smaller values were set to zero.
+        eigenvalue_cutoff: Four times machine epsilon times the largest eigenvalue, which
+            round-off may make of a zero one. Smaller values were set to zero.
     """
 
     values: Tensor
@@ -27,9 +27,9 @@ class Spectrum(NamedTuple):
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
     r"""Decompose a symmetric positive semi-definite matrix by one ``eigh``.
 
-    Eigenvalues that cannot be told from zero become zero; no jitter is added. The usual
-    cut-off, ``n`` times epsilon, would drop resolved ones and cost the posterior mean a
-    factor 20 in accuracy at small noise.
+    No jitter is added. Eigenvalues that cannot be told from zero become zero; the usual
+    cut-off, ``n`` times epsilon, would drop accurate ones as well and make the posterior
+    mean 20 times less accurate at small noise.
 
     Args:
         matrix: An ``n x n`` float64 kernel matrix.

@@ -22,7 +22,7 @@ def sealed(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": VERSION, "checksum": _checksum(entries), **entries}
 
 
-def read_state(owner: str, state: object, readers: Mapping[str, Reader]) -> dict[str, Any]:
+def read_state(owner: str, state: Any, readers: Mapping[str, Reader]) -> dict[str, Any]:
     r"""Checked copies of the entries of a saved state, without version and checksum.
 
     Args:
@@ -31,20 +31,18 @@ def read_state(owner: str, state: object, readers: Mapping[str, Reader]) -> dict
         readers: For each key, what checks and copies its value.
 
     Raises:
-        StateError: If a key is missing or unknown, the version is another, a value is not
-            what the reader expects, or one was changed. Nothing has been changed then.
+        StateError: If a key is missing or unknown, the version is not this release's, a
+            reader refuses a value, or a value was changed after it was saved.
     """
     own = {"version": _own_version, "checksum": _text}
     values = read_entries(owner, state, {**own, **readers})
-    entries = {name: state[name] for name in readers}  # pyright: ignore[reportIndexIssue]
+    entries = {name: state[name] for name in readers}
     if values["checksum"] != _checksum(entries):
         raise StateError(f"The state of {owner} was changed after it was saved.")
     return {name: values[name] for name in readers}
 
 
-def read_entries(
-    owner: str, state: object, readers: Mapping[str, Reader]
-) -> dict[str, Any]:
+def read_entries(owner: str, state: Any, readers: Mapping[str, Reader]) -> dict[str, Any]:
     r"""Checked copies of all entries of a mapping; see ``read_state``."""
     if not isinstance(state, Mapping):
         raise StateError(
@@ -78,7 +76,7 @@ def real(
     r"""Reader of one number in a closed range, finite unless ``infinite`` is set."""
 
     def read(name: str, value: Any) -> float:
-        if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise StateError(f"{name} must be a number, got {type(value).__name__}.")
         try:
             number = float(value)
@@ -112,7 +110,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def same(own: Any) -> Reader:
-    r"""Reader of an argument that must be that of the object itself."""
+    r"""Reader of an argument that must equal the object's own."""
 
     def read(name: str, value: Any) -> Any:
         if type(value) is not type(own) or value != own:
@@ -126,12 +124,12 @@ def same(own: Any) -> Reader:
 
 
 def optional(reader: Reader) -> Reader:
-    r"""Reader of None or what another reader takes."""
+    r"""Reader of None or of what ``reader`` takes."""
     return lambda name, value: None if value is None else reader(name, value)
 
 
 def sequence(reader: Reader) -> Reader:
-    r"""Reader of a list of what another reader takes."""
+    r"""Reader of a list of what ``reader`` takes."""
 
     def read(name: str, value: Any) -> list[Any]:
         if not isinstance(value, Sequence) or isinstance(value, str):
@@ -147,8 +145,8 @@ def reals(
     r"""Reader of a float64 tensor of finite values in a closed range.
 
     Args:
-        shape: Its sizes; None where any will do.
-        lower: Least value.
+        shape: The sizes wanted, None for any size.
+        lower: Smallest value.
         upper: Largest value.
     """
     return lambda name, value: _tensor(name, value, torch.float64, shape, lower, upper)
@@ -167,7 +165,9 @@ def generator_state(name: str, value: Any) -> Tensor:
     try:
         torch.Generator().set_state(checked)
     except RuntimeError as error:
-        raise StateError(f"{name} is no state of a random generator: {error}") from error
+        raise StateError(
+            f"{name} must be the state of a torch.Generator: {error}"
+        ) from error
     return checked
 
 

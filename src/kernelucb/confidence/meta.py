@@ -13,7 +13,7 @@ _BAND_SOURCE = "; band: Lemma 11 and Corollary 6"
 
 
 class EstimatedPrior(PosteriorModel, Protocol):
-    r"""What the bounds ask of a model; see ``kernelucb.models.meta.MetaModel``."""
+    r"""What the bounds read of a model; see ``kernelucb.models.meta.MetaModel``."""
 
     estimated: frozenset[str]
     finite_domain: ClassVar[bool]
@@ -25,7 +25,7 @@ class EstimatedPrior(PosteriorModel, Protocol):
 
     @property
     def num_evaluations(self) -> int:
-        r"""Number of distinct evaluations that told something."""
+        r"""Number of evaluations that count: those not determined by earlier ones."""
         ...
 
     @property
@@ -68,6 +68,9 @@ def meta_assumptions(
     model: EstimatedPrior, guarantee: str, band: bool = True
 ) -> Assumptions:
     r"""What the regret bounds rest on.
+
+    Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
+    basis functions).
 
     Args:
         model: The estimated prior.

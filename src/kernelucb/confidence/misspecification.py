@@ -2,7 +2,7 @@ r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from botorch.models.model import Model
@@ -25,7 +25,7 @@ Cause = Literal["norm", "noise", "kernel"]
 # Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = tuple(1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17))
-# What may be wrong about the noise scale and the length scale, as factors.
+# Factors by which noise scales may be too small, and length scales too large.
 _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
 _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
 # Log-evidence, in nats, that another scale must gain before it is named as the cause.
@@ -40,11 +40,11 @@ class ConsistencyCheck:
         consistent: False where no function of norm at most ``norm_bound`` explains the
             data. If all assumptions hold, that happens at any round with probability at
             most ``delta``.
-        least_consistent_norm: Smallest norm that the data leave possible, outcome units;
-            infinite where the noise scale is too small for any function.
+        least_consistent_norm: Smallest norm of a function that explains the data, outcome
+            units; infinite where the noise scale is too small for any function.
         norm_bound: The norm bound that was checked, outcome units.
         cause: What explains a contradiction best: ``"norm"``, ``"noise"`` or ``"kernel"``;
-            None without one. A guess by evidence, not a certified statement.
+            None without one. A guess by log-evidence, not a certified statement.
         remedy: What to do, in words.
     """
 
@@ -67,10 +67,10 @@ def check_consistency(
 
     Two radii hold the true function with probability ``1 - delta`` together, for all
     rounds at once: that of the martingale mixture, and one for the energy of the noise,
-    which does not depend on the kernel and so finds what a wrong kernel cannot explain. A
+    which does not depend on the kernel and so detects what a wrong kernel cannot explain. A
     contradiction is reported when no function of norm at most ``norm_bound`` lies within
-    both. With a NormTracker's estimate nothing can be contradicted but the noise scale:
-    pass the number that you believe.
+    both. Pass the norm bound that you believe: a NormTracker's estimate grows with the
+    data, so with it only the noise scale can be contradicted.
 
     Source: Flynn & Reeb (2024), Lemma 4.2, at ``delta / 2``; and Ville's inequality at
     ``delta / 2`` for a mixture of ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))``
@@ -117,10 +117,11 @@ def sharp_least_norm(
 
 
 def noise_energy_bound(count: int, delta: float) -> float:
-    r"""Upper bound on ``sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
+    r"""Upper bound on ``E = sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
 
-    Where the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``, a supermartingale
-    of mean at most one, reaches ``1 / delta``. Assumes conditionally sub-Gaussian noise.
+    Ours: the ``E`` at which the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``,
+    a supermartingale of mean at most one, reaches ``1 / delta`` (Ville's inequality).
+    Assumes conditionally sub-Gaussian noise.
 
     Args:
         count: Number of observations ``n``.
@@ -133,15 +134,20 @@ def noise_energy_bound(count: int, delta: float) -> float:
         return float(torch.logsumexp(0.5 * energy * chernoff + offsets, 0))
 
     target = math.log(1.0 / delta)
-    # One component alone stays below the target for longer.
+    # A single component reaches the target at a larger energy than the mixture.
     alone = 2.0 * (target - offsets) / chernoff
-    return brentq(lambda e: log_mixture(e) - target, 0.0, float(alone.min()) * 1.001)  # pyright: ignore[reportReturnType]
+    upper = float(alone.min()) * 1.001
+    root: Any = brentq(lambda energy: log_mixture(energy) - target, 0.0, upper)
+    return root
 
 
 def _diagnosis(
     regression: KernelRegression, least: float, norm_bound: float
 ) -> tuple[Cause, str]:
-    r"""What explains the contradiction best: a larger noise, a shorter length, the norm."""
+    r"""What explains a contradiction best, and what to do about it.
+
+    More noise, shorter length scales, or neither: then the norm bound is too small.
+    """
     base = float(_log_evidence(regression, (1.0,))[0])
     noise = _log_evidence(regression, _NOISE_FACTORS) - base
     lengths = _lengthscale_gains(regression) - base
@@ -168,8 +174,9 @@ def _diagnosis(
 
 
 def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> Tensor:
-    r"""Log-evidence with the noise scales multiplied by each factor, at the best scale of
-    the covariance; up to a constant.
+    r"""Log-evidence with the noise scales multiplied by each factor, up to a constant.
+
+    The covariance scale is the best one for each.
     """
     lam, z = regression.eigenvalues, regression.targets
     scales = torch.tensor(DEFAULT_SCALES).to(lam).reshape(-1, 1, 1)
@@ -185,7 +192,8 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
 def _lengthscale_gains(regression: KernelRegression) -> Tensor:
     r"""Log-evidence with all length scales divided by each factor.
 
-    Minus infinity for kernels whose length scales cannot be told: none is named then.
+    Minus infinity for kernels whose length scales are not known, which then are not named
+    as the cause.
     """
     if not regression.prior.has_constant_variance:
         return torch.tensor([-math.inf])

@@ -1,4 +1,4 @@
-r"""A radius from predictions made one step ahead, by whatever model there was."""
+r"""A radius from predictions made one step ahead, by any model."""
 
 import math
 from typing import Any, cast
@@ -21,6 +21,7 @@ from kernelucb._numerics.checks import (
     probability,
 )
 from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.exceptions import StateError
@@ -32,17 +33,15 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
-_ROUNDED = 1e-6
+_ROUNDED = 1e-6  # largest error of outcomes that were standardised and back
 _LARGEST_SQUARE = LARGEST**4  # of an outcome over a noise scale
-# Points whose joint posterior is computed together; only its marginals count.
-_TOGETHER = 256
 
 
 class PrequentialRadius:
     r"""Radius of the fit that stays valid when the predicting model is refitted, anytime.
 
-    Every outcome is predicted from the past before it arrives: latent mean ``m_s`` and
-    variance ``v_s`` at its input, by any rule. With probability ``1 - delta``, for all
+    Every outcome is predicted from the past before it arrives, by any rule: latent mean
+    ``m_s`` and variance ``v_s`` at its input. With probability ``1 - delta``, for all
     rounds at once, the true function's values at the inputs lie within
 
         ``r^2 = sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
@@ -50,8 +49,8 @@ class PrequentialRadius:
 
     noise units of the outcomes. No theorem covers the closed form of a kernel that was
     refitted to the same data. The norm bound still refers to one kernel fixed in advance:
-    give ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius,
-    while the refitted model predicts (and, if one likes, chooses points).
+    give ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius.
+    The refitted model predicts, and may choose the points.
 
     Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
     as the mixture (ours); for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
@@ -129,15 +128,10 @@ class PrequentialRadius:
             InputDataError: If a value is not finite.
             ValueError: If a variance is negative or a noise scale not above 0.
         """
+        given = {"mean": mean, "variance": variance, "outcome": outcome}
         means, variances, outcomes = (
-            finite(
-                name, torch.as_tensor(value, dtype=torch.float64).detach().cpu().reshape(-1)
-            )
-            for name, value in (
-                ("mean", mean),
-                ("variance", variance),
-                ("outcome", outcome),
-            )
+            finite(name, torch.as_tensor(value).detach().double().cpu().reshape(-1))
+            for name, value in given.items()
         )
         if not len(means) == len(variances) == len(outcomes):
             raise BotorchTensorDimensionError(
@@ -170,16 +164,14 @@ class PrequentialRadius:
 
         Args:
             model: Fitted to earlier data only; its latent posterior is the prediction.
-            X: ``n x d`` inputs, or one of ``d`` numbers; several at once where they were
-                chosen together.
+            X: ``n x d`` inputs that were chosen together, or a single one of ``d`` numbers.
             Y: ``n x 1`` or ``n`` outcomes.
             noise_std: As for ``observe_predictions``.
 
         Raises:
-            BotorchTensorDimensionError: If the shapes do not fit together, or the model
-                takes another number of columns.
+            BotorchTensorDimensionError: If the shapes do not fit each other or the model.
             InputDataError: If a value is not finite.
-            UnsupportedError: If the model does not predict the value of a function.
+            UnsupportedError: If the model does not predict the value of one function.
         """
         _check_predicts(model, X)
         rows = finite("X", X.reshape(-1, X.shape[-1]))
@@ -190,12 +182,8 @@ class PrequentialRadius:
             )
         finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
-        means, variances = [], []
-        for part in rows.split(_TOGETHER):
-            posterior = cast(GPyTorchPosterior, model.posterior(part))
-            means.append(posterior.mean.reshape(-1))
-            variances.append(posterior.variance.reshape(-1).clamp_min(0.0))
-        self.observe_predictions(torch.cat(means), torch.cat(variances), Y, noise_std)
+        means, variances = in_parts(rows, lambda part: _predicted(model, part))
+        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std)
 
     @checked
     def radius(self, regression: RidgeState) -> Radius:
@@ -206,24 +194,23 @@ class PrequentialRadius:
 
         Raises:
             UnsupportedError: If it is no regression state.
-            ValueError: If it is of other observations: another number of them, other noise
-                scales, or (where the state keeps them) other outcomes.
+            ValueError: If it does not hold the same observations: their number, noise
+                scales or (where the state keeps them) outcomes differ.
         """
         noise, own = regression.noise_std.cpu(), self.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
             raise ValueError(
-                f"fit is of {len(own)} observations and the model of {len(noise)}, or "
-                "their noise scales differ; give both the same observations, in order."
+                f"fit holds {len(own)} observations and the model {len(noise)}, or their "
+                "noise scales differ; give both the same observations, in order."
             )
         if isinstance(regression, KernelRegression):
             outcomes = torch.tensor(self._outcomes, dtype=torch.float64)
-            # Standardize and back again rounds.
             far = (regression.train_targets.cpu() - outcomes).abs() > _ROUNDED * (
                 outcomes.abs() + own
             )
             if bool(far.any()):
                 raise ValueError(
-                    "fit is of other outcomes than the model; give both the same "
+                    "fit and the model hold different outcomes; give both the same "
                     "observations, in order."
                 )
         tau_ref = 1.0
@@ -260,14 +247,26 @@ class PrequentialRadius:
         if len(saved["noise_std"]) != len(saved["outcomes"]):
             raise StateError(
                 f"The state has {len(saved['noise_std'])} noise scales and "
-                f"{len(saved['outcomes'])} outcomes; they must be as many."
+                f"{len(saved['outcomes'])} outcomes; their numbers must agree."
             )
         with self._exclusive:
             self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])
 
 
+def _predicted(model: Model, X: Tensor) -> Tensor:
+    r"""``2 x n`` latent means and variances at ``n x d`` inputs."""
+    posterior = cast(GPyTorchPosterior, model.posterior(X))
+    mean, variance = posterior.mean.reshape(-1), posterior.variance.reshape(-1)
+    if len(mean) != len(X):
+        raise BotorchTensorDimensionError(
+            f"The model predicts {len(mean)} values at {len(X)} inputs; it must predict "
+            "one outcome."
+        )
+    return torch.stack([mean, variance])
+
+
 def _check_predicts(model: Any, X: Tensor) -> None:
-    r"""Refuse what predicts nothing, and inputs that the model was not made for.
+    r"""Refuse models without predictions, and inputs that they were not made for.
 
     Raises:
         UnsupportedError: If it is no model, or one of a function and its derivatives.
@@ -275,15 +274,15 @@ def _check_predicts(model: Any, X: Tensor) -> None:
     """
     if not isinstance(model, Model):
         raise UnsupportedError(
-            f"{type(model).__name__} predicts nothing; give a model with a posterior, "
-            "or its predictions to observe_predictions."
+            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
+            "to observe_predictions."
         )
     width = getattr(model, "dimension", None)
     inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced
     if inputs is None:
         inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
     if isinstance(inputs, Tensor) and not isinstance(model, MultiTaskGP):
-        width = inputs.shape[-1]  # of several tasks it may predict with or without a task
+        width = inputs.shape[-1]  # a MultiTaskGP predicts with or without a task column
     columns = X.shape[-1] if X.dim() > 0 else 0
     if columns == 0 or columns != (width or columns):
         raise BotorchTensorDimensionError(
@@ -294,6 +293,6 @@ def _check_predicts(model: Any, X: Tensor) -> None:
         kernel.num_outputs_per_input(X[:1], X[:1]) > model.num_outputs
     ):
         raise UnsupportedError(
-            f"The kernel {type(kernel).__name__} is of several values at each input, such "
+            f"The kernel {type(kernel).__name__} models several values at each input, such "
             "as derivatives; give a model of the function's value alone."
         )

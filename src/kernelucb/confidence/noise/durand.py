@@ -1,14 +1,14 @@
 r"""The noise scale from the residuals: Durand, Maillard & Pineau (2018), Theorem 3.
 
-Everything there follows from three events, each of probability ``1 - level`` and none of
-them about a regulariser: the squared noise is not too large, not too small, and its
-self-normalised sum at ``lambda_* = sigma^2 / C^2`` is not too large. On these events the
-bounds hold in every round and for *every* ``lambda >= lambda_*`` at once (the lower one for
-every ``lambda``), even if it was chosen after looking at the data.
+The theorem rests on three events, each of probability ``1 - level``: the squared noise is
+not too large, not too small, and its self-normalised sum at ``lambda_* = sigma^2 / C^2`` is
+not too large. None depends on the regulariser ``lambda`` in use. On these events the bounds
+hold in every round and for *every* ``lambda >= lambda_*`` at once (the lower one for every
+``lambda``), even if it was chosen after looking at the data.
 
-Two departures from the printed formulas, as their proofs ask for: ``c_t`` has the squared
-logarithm of Lemma 6, kept off its singularity at ``t = 1``, and the lower bound leaves out
-a factor below one on its last term that the proof does not support.
+Two departures from the printed formulas, which their proofs ask for: ``c_t`` has the
+squared logarithm of Lemma 6, with ``ln(t)`` replaced by 1 where it is smaller, and the last
+term of the lower bound goes without a factor below one that the proof does not support.
 """
 
 import math
@@ -52,7 +52,7 @@ def refined_interval(
 
 
 def _deviation_constant(t: int, level: float) -> float:
-    r"""``C_t`` with ``c_t = ln(pi^2 max(ln t, 1)^2 / 6)``."""
+    r"""``C_t`` of Lemma 6, with ``c_t = ln(pi^2 max(ln t, 1)^2 / 6)``."""
     rounds = math.log(math.pi**2 * max(math.log(t), 1.0) ** 2 / 6.0)
     return math.log(math.e / level) * (1.0 + rounds / math.log(1.0 / level))
 
@@ -60,8 +60,8 @@ def _deviation_constant(t: int, level: float) -> float:
 def _lower_bound(residual_std: float, guess: float, constant: float, t: int) -> float:
     r"""Case 2 at ``sqrt(lambda) = guess / C``.
 
-    Case 1, ``s - noise_upper sqrt(2 C_t / t) - guess / sqrt(t)``, is larger only if case 2
-    is above ``noise_upper``.
+    Case 1, ``s - noise_upper sqrt(2 C_t / t) - guess / sqrt(t)``, is larger only where case
+    2 is above ``noise_upper``.
     """
     return (residual_std - guess / math.sqrt(t)) / (1.0 + math.sqrt(2.0 * constant / t))
 
@@ -107,5 +107,5 @@ def _residual_std(regression: KernelRegression, norm: float, scale: float) -> fl
 
 
 def ridge_regularizer(regression: KernelRegression, norm: float, scale: float) -> float:
-    r"""``tau`` of ``lambda = scale^2 / C^2``; ``norm`` in prior units."""
+    r"""``tau`` of ``lambda = scale^2 / C^2``, Eq. (1); ``norm`` in prior units."""
     return (scale / (norm * float(regression.noise_std[0]))) ** 2

@@ -19,8 +19,8 @@ from kernelucb.regression import KernelRegression
 
 JOINT_SOURCE = "Ville's inequality for a mixture over noise scales (ours)"
 
-# Ten noise scales of the mixture to a factor of two: with the best of them midway between
-# two, an observation costs (ln(2) / 20)^2 = 0.0012 nats.
+# Ten noise scales of the mixture per factor of two: a true one midway between two of them
+# costs (ln(2) / 20)^2 = 0.0012 nats for each observation.
 _SCALES_PER_OCTAVE = 10
 _LARGEST_EXPONENT = 600.0
 _TINY = torch.finfo(torch.float64).tiny
@@ -31,16 +31,15 @@ class JointSet(NamedTuple):
 
     ``{ (f, s) : |f - y|^2 <= 2 s^2 (budget - n ln(s)), ||f - m||_H <= norm }`` for the
     values of ``f`` at the inputs, in units of ``regression.noise_std``. The largest of
-    these radii is that of the set's projection on ``f``: the exact bound at that radius is
-    the exact bound of the joint set.
+    these radii, over ``s``, is that of the set's projection on ``f``, so the exact bound
+    with that radius is the exact bound of the joint set.
 
     Source: ours. Ville's inequality for the ratio of the data's likelihoods under a mixture
     of Gaussian processes (equal weights, over noise scales and covariance scales) and
     under the truth. Assumes independent Gaussian noise of one scale.
 
     Attributes:
-        regression: The data, in units of the possible noise scale at which the radius is
-            largest.
+        regression: The data, in units of the noise scale at which the radius is largest.
         budget: ``ln(1/delta) - ln q(y) - n ln(2 pi) / 2``, ``q`` the mixture's density.
         tau_ref: Ridge regulariser ``tau`` of the likeliest part of the mixture.
         noise: What is known of the noise scale.
@@ -96,8 +95,8 @@ class JointSet(NamedTuple):
         r"""Squared radius of the projection on ``f``, units of ``regression.noise_std``.
 
         Args:
-            norm: Norm bound, prior units. Only so much of the radius is kept as makes a
-                difference to functions of at most this norm.
+            norm: Norm bound, prior units. The radius is cut off where it no longer
+                constrains functions of at most this norm.
         """
         regression, count = self.regression, self.regression.num_observations
         squared = 2.0 * self.budget
@@ -118,7 +117,7 @@ class JointSet(NamedTuple):
         """
         count, unit = self.regression.num_observations, float(self.regression.noise_std[0])
         misfit = max(least_misfit(self.regression, norm), _TINY)
-        # Share of the largest radius; above one the set was empty and has been relaxed.
+        # The misfit over the largest squared radius; above one where the set was empty.
         log_share = math.log(misfit / count) - 2.0 * self.budget / count + 1.0
         share = math.exp(max(min(log_share, 0.0), -_LARGEST_EXPONENT))
         interval = [0.0, math.inf]

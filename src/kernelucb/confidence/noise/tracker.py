@@ -31,11 +31,9 @@ class StreamingNoiseTracker:
     Source: Durand, Maillard & Pineau (2018), Theorem 3 and the sandwich of Corollary 1, at
     ``delta / 3``. Assumes a kernel and mean fixed before the data, noise that is
     conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
-    is), and ``||f - mean||_H <= norm_bound``. Departures from the printed formulas: ``c_t``
-    has the squared logarithm of their Lemma 6 and is kept off its singularity at ``t = 1``;
-    the lower bound leaves out a factor below one that their proof does not support; their
-    case 1 is not computed, since the best of both cases and the known upper limit is
-    always case 2 or that limit.
+    is), and ``||f - mean||_H <= norm_bound``. Two departures from the printed formulas are
+    named in ``kernelucb.confidence.noise.durand``. Case 1 is not computed, since the best
+    of both cases and the known upper limit is always case 2 or that limit.
 
     Example:
         >>> tracker = StreamingNoiseTracker(5.0, UnknownNoise(lower=0.01))
@@ -47,7 +45,8 @@ class StreamingNoiseTracker:
         upper: Upper bound, infinite while nothing is known and the data are too few.
         num_observations: Number of observations seen.
         consistent: False once the data contradict the assumptions.
-        estimated: Parts (``"kernel"``, ``"mean"``, ``"norm"``) that were ever estimated.
+        estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were estimated at any
+            update.
     """
 
     @checked
@@ -87,12 +86,11 @@ class StreamingNoiseTracker:
 
     @checked
     def observe(self, model: Model | KernelRegression) -> tuple[float, float]:
-        r"""Take account of new observations.
+        r"""Update the bounds with new observations; without any, nothing changes.
 
-        One step of Corollary 1 for each new observation. Several at once take their steps
-        all on the newest data. That is valid, since the bounds hold for every regulariser
-        at once, but what the rounds between would have shown is lost. Without new
-        observations nothing changes.
+        One step of Corollary 1 for each new observation. Several new ones take all their
+        steps on the newest data: valid, since the bounds hold for every regulariser at
+        once, but looser than one update for each.
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``, with the same
@@ -161,8 +159,7 @@ class StreamingNoiseTracker:
         r"""Go on from a saved state.
 
         Args:
-            state_dict: From a tracker with the same arguments; others give the history
-                another meaning.
+            state_dict: From a tracker with the same arguments.
 
         Raises:
             StateError: If it is no state of such a tracker; nothing has changed then.
@@ -195,14 +192,14 @@ class StreamingNoiseTracker:
 
 
 def _estimated_part(name: str, value: Any) -> str:
-    r"""Reader of the name of a part that may have been estimated."""
+    r"""Reader of an entry of ``estimated``."""
     if value not in ("kernel", "mean", "norm"):
         raise StateError(f'{name} must be "kernel", "mean" or "norm", got {value!r}.')
     return value
 
 
 def _one_noise_scale(regression: KernelRegression) -> None:
-    r"""Check that the state was whitened by one number; which one does not matter."""
+    r"""Refuse several noise scales; the value of a single one does not matter."""
     if not regression.has_one_noise_scale:
         raise UnsupportedError(
             "The model has one noise scale for each observation (train_Yvar); the unknown "
@@ -214,7 +211,8 @@ def _one_noise_scale(regression: KernelRegression) -> None:
 def _contradiction(interval: NoiseInterval) -> str:
     return (
         f"The data say that the noise scale is at least {interval.lower:.6g} and at most "
-        f"{interval.upper:.6g}. An assumption does not hold: noise_lower is too large, "
-        "noise_upper or norm_bound too small, or the kernel is another. The upper bound is "
+        f"{interval.upper:.6g}. An assumption does not hold: the noise's lower limit is "
+        "too large, its upper limit or norm_bound too small, or the kernel is wrong. The "
+        "upper bound is "
         "moved up to the lower one, without any guarantee."
     )

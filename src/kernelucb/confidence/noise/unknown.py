@@ -1,4 +1,4 @@
-r"""Noise whose scale is not known, in the place of a number."""
+r"""Noise whose scale is not known, given instead of a number."""
 
 import math
 
@@ -7,24 +7,23 @@ from kernelucb._numerics.values import value_object
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.regression import KernelRegression
 
-# Where no limits are given: the scales that are tried, in prior standard deviations.
+# Smallest and largest noise scale where no limits are given, in prior standard deviations.
 _DEFAULT_SPAN = (1e-3, 10.0)
 
 
 @value_object
 class UnknownNoise:
-    r"""One noise scale for all observations that nobody knows, as ``noise_std``.
+    r"""One unknown noise scale for all observations, to be given as ``noise_std``.
 
-    What the model says about its noise is not used then.
+    The model's own noise is not used then.
 
     Example:
         >>> MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=UnknownNoise())
         >>> StreamingKernelUCB(model, norm_bound=10.0, noise_std=UnknownNoise(0.01, 1.0))
 
     Attributes:
-        lower: Smallest noise scale that is possible, above 0, outcome units; None where
-            that is not known.
-        upper: Largest one.
+        lower: Smallest possible noise scale, above 0, outcome units; None if not known.
+        upper: Largest possible one; None if not known.
 
     Raises:
         ValueError: If a limit is not a finite number above 0, or ``lower`` is above
@@ -61,7 +60,9 @@ class UnknownNoise:
         return self.lower, self.upper
 
     def span(self, regression: KernelRegression) -> tuple[float, float]:
-        r"""The limits, or without them scales around the prior, which assume nothing.
+        r"""The limits, or by default 0.001 and 10 prior standard deviations.
+
+        The default assumes nothing: it only sets where the mixture puts its weights.
 
         Raises:
             ValueError: If there are none and the prior variance of the first observation
@@ -74,8 +75,8 @@ class UnknownNoise:
         deviation = math.sqrt(float(regression.prior.variance(first)))
         if deviation == 0.0:
             raise ValueError(
-                "The prior variance of the first observation is 0; give UnknownNoise the "
-                "smallest and the largest noise scale to expect."
+                "The prior variance of the first observation is 0; give UnknownNoise both "
+                "limits, the smallest and the largest noise scale to expect."
             )
         lower, upper = _DEFAULT_SPAN
         return lower * deviation, upper * deviation

@@ -1,4 +1,4 @@
-r"""What functions of bounded norm can do: how far they reach, how fast they change."""
+r"""How far functions of bounded norm reach, and how fast they change."""
 
 import math
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from kernelucb.regression import KernelRegression
 _SCAN = 1024
 _MOST_CORNERS = 1024
 
-# The slope comes from steps whose squared kernel metric is this share of the prior
-# variance: the steps are then about 1e-3 length scales, which leaves relative errors of
-# h^2 = 1e-6 after extrapolation and 16 eps / 1e-6 = 4e-9 from round-off.
+# Slopes are measured over steps with this squared kernel metric, as a share of the prior
+# variance: about 1e-3 length scales, which leaves relative errors of h^2 = 1e-6 after
+# extrapolation and 16 eps / 1e-6 = 4e-9 from round-off.
 _SMALL = 1e-6
 _MARGIN = 1e-6
-# Below this share the kernel does not tell points across the whole domain apart.
+# Below this share round-off hides any change across the domain.
 _UNSEEN = 1e-12
 # Halving the step multiplies the squared slope by 1 where the kernel has a derivative,
 # and by 2 for Matern 1/2.
@@ -29,11 +29,11 @@ _MOST_HALVINGS = 60
 
 
 class Domain(NamedTuple):
-    r"""Where functions are looked at.
+    r"""Where functions are described.
 
     Attributes:
         box: ``2 x d`` lower and upper limits, raw units.
-        points: ``n x d`` points in it, for kernels that differ from place to place.
+        points: ``n x d`` points in it, for priors that vary over the domain.
     """
 
     box: Tensor
@@ -90,10 +90,10 @@ class InputChange:
     r"""How much ``f - m`` can change along one input.
 
     Attributes:
-        name: Of the input.
-        step: Raw units.
+        name: Name of the input.
+        step: Length of a step, raw units.
         over_step: Largest change over that step, outcome units.
-        over_side: Largest change over the whole side of the domain, outcome units.
+        over_side: Largest change over the side of the domain, outcome units.
         side: Length of that side, raw units.
         slope: Largest slope, outcome units per raw unit; None where it has no bound
             because the kernel has no derivative (Matern 1/2).
@@ -131,7 +131,7 @@ class NormBall:
     Args:
         regression: Holds the prior.
         norm: Norm bound ``B``, prior units.
-        domain: Where.
+        domain: Where the functions are described.
     """
 
     def __init__(self, regression: KernelRegression, norm: float, domain: Domain) -> None:
@@ -161,9 +161,9 @@ class NormBall:
         r"""Largest change of ``f - m`` over a step along one input, outcome units.
 
         Args:
-            column: Which input.
+            column: Index of the input.
             step: Raw units, at most the side of the box. Where the numbers hold
-                everywhere, shorter steps change ``f - m`` by no more.
+                everywhere, the change over shorter steps is no larger.
         """
         return self.norm * self._metric(column, step)
 
@@ -172,10 +172,10 @@ class NormBall:
 
         ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
         ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
-        by 1e-6 of itself. Of a kernel that depends on ``x - x'`` alone no quotient is
-        larger than the limit, since ``d_k^2 = 2 int (1 - cos(w h)) dF(w)`` with its
-        spectral measure ``F`` is at most ``h^2 int w^2 dF(w)``; so ``f - m`` changes over
-        any step by at most the slope times the step.
+        by 1e-6 of itself. For a kernel that depends on ``x - x'`` alone no quotient exceeds
+        the limit: ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its
+        spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
+        times the step.
         """
         step = float(self.box[1, column] - self.box[0, column])
         if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
@@ -188,7 +188,7 @@ class NormBall:
         fine = (self._metric(column, 0.5 * step) / (0.5 * step)) ** 2
         if fine > _DIVERGES * coarse:
             return None
-        # The error of the squared quotient begins with h or h^2 (Matern 3/2; the others).
+        # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
         limit = max(2.0 * fine - coarse, fine)
         return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
 

@@ -43,10 +43,10 @@ class NormDescription:
         largest_observed: Largest observed ``|y - m|``.
         noise_reach: With probability ``1 - delta`` the noise alone stays below this in
             all of these outcomes.
-        consistency: Least consistent norm, and whether the data contradict the norm bound.
+        consistency: The least consistent norm, and whether the norm bound is below it.
         estimated: Which of kernel, mean and noise may come from the same data.
         delta: Failure probability of ``noise_reach``, and of ``consistency``.
-        outcome_unit: For the text.
+        outcome_unit: Name of the outcome's unit, for the text.
     """
 
     norm_bound: float
@@ -116,9 +116,9 @@ class NormDescription:
             f"stays below {self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
         )
         if least == 0.0:
-            norm = "least consistent norm 0: they say nothing about the norm yet"
+            norm = "least consistent norm 0: the data say nothing about the norm yet"
         elif math.isinf(least):
-            norm = "no norm is consistent with them at this noise scale"
+            norm = "no norm is consistent with the data at this noise scale"
         else:
             norm = f"least consistent norm {least:.4g}, {self._status()}; "
             norm += f"the norm bound is {self.ratio:.3g} times that"
@@ -167,12 +167,12 @@ def describe_norm_bound(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         bounds: ``2 x d`` lower and upper limits of a box. Either these or ``candidates``.
-        candidates: ``n x d`` points, the whole domain.
-        steps: ``d`` steps, one along each input, over which the change is told; raw units.
-            By default a tenth of the domain.
+        candidates: ``n x d`` points, all of the domain.
+        steps: ``d`` steps, one along each input, for which the largest change is given;
+            raw units. By default a tenth of the domain.
         delta: Failure probability of each statement about the data.
         input_names: ``d`` names of the inputs, for the text.
-        outcome_unit: For the text.
+        outcome_unit: Name of the outcome's unit, for the text.
 
     Raises:
         ValueError: If a scalar is out of its range, or not exactly one of ``bounds`` and

@@ -57,15 +57,15 @@ class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
 
     ``B = max(inflation * B_min, sqrt(B_min^2 + floor^2))``, where ``B_min`` is the least
-    consistent norm, a lower bound on the true norm. Where the data say nothing,
-    ``B`` is ``floor`` prior standard deviations, and at every round the functions in the
-    set may leave the simplest explanation of the data by at least that many (times the
-    posterior standard deviation without noise). No data can certify an upper bound on a
-    norm, so the result is an estimate, and bounds that use it say so.
+    consistent norm, a lower bound on the true norm. Before the data say anything ``B`` is
+    ``floor``, in prior standard deviations. In every round the set holds functions that
+    differ from the smoothest one that fits the data by at least ``floor`` posterior
+    standard deviations (without noise). No data can certify an upper bound on a norm, so
+    the result is an estimate of ours, and bounds that use it say so.
 
-    Pass it as ``norm_bound`` to any bound; every construction updates it. With
-    ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a new
-    ``NormTracker.cautious()``.
+    Pass it as ``norm_bound`` to any bound; every bound that is built with it updates it.
+    With ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a
+    new ``NormTracker.cautious()``.
 
     Example:
         >>> tracker = NormTracker()
@@ -87,7 +87,8 @@ class NormTracker:
 
         Args:
             inflation: Smallest multiple of the least consistent norm, at least 1.
-            floor: Prior standard deviations beyond the least consistent norm, above 0.
+            floor: Prior standard deviations beyond the least consistent norm, added in
+                squares; above 0.
 
         Raises:
             ValueError: If a number is out of its range.
@@ -105,10 +106,11 @@ class NormTracker:
 
     @classmethod
     def cautious(cls) -> "NormTracker":
-        r"""For a kernel that is fixed in advance, and for bands that are shown or acted on.
+        r"""Inflation 1.5 and floor 4, for bands that are shown or acted on.
 
-        Inflation 1.5 and floor 4. The defaults serve the search with a model whose
-        hyper-parameters are refitted in every round, where this explores for too long.
+        For a kernel that is fixed in advance. In a search with a model whose
+        hyper-parameters are refitted in every round this explores for too long; the
+        defaults are made for that.
         """
         return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
 
@@ -120,7 +122,7 @@ class NormTracker:
         delta: float = 0.05,
         covariance_scale: CovarianceScale = 1.0,
     ) -> float:
-        r"""Take account of the data of a model; see ``least_consistent_norm``.
+        r"""Update the estimate with the data of a model; see ``least_consistent_norm``.
 
         Returns:
             The norm bound, outcome units.
@@ -131,7 +133,7 @@ class NormTracker:
         return EstimatedNumber(self.norm_bound)
 
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
-        r"""Take account of data with a radius of their own.
+        r"""Update the estimate with data and the radius of their fit.
 
         Where no norm is consistent with them (the noise scale is too small), the norm of
         the posterior mean takes the place of the least consistent one.
@@ -182,7 +184,7 @@ class NormTracker:
             vars(self).update(saved)
 
 
-# A number, or where its estimate comes from.
+# A number, or what estimates it.
 NormBoundLike = float | NormTracker | Literal["cautious"] | None
 
 
@@ -206,10 +208,10 @@ def resolve_norm_bound(
         norm_bound: Outcome units; a tracker, ``"cautious"`` for a new
             ``NormTracker.cautious()``, or None for a new ``NormTracker()``.
         regression: The data.
-        radius: Squared radius of the fit, for the least consistent norm.
+        radius: Radius of the fit, for the least consistent norm.
 
     Raises:
-        ValueError: If it is neither of these.
+        ValueError: If ``norm_bound`` is none of these.
     """
     tracker = tracker_of(norm_bound)
     if tracker is not None:
@@ -220,9 +222,9 @@ def resolve_norm_bound(
 def norm_bound_under_prior(
     norm_bound: NormBoundLike, regression: KernelRegression, delta: float
 ) -> NormBound:
-    r"""As ``resolve_norm_bound``, with the radius of the prior as it stands.
+    r"""As ``resolve_norm_bound``, with the radius of the martingale mixture at scale 1.
 
-    A number below the least consistent norm is kept, and marked as contradicted.
+    A number below the least consistent norm is kept and marked as contradicted.
     """
     radius = mixture_radius(regression, delta, 1.0)
     norm = resolve_norm_bound(norm_bound, regression, radius)
