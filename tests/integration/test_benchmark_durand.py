@@ -208,11 +208,11 @@ def test_bandit_commands_finish_once_and_write_everything(
 ):
     from benchmarks.papers.durand_2018 import __main__ as command
 
-    run(*tiny(experiment, tmp_path, rounds=32))
+    run(*tiny(experiment, tmp_path, rounds=16))
     files = sorted((tmp_path / "runs").rglob("*.json"))
     methods = configuration().experiments[experiment].methods
     assert len(files) == REPETITIONS * len(methods)
-    stem = f"{experiment}_32_rounds_{REPETITIONS}_repetitions"
+    stem = f"{experiment}_16_rounds_{REPETITIONS}_repetitions"
     with (tmp_path / "results" / f"{stem}.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {method.name for method in methods}
@@ -229,7 +229,7 @@ def test_bandit_commands_finish_once_and_write_everything(
         raise AssertionError(f"{task} is finished")
 
     monkeypatch.setattr(command, "play", refuse)
-    run(*tiny(experiment, tmp_path, rounds=32))
+    run(*tiny(experiment, tmp_path, rounds=16))
 
 
 def test_noise_and_band_share_their_streams(tmp_path, monkeypatch):

@@ -8,6 +8,8 @@ the tails of Wishart variables, which are heavier at this number of replications
 standard errors, so a bias of six and a half is found nine times in ten.
 """
 
+import functools
+
 import pytest
 import torch
 from binomial import Claim
@@ -46,6 +48,12 @@ def assert_unbiased(samples, truth):
     assert torch.allclose(samples.mean(0)[exact], truth[exact], atol=1e-9)
 
 
+@functools.cache
+def discrete_models():
+    values = MEAN + training_sets(REPLICATIONS, N, TOTAL)
+    return [DiscreteMetaModel(each, X) for each in values]
+
+
 @pytest.mark.parametrize("index", [[], [2], [1, 4, 5, 2]])
 def test_the_discrete_posterior_is_unbiased(index):
     r"""Lemma 1: ``E mu_t = mu_t`` and ``E k_t = k_t + sigma^2 I``, the factor applied once.
@@ -55,8 +63,7 @@ def test_the_discrete_posterior_is_unbiased(index):
     """
     y = torch.sin(torch.arange(len(index), dtype=torch.float64))
     means, covariances = [], []
-    for values in MEAN + training_sets(REPLICATIONS, N, TOTAL):
-        model = DiscreteMetaModel(values, X)
+    for model in discrete_models():
         for i, outcome in zip(index, y, strict=True):
             model = model.condition_on_observations(X[[i]], outcome.reshape(1, 1))
         distribution = model.posterior(X).distribution

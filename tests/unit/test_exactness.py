@@ -1,5 +1,6 @@
 r"""The martingale-mixture bound in every form against programs written from the paper."""
 
+import functools
 import math
 
 import pytest
@@ -53,16 +54,22 @@ PROBLEMS = {
 }
 
 
+@functools.cache
+def solved(case, c):
+    r"""A problem, a norm bound and the cone program's bounds, once for all forms."""
+    problem = make_problem(**PROBLEMS[case])
+    norm = 1.5 * problem.function.norm
+    return problem, norm, oracle_bounds(problem, problem.noise_std, norm, c)
+
+
 @pytest.mark.parametrize("form", ["dual", "convex"])
 @pytest.mark.parametrize("c", [1.0, 0.2])
 @pytest.mark.parametrize("case", PROBLEMS)
 def test_exact_bound_is_the_cone_program(case, c, form):
-    problem = make_problem(**PROBLEMS[case])
-    norm = 1.5 * problem.function.norm
+    problem, norm, expected = solved(case, c)
     acqf = MartingaleMixtureUCB(
         problem.model, norm_bound=norm, delta=DELTA, covariance_scale=c, form=form
     )
-    expected = oracle_bounds(problem, problem.noise_std, norm, c)
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
         assert_close(bound, oracle, rtol=0.0, atol=SOCP)
 
