@@ -1,6 +1,5 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
@@ -11,13 +10,13 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_number
+from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
-_CHUNK = 1024
 _SCAN = 1024
 
 
@@ -138,7 +137,7 @@ def regret_certificate(
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
     points = _checked("candidates", cast(Tensor, candidates), confidence_set)
     best = _recommended(points, recommended, confidence_set, sign)
-    values = _in_chunks(lambda X: confidence_set.max_gain_over(X, best, sign), points)
+    values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
     gap, index = values.max(0)
     finite_set = RegretCertificate(
         gap=max(float(gap), 0.0),
@@ -195,12 +194,8 @@ def _recommended(
         lower, upper = confidence_set.bounds(X)
         return lower if sign == 1 else -upper
 
-    index = int(_in_chunks(pessimistic, points).argmax())
+    index = int(in_parts(points, pessimistic).argmax())
     return points[index : index + 1]
-
-
-def _in_chunks(function: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
-    return torch.cat([function(chunk) for chunk in points.split(_CHUNK)])
 
 
 def _checked(name: str, X: Tensor, confidence_set: ConfidenceSet) -> Tensor:

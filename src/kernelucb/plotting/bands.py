@@ -75,7 +75,7 @@ def plot_bands(
         raise ValueError("acquisitions must hold at least one acquisition function.")
     if X.dim() != 2:
         raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
-    axes = load_pyplot().subplots()[1] if axes is None else axes
+    axes = _new_axes() if axes is None else axes
     first = next(iter(acquisitions.values()))
     _draw_bands(axes, acquisitions, X, coordinate)
     abscissa = X[:, coordinate]
@@ -155,6 +155,10 @@ def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, f
     r"""Mean width of each band over ``n x d`` points, outcome units."""
     sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
+
+
+def _new_axes() -> "Axes":
+    return load_pyplot().subplots()[1]
 
 
 def _limit_height(axes: "Axes", first: KernelUCB, X: Tensor) -> None:

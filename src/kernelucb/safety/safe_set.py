@@ -13,6 +13,7 @@ from kernelucb._numerics.checks import (
     probability,
     whole_number,
 )
+from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
@@ -25,8 +26,6 @@ from kernelucb.safety.constraint import (
     check_band,
 )
 from kernelucb.safety.points import checked_points, no_safe_point, rows_of
-
-_CHUNK = 1024
 
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
 # just outside, then ever smaller steps, and the safe point itself.
@@ -229,9 +228,7 @@ class SafeSet:
         for constraint in self.constraints:
             check_assumptions(constraint.band, self.allow_estimated)
         rows = rows_of(X)
-        margins = [
-            self._chunked(constraint.margin, rows) for constraint in self.constraints
-        ]
+        margins = [in_parts(rows, constraint.margin) for constraint in self.constraints]
         return torch.stack(margins).amin(0).reshape(X.shape[:-1])
 
     @torch.no_grad()
@@ -319,6 +316,3 @@ class SafeSet:
         repaired = X.clone()
         repaired[~safe] = path[torch.arange(len(path)), first]
         return repaired
-
-    def _chunked(self, function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-        return torch.cat([function(chunk) for chunk in rows.split(_CHUNK)])
