@@ -22,6 +22,8 @@ class EllipsoidBallProgram:
 
     Compiled once for all query points, which differ in ``c`` alone.
 
+    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
+
     Args:
         scales: ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained by
             the first ball.

@@ -24,10 +24,10 @@ class Sections(NamedTuple):
     def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
         r"""Bound on the variance outside the kept span, ``b`` values.
 
-        What the span leaves of ``k(x, .)`` is at most as long as the distance to a section
-        and what the span leaves of that section: ``(|k(x, .) - k(x_i, .)| + lost_i)^2``
-        for the nearest one. The distance is exactly zero at a repeated input, and rounded
-        up elsewhere.
+        Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
+        section and what the span leaves of that section, for the nearest one
+        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
+        input, and rounded up elsewhere.
 
         Args:
             inputs: ``b x d'`` kernel inputs.

@@ -28,7 +28,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
 
     ``mu_t + zeta_t sqrt(k_t)`` with the unbiased posterior estimates of the model.
 
-    Source: Wang, Kim & Kaelbling (2018), Eqs. 11 and 12; Theorem 2 (finite domain) and
+    Source: Wang, Kim & Kaelbling (2018), Eq. 11 with Eq. 12; Theorem 2 (finite domain) and
     Theorem 4 (given basis functions) bound the best-sample simple regret of ``T`` rounds
     if there are at least ``4 ln(6 / delta) + T + 2`` training functions. Not anytime: by
     Lemma 11 and Corollary 6 each side of the band holds at a point and a round fixed in

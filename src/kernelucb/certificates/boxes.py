@@ -94,11 +94,11 @@ def largest_change(
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     r"""How much a function with ``||f - m|| <= B`` changes within a cell.
 
-    ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz) with ``d_k`` the
-    kernel metric, largest at the corners of a cell where the kernel falls with the distance
-    along each coordinate. None where a part is not known: for other kernels than RBF,
-    Matern and rational quadratic, input transforms other than ``Normalize``, and prior
-    means other than constant and linear ones.
+    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
+    ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
+    the distance along each coordinate. None where a part is not known: for other kernels
+    than RBF, Matern and rational quadratic, input transforms other than ``Normalize``, and
+    prior means other than constant and linear ones.
 
     Args:
         regression: Holds the kernel.

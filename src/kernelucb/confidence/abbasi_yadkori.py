@@ -20,9 +20,6 @@ def abbasi_yadkori_band(
 ) -> RidgeBand[KernelRegression]:
     r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime.
 
-    Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau
-    (2018), Theorem 1, in whitened form.
-
     Args:
         regression: The data.
         norm: Norm bound, prior units.
@@ -38,5 +35,9 @@ def abbasi_yadkori_band(
 def abbasi_yadkori_width(
     log_det: float, norm: float, delta: float, regularizer: float
 ) -> float:
-    r"""The width of ``abbasi_yadkori_band`` from the log-determinant at ``tau``."""
+    r"""The width of ``abbasi_yadkori_band`` from the log-determinant at ``tau``.
+
+    Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau
+    (2018), Theorem 1, in whitened form.
+    """
     return norm + math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)

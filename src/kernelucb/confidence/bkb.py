@@ -69,7 +69,7 @@ def accuracy_factor(epsilon: float) -> float:
 
 
 def required_qbar(horizon: int, delta: float, epsilon: float = 0.5) -> float:
-    r"""Oversampling that Theorem 1 asks for: ``6 a ln(4 T / delta) / eps^2``.
+    r"""``qbar`` that Theorem 1 (3.1 on arXiv) asks for: ``6 a ln(4 T / delta) / eps^2``.
 
     Args:
         horizon: Number of rounds ``T``.

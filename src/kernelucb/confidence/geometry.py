@@ -25,7 +25,10 @@ _TINY = torch.finfo(torch.float64).tiny
 
 
 class Constraints(NamedTuple):
-    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }`` (Lemma 4.2).
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
+    4.3, in noise units.
 
     Attributes:
         radius: Squared radius of the fit, noise units.
@@ -41,7 +44,7 @@ class Constraints(NamedTuple):
     def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
         r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
 
-        Their ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
         empty.
         """
         drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)

@@ -21,8 +21,6 @@ def igp_ucb_band(
     Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,
     and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``.
 
-    Source: Chowdhury & Gopalan (2017), Theorem 2.
-
     Args:
         regression: The data, with one noise scale for all observations.
         norm: Norm bound, prior units.
@@ -42,5 +40,8 @@ def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:
 
 
 def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -> float:
-    r"""The width of ``igp_ucb_band`` from the log-determinant at its regulariser."""
+    r"""The width of ``igp_ucb_band`` from the log-determinant at its regulariser.
+
+    Source: Chowdhury & Gopalan (2017), Theorem 2.
+    """
     return norm + noise_std * math.sqrt(log_det + 2.0 + 2.0 * math.log(1.0 / delta))

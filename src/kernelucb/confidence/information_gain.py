@@ -33,7 +33,7 @@ def information_gain(
 ) -> float:
     r"""Information gain ``I(y; f) = 1/2 ln det(I + K / noise_std^2)``, or a bound on it.
 
-    Source: Srinivas et al. (2010): ``"greedy"`` is the bound
+    Source: Srinivas et al. (2010): ``"greedy"`` is Eq. (5),
     ``gamma_T <= I(greedy set) / (1 - 1/e)``, ``"spectral"`` is Eq. (8) with its maximum
     over allocations to the ``T`` leading eigenvectors solved over real numbers (which can
     only enlarge it).
@@ -115,7 +115,8 @@ def _greedy_gain(ratios: Tensor, num_points: int) -> float:
 def _spectral_gain(eigenvalues: Tensor, num_points: int) -> float:
     r"""``max 1/2 sum ln(1 + m_i lam_i)`` over ``m >= 0`` with ``sum m_i = num_points``.
 
-    Whole ``m_i`` reach ``num_points`` directions at most, so only the leading ones count.
+    The maximum in Srinivas et al. (2010), Eq. (8), over real numbers. Whole ``m_i`` reach
+    ``num_points`` directions at most, so only the leading ones count.
     Water-filling: ``m_i = max(level - 1/lam_i, 0)``, the level found by how many
     directions are active.
     """

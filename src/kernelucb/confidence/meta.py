@@ -76,6 +76,9 @@ def meta_assumptions(
 ) -> Assumptions:
     r"""What the regret bounds rest on.
 
+    Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
+    basis functions).
+
     Args:
         model: The estimated prior.
         guarantee: What holds, in words.

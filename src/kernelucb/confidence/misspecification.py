@@ -119,9 +119,9 @@ def sharp_least_norm(
 def noise_energy_bound(count: int, delta: float) -> float:
     r"""Upper bound on ``E = sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
 
-    The ``E`` at which the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``, a
-    supermartingale of mean at most one, reaches ``1 / delta`` (Ville's inequality). Assumes
-    conditionally sub-Gaussian noise.
+    Ours: the ``E`` at which the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``,
+    a supermartingale of mean at most one, reaches ``1 / delta`` (Ville's inequality).
+    Assumes conditionally sub-Gaussian noise.
 
     Args:
         count: Number of observations ``n``.

@@ -1,7 +1,7 @@
 r"""The band that rests on running bounds on an unknown noise scale.
 
 Durand, Maillard & Pineau (2018), Corollary 1. Its band (Theorem 2) rests on one of the
-three events of the noise bounds (see ``noise_scale``).
+three events of the noise bounds (see ``noise/durand.py``).
 """
 
 import math

@@ -281,7 +281,10 @@ class KernelRegression(RidgeState):
         return Sections(self.distinct_inputs, self.distinct_variance, self.distinct_lost)
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats."""
+        r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats.
+
+        Twice the information gain of Durand, Maillard & Pineau (2018), Definition 1.
+        """
         tau = self._like_state(regularizer).unsqueeze(-1)
         return torch.log1p(self.eigenvalues / tau).sum(-1)
 

@@ -146,6 +146,8 @@ class RidgeState(Module, ABC):
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Ridge estimate minus prior mean at projected points, ``b`` values.
 
+        Source: Flynn & Reeb (2024), Eq. (2), in the eigenbasis.
+
         Args:
             points: Projection of ``b`` points.
             regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
@@ -155,6 +157,8 @@ class RidgeState(Module, ABC):
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Latent variance at projected points, ``b`` values, never negative.
+
+        Source: Flynn & Reeb (2024), Eq. (3), in the eigenbasis.
 
         Args:
             points: Projection of ``b`` points.

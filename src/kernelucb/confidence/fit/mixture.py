@@ -74,9 +74,7 @@ def mixture_radius(
     the inputs lie within this distance of the outcomes, for any input rule that uses the
     past only and conditionally sub-Gaussian noise.
 
-    Source: Flynn & Reeb (2024), Eq. (8), divided by ``noise_std^2``. With ``J`` scales the
-    mixture of their Theorem 4.1 is ``1/J sum_j N(0, c_j K)`` (ours), whose squared radius
-    is at most ``2 ln J`` above that of the best of them in hindsight.
+    Source: see ``combined_radius``.
 
     Args:
         regression: The data.
@@ -134,6 +132,10 @@ def combined_radius(
 
     With ``a_j = quadratic_form(tau_j) + log_det(tau_j)`` it is
     ``-2 ln mean_j exp(-a_j / 2) + 2 ln(1/delta)``.
+
+    Source: Flynn & Reeb (2024), Eq. (8), in noise units, for one scale. For several, their
+    Eq. (7) with the mixture ``1/J sum_j N(0, c_j K)`` (ours), whose squared radius is at
+    most ``2 ln J`` above that of the best scale in hindsight.
 
     Args:
         taus: ``J`` regularisers ``1 / c_j``.

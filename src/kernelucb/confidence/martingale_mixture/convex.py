@@ -24,9 +24,9 @@ _ACCEPTED_GAP = 1e-6
 class ConvexSet(FunctionSet[RidgeStateT]):
     r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
 
-    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), reduced in the eigenbasis of
-    the kernel matrix: a query point enters the objective alone, so the program is
-    compiled once per model. Each solution is checked against the dual, an independent
+    Source: Flynn & Reeb (2024), Theorem 4.4. Written in the eigenbasis of the kernel matrix
+    (ours), a query point enters the objective alone, so the program is compiled once per
+    model. Each solution is checked against the dual, an independent
     computation of the same number; it is returned only if they agree.
 
     Args:

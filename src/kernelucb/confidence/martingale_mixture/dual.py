@@ -74,7 +74,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         )
 
     def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
-        r"""``sign * mean_tau + width_tau * sd_tau`` for every ``tau``, ``b x g``."""
+        r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
         variance = self.design.variances_at(
             points.design, self.regularizers, self.shrinkage
@@ -87,7 +87,7 @@ class ExactSet(FunctionSet[RidgeStateT]):
 
     Source: Flynn & Reeb (2024), Theorem 4.5 and Eq. (12); strong duality makes the minimum
     over every regulariser equal to the maximum over functions. The objective is
-    quasi-convex in the regulariser (it is the partial minimum of the jointly convex
+    quasi-convex in the regulariser (ours: it is the partial minimum of the jointly convex
     Lagrange dual along rays), so a coarse grid brackets the minimum and safeguarded Newton
     steps find it. Gradients follow the envelope theorem.
 

@@ -52,7 +52,7 @@ def refined_interval(
 
 
 def _deviation_constant(t: int, level: float) -> float:
-    r"""``C_t`` with ``c_t = ln(pi^2 max(ln t, 1)^2 / 6)``."""
+    r"""``C_t`` of Lemma 6, with ``c_t = ln(pi^2 max(ln t, 1)^2 / 6)``."""
     rounds = math.log(math.pi**2 * max(math.log(t), 1.0) ** 2 / 6.0)
     return math.log(math.e / level) * (1.0 + rounds / math.log(1.0 / level))
 
@@ -107,5 +107,5 @@ def _residual_std(regression: KernelRegression, norm: float, scale: float) -> fl
 
 
 def ridge_regularizer(regression: KernelRegression, norm: float, scale: float) -> float:
-    r"""``tau`` of ``lambda = scale^2 / C^2``; ``norm`` in prior units."""
+    r"""``tau`` of ``lambda = scale^2 / C^2``, Eq. (1); ``norm`` in prior units."""
     return (scale / (norm * float(regression.noise_std[0]))) ** 2

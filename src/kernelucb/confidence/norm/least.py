@@ -54,7 +54,7 @@ def least_consistent_norm(
 def least_norm(regression: RidgeState, radius: Radius) -> float:
     r"""``min ||f - m||`` subject to the fit, in prior units.
 
-    The minimiser is a ridge estimate; its regulariser solves
+    Ours: the minimiser is a ridge estimate; its regulariser solves
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
 

@@ -61,7 +61,7 @@ class NormTracker:
     ``floor``, in prior standard deviations. In every round the set holds functions that
     differ from the smoothest one that fits the data by at least ``floor`` posterior
     standard deviations (without noise). No data can certify an upper bound on a norm, so
-    the result is an estimate, and bounds that use it say so.
+    the result is an estimate of ours, and bounds that use it say so.
 
     Pass it as ``norm_bound`` to any bound; every bound that is built with it updates it.
     With ``norm_bound=None`` each bound makes a new one, with ``norm_bound="cautious"`` a

@@ -43,9 +43,9 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
 
     Source: hard-impute of Mazumder, Hastie & Tibshirani (2010) with warm starts and column
     means, for the matrix completion of Candes & Recht (2009) that Wang, Kim & Kaelbling
-    (2018) assume. Soft-impute, its convex relative, needs a far higher rank for the same
-    error. The rank is the one that predicts a tenth of the observed entries best. Assumes
-    entries missing at random. Deterministic for a given ``seed``.
+    (2018) assume in Section 4.1. Soft-impute, its convex relative, needs a far higher rank
+    for the same error. The rank is the one that predicts a tenth of the observed entries
+    best. Assumes entries missing at random. Deterministic for a given ``seed``.
 
     Args:
         values: ``N x M`` values, NaN where missing.
