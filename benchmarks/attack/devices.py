@@ -64,6 +64,11 @@ def _streaming(t: Any) -> Any:
     return k.StreamingKernelUCB(t.state, noise_std=k.UnknownNoise(0.01, 1.0), **_GIVEN)
 
 
+def _srinivas(t: Any) -> Any:
+    theorem = k.BoundedNorm(_GIVEN["norm_bound"])
+    return k.SrinivasUCB(t.state, delta=_GIVEN["delta"], theorem=theorem)
+
+
 def _bkb(t: Any) -> Any:
     return k.BKBUCB(BKBModel(t.X, t.Y.unsqueeze(-1), t.kernel, 0.01), **_GIVEN)
 
@@ -79,7 +84,7 @@ BUILDERS: dict[str, Callable[[Any], Any]] = {
     "abbasi_yadkori": lambda t: k.AbbasiYadkoriUCB(t.state, **_GIVEN),
     "igp": lambda t: k.IGPUCB(t.state, **_GIVEN),
     "wang_de_freitas": lambda t: k.WangDeFreitasUCB(t.state, **_GIVEN),
-    "srinivas": lambda t: k.SrinivasUCB(t.state, theorem=3, **_GIVEN),
+    "srinivas": lambda t: _srinivas(t),
     "streaming": _streaming,
     "sketched": _sketched,
     "bkb": _bkb,

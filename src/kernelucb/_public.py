@@ -30,6 +30,7 @@ from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
@@ -38,9 +39,12 @@ __all__ = [
     "AbbasiYadkoriUCB",
     "BKBBandit",
     "BKBUCB",
+    "BoundedNorm",
     "CertifiedGapStopping",
+    "CompactDomain",
     "ConsistencyCheck",
     "ConstraintWidth",
+    "FiniteDomain",
     "IGPUCB",
     "KernelBandit",
     "KernelRegression",

@@ -23,6 +23,7 @@ from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
+    BoundedNorm,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -40,7 +41,7 @@ pytestmark = AX_WARNINGS
 
 FIXED = "model_config=fixed_model_config(...), which fixes kernel and mean"
 NUMBER = "norm_bound=... in the options"
-GAIN = "information_gain=... in the options"
+GAIN = "theorem=BoundedNorm(information_gain=...) in the options"
 CAUTIOUS = {"norm_bound": "cautious"}
 
 
@@ -58,7 +59,7 @@ def sum_client(norm_bound):
 
 
 def theorem_3_client():
-    options = {"theorem": 3, "norm_bound": NORM}
+    options = {"theorem": BoundedNorm(NORM)}
     return fixed_client(acqf_class=SrinivasUCB, options=options)
 
 
@@ -155,9 +156,12 @@ class TestConsent:
 class TestCautious:
     @pytest.mark.parametrize("acqf_class", BOUNDS)
     def test_every_bound_estimates_the_norm_anew(self, acqf_class, tmp_path):
-        options = REQUIRED[acqf_class] | CAUTIOUS
-        if acqf_class is SrinivasUCB:
-            options = options | {"theorem": 3}
+        def options_with(norm_bound):
+            if acqf_class is SrinivasUCB:
+                return {"theorem": BoundedNorm(norm_bound), "noise_std": 1.0}
+            return REQUIRED[acqf_class] | {"norm_bound": norm_bound}
+
+        options = options_with("cautious")
         client = make_client(UNIT, acqf_class=acqf_class, options=options)
         run(client, 4, curve)
         assert node(client) == acqf_class.__name__
@@ -168,8 +172,8 @@ class TestCautious:
             next_trial(each)
             acqf = kernelucb.ax.last_bound(each)
             assert acqf.assumptions["norm"].status == "estimated"
-            tracker = {"norm_bound": NormTracker.cautious()}
-            expected = acqf_class(acqf.model, **options | tracker)
+            given = options_with(NormTracker.cautious())
+            expected = acqf_class(acqf.model, **given)
             for actual, wanted in zip(acqf.bounds(X), expected.bounds(X), strict=True):
                 assert_close(actual, wanted, rtol=LINEAR_SOLVE, atol=LINEAR_SOLVE)
 

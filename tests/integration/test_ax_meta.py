@@ -127,7 +127,7 @@ def test_what_does_not_fit_together_is_refused():
     config = kernelucb.ax.meta_model_config(discrete_model())
     with pytest.raises(UnsupportedError, match="need model_config=meta_model_config"):
         kernelucb.ax.generation_strategy(MetaUCB)
-    with pytest.raises(UnsupportedError, match="the other bounds another model"):
+    with pytest.raises(UnsupportedError, match="bounds need a model without an estimated"):
         kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, model_config=config)
     with pytest.raises(ValueError, match="training functions"):
         kernelucb.ax.generation_strategy(MetaUCB, {"delta": 1e-9}, model_config=config)

@@ -20,7 +20,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
+from kernelucb import FiniteDomain, KernelRegression, MartingaleMixtureUCB, SrinivasUCB
 from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +147,7 @@ def test_round_number_counts_rounds_not_distinct_points():
     whole = SrinivasUCB(
         unpooled(prior, arms, outcomes),
         delta=setting.delta,
-        domain_size=prior.size,
+        theorem=FiniteDomain(prior.size),
         scale=0.2,
     )
     expected = 2.0 * math.log(prior.size * (len(arms) + 1) ** 2 * math.pi**2 / 0.6)

@@ -19,6 +19,9 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    BoundedNorm,
+    CompactDomain,
+    FiniteDomain,
     KernelBandit,
     MartingaleMixtureUCB,
     SrinivasUCB,
@@ -102,7 +105,7 @@ BANDS = {
     "Srinivas, Theorem 1": Band(
         1.0,
         constant(lambda t: 2.0 * math.log(12 * t**2 * math.pi**2 / (6.0 * DELTA))),
-        lambda state: SrinivasUCB(state, delta=DELTA, theorem=1, domain_size=12),
+        lambda state: SrinivasUCB(state, delta=DELTA, theorem=FiniteDomain(12)),
         louder=3.0,
         adversaries=((gaussian, nearest_miss), (gaussian, UCB)),
         bayesian=True,
@@ -113,9 +116,7 @@ BANDS = {
         lambda state: SrinivasUCB(
             state,
             delta=DELTA,
-            theorem=2,
-            lipschitz_a=LIPSCHITZ_A,
-            lipschitz_b=LIPSCHITZ_B,
+            theorem=CompactDomain(lipschitz_a=LIPSCHITZ_A, lipschitz_b=LIPSCHITZ_B),
         ),
         louder=6.0,
         adversaries=((gaussian, nearest_miss), (gaussian, UCB)),
@@ -124,9 +125,7 @@ BANDS = {
     "Srinivas, Theorem 3": Band(
         1.0,
         constant(lambda t: 2.0 * NORM**2 + 300.0 * GAIN * math.log(t / DELTA) ** 3),
-        lambda state: SrinivasUCB(
-            state, delta=DELTA, theorem=3, norm_bound=NORM, information_gain=GAIN
-        ),
+        lambda state: SrinivasUCB(state, delta=DELTA, theorem=BoundedNorm(NORM, GAIN)),
         louder=1000.0,
         adversaries=((rademacher, nearest_miss), (rademacher, UCB)),
     ),

@@ -207,8 +207,11 @@ CALLS = {
     "AbbasiYadkoriUCB": {"model": STATE, **NORM},
     "BKBBandit": {"candidates": X, "covar_module": KERNEL, **NORM, "noise_std": 0.1},
     "BKBUCB": {"model": BKBModel(X, Y, KERNEL, 0.01), **NORM},
+    "BoundedNorm": {},
     "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
+    "CompactDomain": {},
     "ConstraintWidth": {"safe_set": SAFE},
+    "FiniteDomain": {},
     "IGPUCB": {"model": STATE, **NORM},
     "KernelBandit": {"covar_module": KERNEL, "noise_std": 0.1, **NORM},
     "KernelRegression": {

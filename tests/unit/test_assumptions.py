@@ -20,7 +20,10 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
+    BoundedNorm,
     CertifiedGapStopping,
+    CompactDomain,
+    FiniteDomain,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -41,7 +44,7 @@ from problems import frozen_model, make_problem
 
 PROBLEM = make_problem(n=6)
 G, E = Status.GIVEN, Status.ESTIMATED
-CUBE = {"domain_length": 1.0, "lipschitz_a": 1.0, "lipschitz_b": 2.0}
+CUBE = CompactDomain(length=1.0, lipschitz_a=1.0, lipschitz_b=2.0)
 UNIT = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 
 
@@ -195,8 +198,8 @@ def test_a_violation_is_the_first_word():
     [
         (MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0), True),
         (AbbasiYadkoriUCB(PROBLEM.model, norm_bound=3.0), True),
-        (SrinivasUCB(PROBLEM.model, domain_size=10), False),
-        (SrinivasUCB(PROBLEM.model, theorem=2, **CUBE), False),
+        (SrinivasUCB(PROBLEM.model, theorem=FiniteDomain(10)), False),
+        (SrinivasUCB(PROBLEM.model, theorem=CUBE), False),
     ],
 )
 def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
@@ -226,8 +229,8 @@ def test_a_maximum_over_points_needs_all_of_them(acqf, all_points):
             "Durand, Maillard & Pineau (2018), Corollary 1",
         ),
         (SrinivasUCB(PROBLEM.model), True, "Theorem 1"),
-        (SrinivasUCB(PROBLEM.model, theorem=2), True, "Theorem 2"),
-        (SrinivasUCB(PROBLEM.model, theorem=3, norm_bound=3.0), True, "Theorem 3"),
+        (SrinivasUCB(PROBLEM.model, theorem=CompactDomain()), True, "Theorem 2"),
+        (SrinivasUCB(PROBLEM.model, theorem=BoundedNorm(3.0)), True, "Theorem 3"),
     ],
 )
 def test_source_and_rounds(acqf, anytime, source):
@@ -246,16 +249,18 @@ def test_scaled_srinivas_has_no_guarantee():
     assert assumptions.guarantee.startswith("heuristic, no guarantee")
     assert assumptions["theorem"].status is Status.VIOLATED
     assert not assumptions.certified
-    assert SrinivasUCB(PROBLEM.model, scale=2.0, domain_size=9).assumptions.certified
+    assert SrinivasUCB(
+        PROBLEM.model, scale=2.0, theorem=FiniteDomain(9)
+    ).assumptions.certified
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"theorem": 2}, {"theorem": 2, "lipschitz_a": 2.0}]
+    "theorem", [FiniteDomain(), CompactDomain(), CompactDomain(lipschitz_a=2.0)]
 )
-def test_a_default_domain_is_an_estimate(options):
-    assumptions = SrinivasUCB(PROBLEM.model, **options).assumptions
+def test_a_default_domain_is_an_estimate(theorem):
+    assumptions = SrinivasUCB(PROBLEM.model, theorem=theorem).assumptions
     assert assumptions.summary == "heuristic: domain estimated"
-    assert SrinivasUCB(PROBLEM.model, theorem=2, **CUBE).assumptions.certified
+    assert SrinivasUCB(PROBLEM.model, theorem=CUBE).assumptions.certified
 
 
 @pytest.mark.parametrize(
@@ -264,7 +269,9 @@ def test_a_default_domain_is_an_estimate(options):
         lambda **norm: AbbasiYadkoriUCB(PROBLEM.model, **norm),
         lambda **norm: IGPUCB(PROBLEM.model, **norm),
         lambda **norm: WangDeFreitasUCB(PROBLEM.model, fixed_design=True, **norm),
-        lambda **norm: SrinivasUCB(PROBLEM.model, theorem=3, information_gain=99.0, **norm),
+        lambda **norm: SrinivasUCB(
+            PROBLEM.model, theorem=BoundedNorm(information_gain=99.0, **norm)
+        ),
     ],
 )
 def test_a_norm_that_the_data_contradict(build):
@@ -307,7 +314,7 @@ def test_a_budgeted_model_with_a_transform_that_learns(transform):
 def test_several_bands_keep_the_narrowest_scope():
     bands = [IGPUCB(PROBLEM.model, norm_bound=3.0, horizon=h, delta=0.01) for h in (9, 7)]
     assert "every round up to 7 at once" in SafeSet(bands).assumptions.guarantee
-    domain = SrinivasUCB(PROBLEM.model, domain_size=9)
+    domain = SrinivasUCB(PROBLEM.model, theorem=FiniteDomain(9))
     summed = ScalarizedUCB([domain, bands[0]], [1.0, 1.0]).assumptions
     assert "at single points only" in summed.guarantee
     loose = SafeSet(domain, allow_estimated=True).assumptions

@@ -10,6 +10,9 @@ from botorch.exceptions.errors import UnsupportedError
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    BoundedNorm,
+    CompactDomain,
+    FiniteDomain,
     KernelRegression,
     MartingaleMixtureUCB,
     SafeSet,
@@ -118,18 +121,35 @@ def test_form_and_alphas(options, message):
 
 
 @pytest.mark.parametrize(
+    ("theorem", "options", "message"),
+    [
+        (FiniteDomain, {"size": 0}, "size must be a whole number of at least 1"),
+        (CompactDomain, {"length": 0.0}, "length must be a finite number above 0"),
+        (CompactDomain, {"lipschitz_a": math.inf}, "lipschitz_a must be a finite"),
+        (CompactDomain, {"lipschitz_b": -1.0}, "lipschitz_b must be a finite"),
+        (BoundedNorm, {"norm_bound": -1.0}, "norm_bound must be a finite"),
+        (BoundedNorm, {"norm_bound": "large"}, "norm_bound must be a number"),
+        (BoundedNorm, {"information_gain": 0.0}, "information_gain must be a finite"),
+    ],
+)
+def test_theorems_check_what_they_are_given(theorem, options, message):
+    with pytest.raises(ValueError, match=message):
+        theorem(**options)
+
+
+def test_a_theorem_is_an_object():
+    with pytest.raises(UnsupportedError, match="theorem must be an instance of Fin"):
+        SrinivasUCB(PROBLEM.model, theorem=1)
+
+
+@pytest.mark.parametrize(
     ("acqf_class", "options", "message"),
     [
         (AbbasiYadkoriUCB, {"alpha": 0.0}, "alpha must be a finite number above 0"),
         (IGPUCB, {"horizon": 0}, "horizon must be a finite number above 0"),
         (IGPUCB, {"horizon": 5}, "horizon is 5, but there are 6 observations"),
-        (SrinivasUCB, {"theorem": 4}, "theorem must be 1, 2 or 3"),
-        (SrinivasUCB, {"theorem": 3, "norm_bound": -1.0}, "norm_bound must be a finite"),
         (SrinivasUCB, {"scale": 0.0}, "scale must be a finite number above 0"),
-        (SrinivasUCB, {"domain_size": 0}, "domain_size must be a finite number above 0"),
-        (SrinivasUCB, {"theorem": 2, "domain_length": 0.0}, "domain_length must be"),
-        (SrinivasUCB, {"theorem": 2, "lipschitz_b": -1.0}, "lipschitz_b must be"),
-        (SrinivasUCB, {"theorem": 2, "lipschitz_a": 1e-3}, "lipschitz_a >= 1"),
+        (SrinivasUCB, {"theorem": CompactDomain(lipschitz_a=1e-3)}, "lipschitz_a >= 1"),
     ],
 )
 def test_options_of_the_baselines(acqf_class, options, message):
@@ -266,5 +286,5 @@ def test_data_whose_squares_are_not_safe():
 
 def test_safe_points_are_as_wide_as_the_inputs():
     points = torch.zeros(1, 3, dtype=torch.float64)
-    with pytest.raises(BotorchTensorDimensionError, match="3 columns; the bands take 2"):
+    with pytest.raises(BotorchTensorDimensionError, match="safe_points must be `n x 2`"):
         SafeSet(build(MartingaleMixtureUCB), safe_points=points)

@@ -12,6 +12,9 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    BoundedNorm,
+    CompactDomain,
+    FiniteDomain,
     KernelRegression,
     SrinivasUCB,
     WangDeFreitasUCB,
@@ -69,7 +72,7 @@ def posterior_band(problem, beta):
 
 
 def test_srinivas_on_a_finite_domain(problem):
-    acqf = SrinivasUCB(problem.model, delta=DELTA, domain_size=500)
+    acqf = SrinivasUCB(problem.model, delta=DELTA, theorem=FiniteDomain(500))
     beta = closed_forms.srinivas_finite(N + 1, DELTA, 500)
     assert_band(acqf, problem, *posterior_band(problem, beta))
     assert acqf.beta == pytest.approx(beta, rel=REARRANGED)
@@ -79,10 +82,7 @@ def test_srinivas_on_a_compact_domain(problem):
     acqf = SrinivasUCB(
         problem.model,
         delta=DELTA,
-        theorem=2,
-        domain_length=2.0,
-        lipschitz_a=1.5,
-        lipschitz_b=0.7,
+        theorem=CompactDomain(length=2.0, lipschitz_a=1.5, lipschitz_b=0.7),
     )
     beta = closed_forms.srinivas_compact(N + 1, DELTA, 2, 2.0, 1.5, 0.7)
     assert_band(acqf, problem, *posterior_band(problem, beta))
@@ -90,9 +90,7 @@ def test_srinivas_on_a_compact_domain(problem):
 
 @pytest.mark.parametrize("gain", [None, 4.5, 450.0])
 def test_srinivas_in_the_rkhs(problem, gain):
-    acqf = SrinivasUCB(
-        problem.model, delta=DELTA, theorem=3, norm_bound=NORM, information_gain=gain
-    )
+    acqf = SrinivasUCB(problem.model, delta=DELTA, theorem=BoundedNorm(NORM, gain))
     K = problem.kernel(problem.X).to_dense()
     observed = 0.5 * closed_forms.log_det(K, 0.2**2)
     used = observed if gain is None else gain
@@ -103,7 +101,7 @@ def test_srinivas_in_the_rkhs(problem, gain):
     assert acqf.assumptions["information gain"].status is expected
 
 
-@pytest.mark.parametrize("theorem", [1, 2])
+@pytest.mark.parametrize("theorem", [FiniteDomain(), CompactDomain()])
 def test_scale_multiplies_beta(problem, theorem):
     r"""Their experiments divide beta by five, so the width by sqrt(5)."""
     full, scaled = (

@@ -392,7 +392,7 @@ def test_bad_input():
         CertifiedGapStopping(1.0)
     with pytest.raises(ValueError, match="gap must be a finite number above 0"):
         CertifiedGapStopping(0.0, bounds=SQUARE)
-    with pytest.raises(BotorchTensorDimensionError, match="candidates must have 2 columns"):
+    with pytest.raises(BotorchTensorDimensionError, match="candidates must be `n x 2`"):
         regret_certificate(acqf, LINE)
     with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
         regret_certificate(acqf, bounds=LINE)
@@ -402,7 +402,7 @@ def test_bad_input():
         regret_certificate(acqf, SQUARE[:0])
     with pytest.raises(InputDataError, match="bounds contains NaN"):
         regret_certificate(acqf, bounds=SQUARE * math.nan)
-    with pytest.raises(BotorchTensorDimensionError, match="recommended must have 2"):
+    with pytest.raises(BotorchTensorDimensionError, match="recommended must be `n x 2`"):
         regret_certificate(acqf, SQUARE, recommended=LINE[:1])
     for name in ("tolerance", "max_evaluations"):
         with pytest.raises(ValueError, match=name):

@@ -17,7 +17,9 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
+    BoundedNorm,
     CertifiedGapStopping,
+    CompactDomain,
     ConstraintWidth,
     KernelBandit,
     KernelRegression,
@@ -135,8 +137,8 @@ ACQUISITIONS = {
     "AY": lambda t: AbbasiYadkoriUCB(t.model, **NORM),
     "IGP": lambda t: IGPUCB(t.model, **NORM),
     "WdF": lambda t: WangDeFreitasUCB(t.model, **NORM),
-    "Srinivas": lambda t: SrinivasUCB(t.model, theorem=3, **NORM),
-    "Srinivas 2": lambda t: SrinivasUCB(t.model, theorem=2),
+    "Srinivas": lambda t: SrinivasUCB(t.model, theorem=BoundedNorm(**NORM)),
+    "Srinivas 2": lambda t: SrinivasUCB(t.model, theorem=CompactDomain()),
     "streaming": lambda t: StreamingKernelUCB(
         t.state, noise_std=UnknownNoise(0.05), **NORM
     ),

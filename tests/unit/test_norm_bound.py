@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    BoundedNorm,
     KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
@@ -31,6 +32,12 @@ from problems import frozen_model, make_problem
 from tolerances import REARRANGED
 
 UNKNOWN = {"noise_std": UnknownNoise(0.02, 1.0)}
+
+
+def srinivas(model, norm_bound=None):
+    return SrinivasUCB(model, theorem=BoundedNorm(norm_bound))
+
+
 BOUNDS = {
     "exact": (MartingaleMixtureUCB, {}),
     "analytic": (MartingaleMixtureUCB, {"form": "analytic"}),
@@ -39,7 +46,7 @@ BOUNDS = {
     "AY": (AbbasiYadkoriUCB, {}),
     "IGP": (IGPUCB, {}),
     "WdF": (WangDeFreitasUCB, {}),
-    "Srinivas": (SrinivasUCB, {"theorem": 3}),
+    "Srinivas": (srinivas, {}),
     "streaming": (StreamingKernelUCB, UNKNOWN),
 }
 

@@ -206,7 +206,7 @@ class TestFromModels:
     def make(self, **options):
         first, second = make_problem(d=2), make_problem(d=2, seed=9)
         models = ModelListGP(first.model, second.model)
-        arguments = {"norm_bounds": [2.0, 3.0], "delta": 0.1} | options
+        arguments = {"norm_bound": [2.0, 3.0], "delta": 0.1} | options
         return SafeSet.from_models(models, [-5.0, 5.0], sides=[">=", "<="], **arguments)
 
     def test_shares_delta(self):
@@ -232,7 +232,7 @@ class TestFromModels:
 
     def test_contradicted_assumptions_raise(self):
         with pytest.raises(InconsistentConfidenceSetError):
-            self.make(norm_bounds=1e-3)
+            self.make(norm_bound=1e-3)
 
     def test_a_violated_band_is_refused_whatever_is_allowed(self):
         for allow in (False, True):
@@ -240,7 +240,7 @@ class TestFromModels:
                 pytest.warns(InconsistentConfidenceSetWarning),
                 pytest.raises(UncertifiedError, match="no guarantee: norm violated"),
             ):
-                self.make(norm_bounds=1e-3, strict=False, allow_estimated=allow)
+                self.make(norm_bound=1e-3, strict=False, allow_estimated=allow)
 
 
 class TestOptimisation:
@@ -449,9 +449,15 @@ class TestBadInput:
         with pytest.raises(ValueError, match='sides must be ">=" or "<="'):
             SafeSet(self.acqf, sides=">")
 
-    @pytest.mark.parametrize("shape", [(2,), (0, 2)])
-    def test_shape_of_safe_points(self, shape):
-        with pytest.raises(BotorchTensorDimensionError, match="safe_points must be"):
+    @pytest.mark.parametrize(
+        ("shape", "error", "message"),
+        [
+            ((2,), BotorchTensorDimensionError, "safe_points must be"),
+            ((0, 2), InputDataError, "There are no safe_points"),
+        ],
+    )
+    def test_shape_of_safe_points(self, shape, error, message):
+        with pytest.raises(error, match=message):
             SafeSet(self.acqf, safe_points=torch.zeros(shape))
 
     def test_values(self):
@@ -475,7 +481,7 @@ class TestBadInput:
 
     def test_no_models(self):
         with pytest.raises(ValueError, match="models is empty"):
-            SafeSet.from_models([], norm_bounds=1.0)
+            SafeSet.from_models([], norm_bound=1.0)
 
     def test_no_candidate_is_safe(self):
         with pytest.raises(NoSafePointError, match="None of the 3 candidates"):
@@ -484,9 +490,9 @@ class TestBadInput:
     def test_number_of_bounds(self):
         models = [make_problem().model, make_problem(seed=1).model]
         with pytest.raises(ValueError, match="num_bounds is 1, below"):
-            SafeSet.from_models(models, norm_bounds=2.0, num_bounds=1)
-        with pytest.raises(ValueError, match="norm_bounds has 3 entries for 2"):
-            SafeSet.from_models(models, norm_bounds=[1.0, 2.0, 3.0])
+            SafeSet.from_models(models, norm_bound=2.0, num_bounds=1)
+        with pytest.raises(ValueError, match="norm_bound has 3 entries for 2"):
+            SafeSet.from_models(models, norm_bound=[1.0, 2.0, 3.0])
 
     def test_number_of_points(self):
         with pytest.raises(ValueError, match="q must be a whole number"):
@@ -499,8 +505,8 @@ def test_models_of_several_columns():
     Y = torch.stack([X.sum(-1), X.prod(-1)], -1)
     model = SingleTaskGP(X, Y, torch.full_like(Y, 0.01), outcome_transform=None)
     with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
-        SafeSet.from_models(model, norm_bounds=20.0)
-    safe_set = SafeSet.from_models(model, norm_bounds=20.0, allow_estimated=True)
+        SafeSet.from_models(model, norm_bound=20.0)
+    safe_set = SafeSet.from_models(model, norm_bound=20.0, allow_estimated=True)
     assert str(safe_set.assumptions).startswith("heuristic: constraint 1: kernel")
     targets = [c.band.regression.train_targets for c in safe_set.constraints]
     assert_close(torch.stack(targets, -1), Y)

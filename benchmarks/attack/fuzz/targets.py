@@ -43,9 +43,8 @@ def _bounds() -> list[Target]:
     noise, unknown = {"noise_std": 0.1}, k.UnknownNoise(0.01, 1.0)
     parts = [shared("dual"), shared("analytic")]
     both = ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0]))
-    theorem = {"domain_size": 10, "scale": 1.0, "theorem": 1}
-    cube = {"theorem": 2, "domain_length": 1.0, "lipschitz_a": 1.0, "lipschitz_b": 1.0}
-    sums = {"theorem": 3, "information_gain": 3.0}
+    gp_ucb = {name: value for name, value in common.items() if name != "norm_bound"} | noise
+    theorems = (k.FiniteDomain(10), k.CompactDomain(1.0, 1.0, 1.0), k.BoundedNorm(5.0, 3.0))
     kinds: dict[str, tuple[Any, dict[str, Any]]] = {
         "MartingaleMixtureUCB": (
             k.MartingaleMixtureUCB,
@@ -64,9 +63,12 @@ def _bounds() -> list[Target]:
         "AbbasiYadkoriUCB": (k.AbbasiYadkoriUCB, common | noise | {"alpha": 0.01}),
         "IGPUCB": (k.IGPUCB, common | noise | {"horizon": 100}),
         "WangDeFreitasUCB": (k.WangDeFreitasUCB, common | noise | {"fixed_design": True}),
-        "SrinivasUCB(1)": (k.SrinivasUCB, common | noise | theorem),
-        "SrinivasUCB(2)": (k.SrinivasUCB, common | noise | cube),
-        "SrinivasUCB(3)": (k.SrinivasUCB, common | noise | sums),
+        **{
+            f"SrinivasUCB({number})": (
+                k.SrinivasUCB, gp_ucb | {"theorem": theorem, "scale": 1.0}
+            )
+            for number, theorem in enumerate(theorems, 1)
+        },
         "StreamingKernelUCB": (
             k.StreamingKernelUCB,
             common | {"noise_std": unknown, "tracker": None},
@@ -165,6 +167,11 @@ def _states() -> list[Target]:
          lambda layer: check_numbers(layer(w.queries))),
         ("NormTracker", k.NormTracker, {"inflation": 1.0, "floor": 2.0},
          lambda tracker: check_numbers(tracker.observe(w.state))),
+        ("FiniteDomain", k.FiniteDomain, {"size": 10}, _nothing),
+        ("CompactDomain", k.CompactDomain,
+         {"length": 1.0, "lipschitz_a": 1.0, "lipschitz_b": 1.0}, _nothing),
+        ("BoundedNorm", k.BoundedNorm, {"norm_bound": 5.0, "information_gain": 3.0},
+         _nothing),
         ("UnknownNoise", k.UnknownNoise, {"lower": 0.01, "upper": 1.0}, _nothing),
         ("PrequentialRadius", k.PrequentialRadius, {"delta": 0.1}, _nothing),
         ("StreamingNoiseTracker", k.StreamingNoiseTracker,
@@ -184,7 +191,7 @@ def _functions() -> list[Target]:
     given = [
         ("SafeSet", k.SafeSet, {"bands": dual} | safe, margin),
         ("SafeSet.from_models", k.SafeSet.from_models,
-         {"models": w.model, "norm_bounds": 5.0, "noise_stds": 0.1, "delta": 0.1,
+         {"models": w.model, "norm_bound": 5.0, "noise_std": 0.1, "delta": 0.1,
           "num_bounds": None} | safe, margin),
         ("ConstraintWidth", k.ConstraintWidth, {"safe_set": shared("safe")},
          lambda acqf: check_values(acqf(w.queries.unsqueeze(1)))),

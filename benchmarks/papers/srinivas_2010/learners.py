@@ -21,7 +21,7 @@ from benchmarks.papers.srinivas_2010.tabulated import (
     domain,
 )
 from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
-from kernelucb.confidence.srinivas import finite_domain_beta
+from kernelucb.confidence.srinivas import FiniteDomain
 
 
 class Learner(ABC):
@@ -120,13 +120,13 @@ class BandLearner(Learner):
 
     def _srinivas(self) -> SrinivasUCB:
         r"""``SrinivasUCB`` counts the observations it sees, which are pooled here."""
-        size, delta = self.prior.size, self.delta
-        beta = finite_domain_beta(sum(self.counts.values()) + 1, delta, size)
-        beta_of_pooled = finite_domain_beta(len(self.counts) + 1, delta, size)
+        theorem, delta = FiniteDomain(self.prior.size), self.delta
+        beta = theorem.beta(sum(self.counts.values()) + 1, delta)
+        beta_of_pooled = theorem.beta(len(self.counts) + 1, delta)
         return SrinivasUCB(
             self.pooled(),  # pyright: ignore[reportArgumentType]
             delta=delta,
-            domain_size=size,
+            theorem=theorem,
             scale=self.method.scale * beta / beta_of_pooled,
         )
 

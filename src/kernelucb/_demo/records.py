@@ -1,4 +1,4 @@
-r"""What the demo is told and what it reports."""
+r"""Settings of the demo, and what it reports."""
 
 from dataclasses import dataclass
 

@@ -53,7 +53,7 @@ class MetaUCB(KernelUCB[PosteriorState]):
 
         Args:
             model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far (none is fine).
+                evaluations so far, if any.
             delta: Failure probability.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -105,7 +105,7 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
 
         Args:
             model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far (none is fine).
+                evaluations so far, if any.
             target: Value to exceed (to fall below, where the outcome is minimised); by
                 default the largest (smallest) value of the training functions and of the
                 evaluations so far.

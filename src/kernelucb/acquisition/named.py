@@ -11,7 +11,11 @@ from kernelucb.confidence.abbasi_yadkori import (
     abbasi_yadkori_band,
 )
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_band
-from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    norm_bound_under_prior,
+)
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.wang_de_freitas import (
     FIXED_DESIGN,
@@ -29,8 +33,7 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
     Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
     a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
     ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
-    Always looser than
-    ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
+    Looser than ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
     """
 
     def __init__(
@@ -49,10 +52,8 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
-            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
-                absent.
+            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
+            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
             delta: Failure probability.
             alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent.
                 With one noise scale per observation it is read against the largest.
@@ -64,21 +65,13 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
             ValueError: If a scalar is out of its range.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        regression = _state(model, noise_std, delta)
-        norm = norm_bound_under_prior(norm_bound, regression, delta)
+        regression, norm = _data(model, norm_bound, noise_std, delta)
         noise_variance = float(regression.noise_std.max()) ** 2
-        band = abbasi_yadkori_band(
-            regression,
-            norm.value,
-            delta,
-            1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance,
-            rkhs_assumptions(
-                ABBASI_YADKORI_SOURCE,
-                regression,
-                delta,
-                norm.assumption,
-            ),
+        tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
+        assumptions = rkhs_assumptions(
+            ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
         )
+        band = abbasi_yadkori_band(regression, norm.value, delta, tau, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.value * regression.outcome_scale
 
@@ -107,10 +100,8 @@ class IGPUCB(KernelUCB[KernelRegression]):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
-            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
-                absent.
+            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
+            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
             delta: Failure probability.
             horizon: Number of rounds ``T`` that the bound must hold for; at least the
                 number of observations.
@@ -123,26 +114,16 @@ class IGPUCB(KernelUCB[KernelRegression]):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         positive_scalar("horizon", horizon)
-        regression = _state(model, noise_std, delta).with_largest_noise()
-        norm = norm_bound_under_prior(norm_bound, regression, delta)
+        regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
         if regression.num_observations > horizon:
             raise ValueError(
                 f"horizon is {horizon}, but there are {regression.num_observations} "
                 "observations already; the bound holds up to the horizon only."
             )
-        band = igp_ucb_band(
-            regression,
-            norm.value,
-            delta,
-            horizon,
-            rkhs_assumptions(
-                IGP_UCB_SOURCE,
-                regression,
-                delta,
-                norm.assumption,
-                horizon=horizon,
-            ),
+        assumptions = rkhs_assumptions(
+            IGP_UCB_SOURCE, regression, delta, norm.assumption, horizon=horizon
         )
+        band = igp_ucb_band(regression, norm.value, delta, horizon, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.norm_bound = norm.value * regression.outcome_scale
 
@@ -174,10 +155,8 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
 
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
-                ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
-            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
-                absent.
+            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
+            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
             delta: Failure probability of one round.
             fixed_design: Whether the inputs were fixed before any outcome was seen.
             maximize: If False, the value is minus the lower bound.
@@ -188,14 +167,9 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
             ValueError: If a scalar is out of its range.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        regression = _state(model, noise_std, delta).with_largest_noise()
-        norm = norm_bound_under_prior(norm_bound, regression, delta)
+        regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
         assumptions = rkhs_assumptions(
-            WANG_DE_FREITAS_SOURCE,
-            regression,
-            delta,
-            norm.assumption,
-            anytime=False,
+            WANG_DE_FREITAS_SOURCE, regression, delta, norm.assumption, anytime=False
         )
         if fixed_design:
             assumptions = assumptions.with_extra(FIXED_DESIGN)
@@ -210,8 +184,16 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
         self.norm_bound = norm.value * regression.outcome_scale
 
 
-def _state(
-    model: Model | KernelRegression, noise_std: float | Tensor | None, delta: float
-) -> KernelRegression:
+def _data(
+    model: Model | KernelRegression,
+    norm_bound: NormBoundLike,
+    noise_std: float | Tensor | None,
+    delta: float,
+    one_scale: bool = False,
+) -> tuple[KernelRegression, NormBound]:
+    r"""The data, with one noise scale where that is wanted, and the norm bound."""
     probability("delta", delta)
-    return KernelRegression.of(model, noise_std)
+    regression = KernelRegression.of(model, noise_std)
+    if one_scale:
+        regression = regression.with_largest_noise()
+    return regression, norm_bound_under_prior(norm_bound, regression, delta)

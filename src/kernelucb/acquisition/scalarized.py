@@ -25,10 +25,9 @@ NormBounds = NormBoundLike | Sequence[NormBoundLike]
 class ScalarizedUCB(KernelUCB[WeightedStates]):
     r"""Upper confidence bound of ``offset + sum_j w_j f_j`` from a band of each outcome.
 
-    The band of the sum is the sum of the bands, with its sides swapped where a weight is
-    negative. It holds where all of them do: the failure probabilities add up, and the
-    guarantee is anytime where each is. Nothing is assumed about how the outcomes or their
-    noises depend on each other.
+    The band of the sum is the sum of the bands, with sides swapped for negative weights. It
+    holds if all of them hold: their failure probabilities add up, and it is anytime if each
+    is. Outcomes and their noises may depend on each other in any way.
 
     Source: the union bound over the theorems of the single bands.
 
@@ -58,15 +57,15 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         r"""Bound of a weighted sum.
 
         Args:
-            acqfs: A bound for each outcome, without a posterior transform. Choose their
-                ``delta`` so that the sum is the failure probability that is wanted.
-            weights: One for each. Outcomes of weight zero do not count.
+            acqfs: A bound for each outcome, without a posterior transform. The sum of their
+                ``delta`` is the failure probability.
+            weights: One for each. Outcomes of weight zero are left out.
             offset: Added to the sum.
             maximize: If False, the value is minus the lower bound of the sum.
             X_pending: ``p x d`` points under evaluation, for all outcomes.
 
         Raises:
-            ValueError: If there are no outcomes, or the weights do not fit.
+            ValueError: If there are no outcomes, or the number of weights differs.
             UnsupportedError: If a bound has a posterior transform.
             BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
         """
@@ -132,7 +131,8 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
             X_pending: See ``ScalarizedUCB``.
 
         Raises:
-            ValueError: If a scalar is out of its range, or a sequence has another length.
+            ValueError: If a scalar is out of its range, or a sequence has the wrong
+                length.
             UnsupportedError: If the model or the transform cannot be represented.
         """
         inputs = scalarized_inputs(
@@ -163,14 +163,21 @@ def scalarized_inputs(
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
-    unknown = (options or {}).keys() - signature(bound).parameters.keys()
-    if unknown:
-        names = ", ".join(sorted(map(str, unknown)))
-        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     singles = single_output_models(model)
     weights, offset = _weights(posterior_transform, len(singles))
     norms = per_output_norms("norm_bound", norm_bound, len(singles))
     noises = per_output("noise_std", noise_std, len(singles))
+    own = {"norm_bound": (norm_bound, norms), "noise_std": (noise_std, noises)}
+    parameters = signature(bound).parameters
+    each = {
+        name: values
+        for name, (value, values) in own.items()
+        if name in parameters or value is not None
+    }
+    unknown = (each.keys() | (options or {}).keys()) - parameters.keys()
+    if unknown:
+        names = ", ".join(sorted(map(str, unknown)))
+        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     used = [j for j, weight in enumerate(weights) if weight != 0.0]
     if not used:
         raise UnsupportedError("All weights of the posterior transform are 0.")
@@ -179,9 +186,8 @@ def scalarized_inputs(
     bands = [
         build(
             singles[j],
-            norm_bound=norms[j],
-            noise_std=noises[j],
             delta=share,
+            **{name: values[j] for name, values in each.items()},
             **(options or {}),
         )
         for j in used

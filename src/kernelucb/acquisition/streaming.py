@@ -63,20 +63,20 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                that of the tracker if there is one; otherwise, or with a ``NormTracker``,
-                it is estimated from the data.
+                that of the ``tracker``; without one, or with a ``NormTracker``, it is
+                estimated from the data.
             noise_std: What is known of the noise scale: its lower limit, which must be
                 given, and its upper limit or None.
             delta: Failure probability of the band and the noise interval together.
-            tracker: Noise bounds so far, built with the same bounds and at most this
-                ``delta``. It is updated with the model's data.
+            tracker: Bounds on the noise so far, built with the same limits and norm bound
+                and at most this ``delta``. It is updated with the model's data.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation.
 
         Raises:
-            ValueError: If a scalar is out of its range, the tracker was built with others
-                or has seen more observations than the model.
+            ValueError: If a scalar is out of its range, or the tracker has other limits, a
+                larger ``delta`` or more observations than the model.
             UnsupportedError: If the model or the transform cannot be represented, or the
                 model has one noise scale for each observation.
         """

@@ -50,22 +50,21 @@ def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
 
 @checked
 def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
-    r"""The bound that all outcomes so far give, whatever trials are under way.
+    r"""The bound from all outcomes so far, also with trials under way.
 
-    Computed anew, with a model fitted anew where it is one that is fitted. The experiment
-    and its next trials stay as they are. Its inputs are those of ``last_bound``. Its
-    ``assumptions`` name the trials that failed, were abandoned or stopped early, or were
-    completed without an outcome: whether that depended on the noise of their outcomes,
-    nobody but the user can know.
+    Computed anew, with the model fitted anew unless its prior is given. The experiment and
+    its next trials do not change. Inputs are those of ``last_bound``. ``assumptions`` names
+    the trials that failed, were abandoned or stopped early, or were completed without an
+    outcome: only the user can know whether that depended on the noise of their outcomes.
 
     Args:
         source: An Ax client, or its generation strategy.
 
     Raises:
         ValueError: If no trial has been observed yet.
-        UnsupportedError: If the strategy is not one of ``generation_strategy``, or its
-            bound cannot serve the experiment.
-        InputDataError: If an outcome is one that no model can take.
+        UnsupportedError: If the strategy does not come from ``generation_strategy``, or its
+            bound does not support the experiment.
+        InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
     strategy = strategy_of(source)
     return fitted_bound(strategy, strategy.experiment).acqf
@@ -86,7 +85,7 @@ class FittedBound(NamedTuple):
 
 
 def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> FittedBound:
-    r"""Fit the strategy's bound to an experiment, without a trace in either."""
+    r"""Fit the strategy's bound to an experiment; neither of them changes."""
     check_experiment(bound_spec(strategy), experiment)
     data = experiment.lookup_data()
     if data.empty:
@@ -117,7 +116,7 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
     r"""The generation strategy itself, or that of a client.
 
     Raises:
-        ValueError: If the client has none.
+        ValueError: If the client has no generation strategy.
     """
     if not isinstance(source, Client):
         return source
@@ -130,10 +129,10 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""What makes the strategy's bound.
+    r"""The generator spec that builds the strategy's bound.
 
     Raises:
-        UnsupportedError: If it has none.
+        UnsupportedError: If it has no bound.
     """
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:

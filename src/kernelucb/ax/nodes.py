@@ -20,19 +20,19 @@ from kernelucb.ax.outcomes import (
 
 
 class KernelUCBNode(GenerationNode):
-    r"""A ``GenerationNode`` that refuses what the strategy's bound cannot serve.
+    r"""A ``GenerationNode`` that refuses experiments that the bound does not support.
 
     Ax lets the experiment be configured before or after the strategy is set, and again
-    later, so this is asked before every trial, the Sobol ones too.
+    later, so this is checked before every trial, the Sobol ones too.
     """
 
     def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
         r"""Candidates, as from ``GenerationNode``, after a check of the experiment.
 
         Raises:
-            UnsupportedError: If the bound cannot serve the experiment.
+            UnsupportedError: If the bound does not support the experiment.
             ValueError: If an option has the wrong number of entries for it.
-            InputDataError: If an outcome is one that no model can take.
+            InputDataError: If an outcome is unusable.
         """
         spec = bound_spec(self.generation_strategy)
         check_experiment(spec, experiment)
@@ -47,11 +47,10 @@ class KernelUCBNode(GenerationNode):
         return run
 
     def _seed(self, experiment: Experiment) -> int:
-        r"""Seed of a trial: what came before, which is stored, unlike any generator.
+        r"""Seed of a trial, from the arms before it.
 
-        Ax stores neither the state of torch's generator nor a client's ``random_seed``, so
-        that a reopened experiment would start its searches, and fall back from a point that
-        was observed already, elsewhere.
+        Ax stores neither the state of torch's generator nor a client's ``random_seed``:
+        without this, a reopened experiment would search from other starting points.
         """
         before = [*sorted(experiment.arms_by_signature)]
         before.append(str(len(self.generation_strategy._generator_runs)))

@@ -1,4 +1,4 @@
-r"""What a bound asks of an experiment: its objective, and the number of its inputs."""
+r"""What a bound needs of an experiment: one outcome, and inputs that its kernel fits."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from kernelucb.regression.outputs import per_output
 
 
 def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
-    r"""Refuse an experiment that the bound cannot serve.
+    r"""Refuse an experiment that the bound does not support.
 
     Ax itself would ignore some of this: constraints on metrics without data, and
     objectives of several metrics as long as only one of them has data.

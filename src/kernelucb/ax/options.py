@@ -27,6 +27,7 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
@@ -34,10 +35,9 @@ from kernelucb.regression import KernelRegression
 _KNOWN = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
-VALUES = (UnknownNoise,)
+VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
 
-# Ax sets these itself, from the objective and from the trials under way, or cannot store
-# them, or they are false in Ax.
+# Ax sets these itself or cannot store them, or they cannot be true in Ax.
 _NOT_AN_OPTION = {
     "model": "Ax builds the model; change it with `model_config`",
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
@@ -72,7 +72,7 @@ _SET_BY_AX = (
     "X_avoid",
 )
 
-# Between which Ax chooses by the search space, and what they pass on.
+# Ax chooses among these by the search space; the last one is called by the others.
 _OPTIMIZERS = (
     optimize.optimize_acqf,
     optimize.optimize_acqf_discrete,
@@ -131,8 +131,8 @@ def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     r"""Arguments of BoTorch's optimisers, as plain numbers that Ax can store.
 
     Raises:
-        ValueError: If none of them has such an argument, Ax sets it itself, or a number of
-            points is none.
+        ValueError: If no optimiser has such an argument, Ax sets it itself, or a number of
+            points is not a whole number above 0.
     """
     known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
     for option in options:
@@ -153,15 +153,14 @@ def rehearsed_bound(
 ) -> KernelUCB:
     r"""The bound after one outcome, equal to the prior mean, which contradicts nothing.
 
-    Whatever its constructor raises is about the options, and whatever its assumptions
-    call estimated is estimated in every trial. That outcome has a standard error, as all
-    may have in the experiment.
+    What its constructor raises is about the options; what its assumptions call estimated is
+    estimated in every trial. The outcome has a standard error, as all may have later.
     """
     model = _rehearsal_model(config)
     if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
         raise UnsupportedError(
-            "MetaUCB and MetaPI need model_config=meta_model_config(model), and the other "
-            "bounds another model."
+            "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
+            "bounds need a model without an estimated prior."
         )
     if acqf_class is not ScalarizedUCB:
         return acqf_class(model, **options)

@@ -1,4 +1,4 @@
-r"""Outcomes that a bound can take, and what missing ones mean for what it rests on."""
+r"""Which outcomes a bound can use, and what missing ones mean for its assumptions."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,11 +24,10 @@ _NO_OUTCOME = ("was completed without an outcome", "were completed without an ou
 
 
 def check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
-    r"""Refuse what no model can take, by the name of its trial.
+    r"""Refuse outcomes that no model can use, naming their trial.
 
-    Missing means (NaN) are left to Ax, which leaves them out; so are failed and abandoned
-    trials. Ax itself would square a negative standard error, and BoTorch would round one of
-    zero up to 1/1000, whatever the unit.
+    Ax leaves out missing means (NaN) and failed and abandoned trials. It would square a
+    negative standard error, and BoTorch would round one of zero up to 1/1000 in any unit.
 
     Raises:
         InputDataError: If an outcome is infinite or too large to be squared, a standard

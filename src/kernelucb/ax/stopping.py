@@ -43,7 +43,7 @@ _WAYS = {
     "mean": _FIXED_MODEL,
     "norm": "norm_bound=... in the options",
     "noise": "noise_std=... in the options (or report a standard error with every outcome)",
-    "information gain": "information_gain=... in the options",
+    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
 }
 
 
@@ -66,34 +66,33 @@ class ArmDecision(NamedTuple):
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     r"""Stop when no arm can be better than the best completed one by more than ``gap``.
 
-    May be asked at any time, with trials under way, and acted on whenever it says so: an
-    anytime bound's probability is for all rounds together, so with a certified bound the
-    probability of ever stopping with an arm that is too far from the optimum is at most
-    its ``delta``. Every check fits the bound to all outcomes of the experiment, which
-    leaves the strategy and its next trials as they are.
+    It may be asked at any time, also with trials under way. An anytime bound holds in all
+    rounds together, so with a certified bound the probability of ever stopping with an arm
+    that is too far from the optimum is at most its ``delta``. Each check fits the bound to
+    all outcomes of the experiment and changes neither the strategy nor its next trials.
 
-    **What it acts on.** A bound with an estimated assumption is refused, when the stopping
-    strategy is made wherever that is known by then: kernel and mean are estimated unless
-    the model is one of ``fixed_model_config``, the norm unless ``norm_bound`` is a number,
-    the noise unless it is given or standard errors are reported. With
-    ``allow_estimated=True`` it stops on such a bound as well, at a probability that nobody
-    knows, and the reason says so. It never stops where the data contradict an assumption,
-    nor on a bound that is not anytime or does not hold at all points at once.
+    **What it acts on.** A bound with an estimated assumption is refused, if possible when
+    the stopping strategy is made: kernel and mean are estimated unless the model comes from
+    ``fixed_model_config``, the norm unless ``norm_bound`` is a number, the noise unless it
+    is given or standard errors are reported. With ``allow_estimated=True`` it stops on such
+    a bound as well; the probability of an error is then unknown, and the reason says so. It
+    never stops if the data contradict an assumption, nor on a bound that is not anytime or
+    does not hold at all points at once.
 
     **Which gap.** That of the completed arm whose pessimistic bound is best, in the units
-    of the metric, for maximised and minimised ones. Up to 2000 parameter combinations are
-    gone through one by one. Otherwise the domain is the box of all inputs, with integers,
+    of the metric, whether it is maximised or minimised. Up to 2000 parameter combinations
+    are checked one by one. Otherwise the domain is the box of all inputs, with integers,
     encoded choices and progressions as intervals and without parameter constraints, which
-    can only make the gap larger. In up to 3 dimensions branch and bound bounds the
-    maximum from above. Where it cannot (more dimensions, a bound without a norm), the
-    maximum comes from a search, and the strategy never stops on that.
+    can only make the gap larger. In up to 3 dimensions branch and bound finds an upper
+    bound on the maximum. Otherwise (more dimensions, or a bound without a norm) the maximum
+    comes from a search, and the strategy never stops on that.
 
-    **Trials without an outcome.** Failed and abandoned trials do not count, whatever they
-    reported; trials under way and trials stopped early count with what they reported last.
-    The guarantee needs that whether and when an outcome is reported does not depend on its
-    noise, which nobody but the user can know: the certificate's assumptions and the reason
+    **Trials without an outcome.** Failed and abandoned trials do not count, even if they
+    reported something; trials under way and trials stopped early count with their last
+    report. The guarantee needs that whether and when an outcome is reported does not depend
+    on its noise, which only the user can know: the certificate's assumptions and the reason
     say how many trials failed, were abandoned or stopped early, or were completed without
-    an outcome. Stopping a trial early because of noisy outcomes of its own breaks it.
+    an outcome. Stopping a trial early because of its own noisy outcomes breaks it.
 
     Ax's ``Client`` has no place for such a strategy: ask it in your own loop. The
     ``Orchestrator`` and ``AxClient`` take it as ``global_stopping_strategy``. It is not
@@ -192,16 +191,20 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
 
     def _check(self, assumptions: Assumptions) -> None:
-        r"""Refuse estimates that nobody has consented to, with what to change in Ax."""
+        r"""Refuse estimates unless they are allowed, and say what to change in Ax.
+
+        Raises:
+            UncertifiedError: If an assumption is estimated and that is not allowed.
+        """
         if self.allow_estimated or not assumptions.estimated:
             return
         names = [name.rpartition(": ")[2] for name in assumptions.estimated]
         ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
         give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
         raise UncertifiedError(
-            f"{type(self).__name__} needs a certified bound, and that of the generation "
-            f"strategy rests on estimates ({', '.join(assumptions.estimated)}), so its "
-            f"probability is not known: {give}pass allow_estimated=True to act on them."
+            f"{type(self).__name__} needs a certified bound. The generation strategy's "
+            f"rests on estimates ({', '.join(assumptions.estimated)}), so its probability "
+            f"is not known: {give}pass allow_estimated=True to act on them."
         )
 
     def _should_stop_optimization(

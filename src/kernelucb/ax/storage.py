@@ -36,12 +36,12 @@ def register_for_storage() -> None:
 def save(client: Client, path: str | Path) -> None:
     r"""Save a client so that a kill at any moment leaves a whole file: the old or the new.
 
-    ``Client.save_to_json_file`` empties the file before it writes, and even before it knows
-    whether the client can be written: what stops it then loses the experiment. This writes
-    the same text to ``<path>.partial`` in the same folder first, waits until it is on the
-    disk, and then renames it. A ``.partial`` file that a kill left behind is overwritten by
-    the next save. One process at a time may save to a path. ``Client.load_from_json_file``
-    reads the file. (An Ax ``StorageConfig`` with a database saves every trial by itself.)
+    ``Client.save_to_json_file`` empties the file before it writes, so a crash in between
+    loses the experiment. This writes the same text to ``<path>.partial`` in the same
+    folder, waits until it is on the disk, and then renames it. The next save overwrites a
+    ``.partial`` file that was left behind. One process at a time may save to a path.
+    ``Client.load_from_json_file`` reads the file. (An Ax ``StorageConfig`` with a database
+    saves every trial by itself.)
 
     Example:
         >>> kernelucb.ax.save(client, "experiment.json")  # after every trial
@@ -53,8 +53,8 @@ def save(client: Client, path: str | Path) -> None:
 
     Raises:
         OSError: If the file cannot be written; what was there stays.
-        UnsupportedError: If it is no ``Client``.
-        ValueError: If the path is none.
+        UnsupportedError: If it is not a ``Client``.
+        ValueError: If the path is not a path.
     """
     text = json.dumps(client._to_json_snapshot())
     target = Path(path).resolve()

@@ -12,7 +12,7 @@ _BATCH = 2048
 
 
 class BoxMaximum(NamedTuple):
-    r"""What is known of the maximum over a box.
+    r"""Bounds on the maximum over a box.
 
     Attributes:
         value: Largest value found.

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_scalar, tensor, whole_number
+from kernelucb._numerics.checks import positive_scalar, tensor, whole_number
+from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
@@ -21,7 +21,7 @@ _SCAN = 1024
 
 
 class Bound(Protocol):
-    r"""What is asked of an acquisition function: its set, and what it looks for."""
+    r"""What a certificate needs of an acquisition function: its set and its direction."""
 
     @property
     def confidence_set(self) -> ConfidenceSet:
@@ -38,20 +38,20 @@ class Bound(Protocol):
 class RegretCertificate:
     r"""How much better than the recommended point any other can be.
 
-    Where it is ``certified`` and what was given is true, the optimum over the domain
-    exceeds the recommended point's value by at most ``gap`` with the probability of the
-    bound, and an anytime bound lets it be looked at in every round and acted on in any.
-    Otherwise ``summary`` says what is missing.
+    If it is ``certified`` and what was given is true, the optimum over the domain exceeds
+    the value at the recommended point by at most ``gap``, with the probability of the
+    bound. If the bound is anytime, this may be looked at in every round and acted on in
+    any. Otherwise ``summary`` says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
             small outcomes are sought), at least 0; units of the model's outcome, before
             any posterior transform.
         recommended: ``d`` coordinates of the recommended point.
-        challenger: ``d`` coordinates of the point that may be better by most.
-        rigorous: Whether ``gap`` is surely at least the maximum over the domain: on finite
-            sets, gone through point by point, and on boxes of up to 3 dimensions, by
-            branch and bound. Otherwise it comes from a search and may be too small.
+        challenger: ``d`` coordinates of the point that may be better by ``gap``.
+        rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
+            checked point by point, and on boxes of up to 3 dimensions, by branch and
+            bound. Otherwise it comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
             outcome units; 0 on finite sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
@@ -124,18 +124,18 @@ def regret_certificate(
     Raises:
         ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or a
             scalar is out of its range.
-        BotorchTensorDimensionError: If a shape does not fit.
-        InputDataError: If a value is not finite or there is no candidate.
+        BotorchTensorDimensionError: If a tensor has the wrong shape.
+        InputDataError: If a value is not finite or ``candidates`` is empty.
     """
-    if (candidates is None) == (bounds is None):
-        raise ValueError("Give either candidates or bounds, the domain to certify on.")
+    check_one_domain(candidates, bounds)
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
     confidence_set, sign = acqf.confidence_set, acqf.direction
-    box = None if bounds is None else _checked_box(bounds, confidence_set)
+    dimension = confidence_set.regression.dimension
+    box = None if bounds is None else checked_box(bounds, dimension)
     if box is not None:
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
-    points = _checked("candidates", cast(Tensor, candidates), confidence_set)
+    points = checked_points("candidates", cast(Tensor, candidates), dimension)
     best = _recommended(points, recommended, confidence_set, sign)
     values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
     gap, index = values.max(0)
@@ -188,7 +188,8 @@ def _recommended(
     r"""``1 x d``: the point given, or the one whose pessimistic value is best."""
     if given is not None:
         given = tensor("recommended", given).reshape(1, -1)
-        return _checked("recommended", given, confidence_set)
+        dimension = confidence_set.regression.dimension
+        return checked_points("recommended", given, dimension)
 
     def pessimistic(X: Tensor) -> Tensor:
         lower, upper = confidence_set.bounds(X)
@@ -196,25 +197,3 @@ def _recommended(
 
     index = int(in_parts(points, pessimistic).argmax())
     return points[index : index + 1]
-
-
-def _checked(name: str, X: Tensor, confidence_set: ConfidenceSet) -> Tensor:
-    dimension = confidence_set.regression.dimension
-    if tensor(name, X).dim() != 2 or X.shape[1] != dimension:
-        raise BotorchTensorDimensionError(
-            f"{name} must have {dimension} columns, got shape {tuple(X.shape)}."
-        )
-    if len(X) == 0:
-        raise InputDataError(f"There are no {name}.")
-    return finite(name, X).detach().double()
-
-
-def _checked_box(bounds: Tensor, confidence_set: ConfidenceSet) -> Tensor:
-    dimension = confidence_set.regression.dimension
-    if tensor("bounds", bounds).shape != (2, dimension):
-        raise BotorchTensorDimensionError(
-            f"bounds must be `2 x {dimension}`, got shape {tuple(bounds.shape)}."
-        )
-    if not bool((finite("bounds", bounds)[0] < bounds[1]).all()):
-        raise ValueError("Every lower limit in bounds must be below its upper limit.")
-    return bounds.detach().double()

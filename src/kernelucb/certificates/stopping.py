@@ -1,4 +1,4 @@
-r"""Stopping with a reason: nothing can be better by more than is accepted."""
+r"""Stop when no point can be better by more than is accepted."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.domains import check_one_domain
 from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
 
 
@@ -26,13 +27,13 @@ class StoppingDecision(NamedTuple):
 class CertifiedGapStopping:
     r"""Stop when no point can be better than the recommended one by more than ``gap``.
 
-    May be asked after every round and acted on in any: an anytime bound's probability is
-    for all rounds together. With certified bounds, and if what was given is true, the
-    probability of ever stopping too far from the optimum is at most ``delta``. A bound
-    with an estimated assumption is refused; with ``allow_estimated=True`` it may stop on
-    that as well, at a probability that nobody knows, and the reason says so. It never
-    stops where the maximum over the domain is not rigorous, nor on a bound that is not
-    anytime, does not hold at all points at once, or whose assumptions are violated.
+    It may be asked after every round and acted on in any: an anytime bound holds in all
+    rounds together. With certified bounds, and if what was given is true, the probability
+    of ever stopping too far from the optimum is at most ``delta``. A bound with an
+    estimated assumption is refused unless ``allow_estimated=True``; the probability of an
+    error is then unknown, and the reason says so. It never stops if the maximum over the
+    domain is not rigorous, or on a bound that is not anytime, does not hold at all points
+    at once, or whose assumptions are violated.
 
     Source: see ``regret_certificate``.
 
@@ -67,8 +68,7 @@ class CertifiedGapStopping:
                 ``gap`` is not above 0.
         """
         self.gap = positive_scalar("gap", gap)
-        if (candidates is None) == (bounds is None):
-            raise ValueError("Give either candidates or bounds, the domain to certify on.")
+        check_one_domain(candidates, bounds)
         self.candidates, self.bounds = candidates, bounds
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated

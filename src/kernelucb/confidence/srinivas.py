@@ -1,78 +1,197 @@
-r"""The three choices of beta of GP-UCB (Srinivas, Krause, Kakade & Seeger 2010)."""
+r"""GP-UCB's three theorems, each with its beta (Srinivas, Krause, Kakade & Seeger 2010).
+
+What a theorem needs and nobody gave has a default, or comes from the data; the assumptions
+then say that it was estimated.
+"""
 
 import math
+from typing import NamedTuple
 
-from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb._numerics.values import value_object
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.norm.tracker import (
+    NormBoundLike,
+    norm_bound_under_prior,
+    tracker_of,
+)
+from kernelucb.confidence.statements import bayesian_assumptions, rkhs_assumptions
+from kernelucb.regression import KernelRegression
+
+_SOURCE = "Srinivas et al. (2010), Theorem"
+_SIZE = 1000
 
 
-def finite_domain_beta(round_number: int, delta: float, domain_size: int) -> float:
-    r"""``2 ln(|D| t^2 pi^2 / (6 delta))``: ``f`` a GP sample, finite domain, anytime.
+class Terms(NamedTuple):
+    r"""What the band of a theorem needs.
 
-    Source: Srinivas et al. (2010), Theorem 1.
-
-    Args:
-        round_number: ``t``, the round about to be played.
-        delta: Failure probability.
-        domain_size: Number of points of the domain (not its dimension).
+    Attributes:
+        regression: The data, with the noise that the theorem counts with.
+        beta: Squared multiplier of the posterior standard deviation.
+        assumptions: What the band rests on.
     """
-    positive_scalar("domain_size", domain_size)
-    return 2.0 * math.log(domain_size * round_number**2 * math.pi**2 / (6.0 * delta))
+
+    regression: KernelRegression
+    beta: float
+    assumptions: Assumptions
 
 
-def compact_domain_beta(
-    round_number: int,
-    delta: float,
-    dimension: int,
-    domain_length: float,
-    lipschitz_a: float,
-    lipschitz_b: float,
-) -> float:
-    r"""``f`` a GP sample on ``[0, r]^d`` with smooth paths, anytime.
+@value_object
+class FiniteDomain:
+    r"""Theorem 1: ``f`` a sample of the GP on a finite domain, Gaussian noise, anytime.
 
-    ``2 ln(t^2 2 pi^2 / (3 delta)) + 2 d ln(t^2 d b r sqrt(ln(4 d a / delta)))``. The
-    sample paths' partial derivatives must satisfy
-    ``P(sup |df/dx_j| > L) <= a exp(-(L/b)^2)`` for every ``j``.
+    Attributes:
+        size: Number of points of the domain (not its dimension); 1000 when absent, which
+            counts as an estimate.
+    """
 
-    Source: Srinivas et al. (2010), Theorem 2.
+    size: int | None = None
 
-    Args:
-        round_number: ``t``, the round about to be played.
-        delta: Failure probability.
-        dimension: ``d``.
-        domain_length: ``r``, the side of the cube that holds the domain.
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            whole_number("size", self.size)
+
+    def beta(self, round_number: int, delta: float) -> float:
+        r"""``2 ln(|D| t^2 pi^2 / (6 delta))`` in round ``t``, about to be played."""
+        size = self.size or _SIZE
+        return 2.0 * math.log(size * round_number**2 * math.pi**2 / (6.0 * delta))
+
+    def terms(self, regression: KernelRegression, delta: float) -> Terms:
+        r"""Beta and assumptions for the data, at a failure probability."""
+        size = self.size or _SIZE
+        where = f"for every point of a domain of {size} points"
+        assumptions = bayesian_assumptions(f"{_SOURCE} 1", regression, delta, where)
+        domain = f"the domain is finite, with at most {size} points fixed in advance"
+        assumptions = assumptions.with_extra(_domain(domain, self.size is None))
+        beta = self.beta(regression.num_observations + 1, delta)
+        return Terms(regression, beta, assumptions)
+
+
+@value_object
+class CompactDomain:
+    r"""Theorem 2: ``f`` a sample of the GP on ``[0, length]^d``, smooth paths, anytime.
+
+    The partial derivatives of sample paths must satisfy
+    ``P(sup |df/dx_j| > L) <= a exp(-(L/b)^2)`` for every ``j``. What is absent is 1, which
+    counts as an estimate.
+
+    Attributes:
+        length: Side of the cube that holds the domain.
         lipschitz_a: ``a``.
         lipschitz_b: ``b``.
     """
-    for name, value in [
-        ("domain_length", domain_length),
-        ("lipschitz_a", lipschitz_a),
-        ("lipschitz_b", lipschitz_b),
-    ]:
-        positive_scalar(name, value)
-    ratio = 4.0 * dimension * lipschitz_a / delta
-    if ratio <= 1.0:
-        raise ValueError(
-            f"4 d lipschitz_a / delta must be above 1 for Theorem 2, got {ratio:.3g}; a "
-            "probability bound needs lipschitz_a >= 1."
+
+    length: float | None = None
+    lipschitz_a: float | None = None
+    lipschitz_b: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                positive_scalar(name, value)
+
+    def beta(self, round_number: int, delta: float, dimension: int) -> float:
+        r"""``2 ln(t^2 2 pi^2 / (3 delta)) + 2 d ln(t^2 d b r sqrt(ln(4 d a / delta)))``.
+
+        Args:
+            round_number: ``t``, the round about to be played.
+            delta: Failure probability.
+            dimension: ``d``.
+
+        Raises:
+            ValueError: If ``lipschitz_a`` is too small for a probability bound.
+        """
+        length, a, b = self._values()
+        ratio = 4.0 * dimension * a / delta
+        if ratio <= 1.0:
+            raise ValueError(
+                f"4 d lipschitz_a / delta must be above 1 for Theorem 2, got {ratio:.3g}; "
+                "a probability bound needs lipschitz_a >= 1."
+            )
+        cover = round_number**2 * dimension * b * length * math.sqrt(math.log(ratio))
+        tail = round_number**2 * 2.0 * math.pi**2 / (3.0 * delta)
+        return 2.0 * math.log(tail) + 2.0 * dimension * math.log(cover)
+
+    def terms(self, regression: KernelRegression, delta: float) -> Terms:
+        r"""Beta and assumptions for the data, at a failure probability."""
+        length, a, b = self._values()
+        where = "for the points played (at the maximiser up to 1/t^2)"
+        assumptions = bayesian_assumptions(f"{_SOURCE} 2", regression, delta, where)
+        domain = (
+            f"the domain lies in a cube of side {length:.6g}, and the derivatives of "
+            f"sample paths exceed L with probability at most {a:.6g} exp(-(L / {b:.6g})^2)"
         )
-    cover = round_number**2 * dimension * lipschitz_b * domain_length
-    return 2.0 * math.log(
-        round_number**2 * 2.0 * math.pi**2 / (3.0 * delta)
-    ) + 2.0 * dimension * math.log(cover * math.sqrt(math.log(ratio)))
+        estimated = None in vars(self).values()
+        assumptions = assumptions.with_extra(_domain(domain, estimated))
+        beta = self.beta(regression.num_observations + 1, delta, regression.dimension)
+        return Terms(regression, beta, assumptions)
+
+    def _values(self) -> tuple[float, float, float]:
+        given = self.length, self.lipschitz_a, self.lipschitz_b
+        length, a, b = (1.0 if value is None else value for value in given)
+        return length, a, b
 
 
-def norm_bound_beta(
-    round_number: int, delta: float, norm: float, information_gain: float
-) -> float:
-    r"""``2 B^2 + 300 gamma ln^3(t/delta)``: ``f`` in the RKHS, bounded noise, anytime.
+@value_object
+class BoundedNorm:
+    r"""Theorem 3: ``||f - mean||_H <= norm_bound``, noise bounded by its scale, anytime.
 
-    Source: Srinivas et al. (2010), Theorem 3 (their ``B`` bounds the squared norm).
-
-    Args:
-        round_number: ``t``, the round about to be played.
-        delta: Failure probability.
-        norm: Norm bound, prior units.
-        information_gain: ``gamma``, a bound on the maximum information gain, nats.
+    Attributes:
+        norm_bound: Outcome units; a ``NormTracker``, ``"cautious"`` or None to estimate it
+            from the data.
+        information_gain: Bound on the maximum information gain of ``t`` points, nats (see
+            ``kernelucb.information_gain``). When absent, the gain of the observed points
+            stands in for it, which counts as an estimate.
     """
-    log = math.log(round_number / delta)
-    return 2.0 * norm**2 + 300.0 * information_gain * log**3
+
+    norm_bound: NormBoundLike = None
+    information_gain: float | None = None
+
+    def __post_init__(self) -> None:
+        if tracker_of(self.norm_bound) is None:
+            positive_scalar("norm_bound", self.norm_bound)
+        if self.information_gain is not None:
+            positive_scalar("information_gain", self.information_gain)
+
+    def terms(self, regression: KernelRegression, delta: float) -> Terms:
+        r"""Beta and assumptions for the data, at a failure probability.
+
+        ``beta = 2 B^2 + 300 gamma ln^3(t/delta)``; their ``B`` bounds the squared norm.
+        """
+        regression = regression.with_largest_noise()
+        norm = norm_bound_under_prior(self.norm_bound, regression, delta)
+        observed = 0.5 * float(regression.log_det(1.0))
+        gain = observed if self.information_gain is None else self.information_gain
+        log = math.log((regression.num_observations + 1) / delta)
+        beta = 2.0 * norm.value**2 + 300.0 * gain * log**3
+        assumptions = rkhs_assumptions(
+            f"{_SOURCE} 3",
+            regression,
+            delta,
+            norm.assumption,
+            noise="almost surely bounded",
+        )
+        return Terms(regression, beta, assumptions.with_extra(self._gain(observed)))
+
+    def _gain(self, observed: float) -> Assumption:
+        name, given = "information gain", self.information_gain
+        if given is None:
+            statement = "that of the observed points (it is larger)"
+            return Assumption(
+                name, f"the maximum information gain is {statement}", Status.ESTIMATED
+            )
+        statement = (
+            f"the maximum information gain is at most {given:.6g} nats; that of the "
+            f"observed points is {observed:.6g}"
+        )
+        status = Status.GIVEN if observed <= given else Status.VIOLATED
+        return Assumption(name, statement, status)
+
+
+Theorem = FiniteDomain | CompactDomain | BoundedNorm
+
+
+def _domain(statement: str, estimated: bool) -> Assumption:
+    if estimated:
+        return Assumption("domain", f"{statement} (by default)", Status.ESTIMATED)
+    return Assumption("domain", statement, Status.GIVEN)

@@ -106,65 +106,6 @@ def bayesian_assumptions(
     )
 
 
-def finite_domain(size: int, estimated: bool) -> Assumption:
-    r"""The domain of Srinivas et al. (2010), Theorem 1."""
-    statement = f"the domain is finite, with at most {size} points fixed in advance"
-    return _domain(statement, estimated)
-
-
-def compact_domain(length: float, a: float, b: float, estimated: bool) -> Assumption:
-    r"""Domain and sample paths of Srinivas et al. (2010), Theorem 2."""
-    statement = (
-        f"the domain lies in a cube of side {length:.6g}, and the derivatives of sample "
-        f"paths exceed L with probability at most {a:.6g} exp(-(L / {b:.6g})^2)"
-    )
-    return _domain(statement, estimated)
-
-
-def _domain(statement: str, estimated: bool) -> Assumption:
-    if estimated:
-        return Assumption("domain", f"{statement} (by default)", Status.ESTIMATED)
-    return Assumption("domain", statement, Status.GIVEN)
-
-
-def bounded_noise_assumptions(
-    source: str,
-    known: PriorKnowledge,
-    delta: float,
-    norm: Assumption,
-    information_gain: float | None,
-    observed: float,
-) -> Assumptions:
-    r"""Assumptions of Srinivas et al. (2010), Theorem 3.
-
-    Args:
-        source: Paper and theorem.
-        known: Which parts of the model were fitted to the data, and the noise scales.
-        delta: Failure probability.
-        norm: Where the norm bound comes from.
-        information_gain: Bound on the maximum information gain; None where the gain of
-            the observed points was used instead.
-        observed: The gain of the observed points, nats.
-    """
-    assumptions = rkhs_assumptions(
-        source, known, delta, norm, noise="almost surely bounded"
-    )
-    if information_gain is None:
-        gain = Assumption(
-            "information gain",
-            "the maximum information gain is that of the observed points (it is larger)",
-            Status.ESTIMATED,
-        )
-    else:
-        gain = Assumption(
-            "information gain",
-            f"the maximum information gain is at most {information_gain:.6g} nats; that of "
-            f"the observed points is {observed:.6g}",
-            Status.GIVEN if observed <= information_gain else Status.VIOLATED,
-        )
-    return assumptions.with_extra(gain)
-
-
 def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
     r"""The assumptions on kernel, mean and noise; ``condition`` on the noise in words."""
     smallest, largest = (float(extreme) for extreme in known.noise_std.aminmax())

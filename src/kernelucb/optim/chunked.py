@@ -34,9 +34,9 @@ class Best(NamedTuple):
 def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
     r"""The candidate of largest value, the first where several tie.
 
-    Memory is bounded by the candidates and what the function needs for one chunk; the
-    result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``. A bound that is found by
-    a search is searched for only where a cheap majorant says that it may be the largest.
+    The result is that of ``acqf(candidates.unsqueeze(-2)).argmax()``, in the memory that
+    the candidates and one chunk need. A bound that needs a search at each point is searched
+    only where a cheap upper bound (``majorant``) says that it may be the largest.
 
     Args:
         acqf: An acquisition function of single points.
@@ -44,7 +44,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
         chunk_size: Number of candidates that are scored at once.
 
     Raises:
-        BotorchTensorDimensionError: If the shape is another.
+        BotorchTensorDimensionError: If the candidates are not ``n x d``.
         InputDataError: If there are no candidates, or a value is NaN.
         ValueError: If the chunk size is not a whole number of at least one.
     """
@@ -69,7 +69,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
 def _best_of_chunk(
     acqf: AcquisitionFunction, chunk: Tensor, floor: float
 ) -> tuple[int, float]:
-    r"""Position and value of the best candidate, or of any where none is above ``floor``.
+    r"""Position and value of the best candidate; any position if all are below ``floor``.
 
     A bound is evaluated only where its majorant is above what is known already.
     """

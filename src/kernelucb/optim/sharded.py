@@ -40,7 +40,7 @@ def argmax(
 
     Raises:
         ImportError: If Ray is not installed.
-        BotorchTensorDimensionError: If the shape is another.
+        BotorchTensorDimensionError: If the candidates are not ``n x d``.
         InputDataError: If there are no candidates, or a value is NaN.
         ValueError: If a number is not a whole number of at least one.
     """

@@ -72,8 +72,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         Args:
             model: A single-output exact GP, or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                that of the tracker if there is one; otherwise, or with a ``NormTracker``,
-                it is estimated from the data.
+                that of the ``tracker``; without one, or with a ``NormTracker``, it is
+                estimated from the data.
             noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
                 absent. Where it is not known, ``UnknownNoise`` with its lower limit.
             tracker: For ``UnknownNoise``: bounds on it so far, built with the same limits
@@ -142,7 +142,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ``num_samples x d`` chosen candidates.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
+            BotorchTensorDimensionError: If the shape is not ``n x d``.
             InputDataError: If a value is not finite.
             ValueError: If ``num_samples`` is not a whole number above 0, or larger than
                 ``n`` without replacement.
@@ -184,7 +184,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Args:
             num_samples: Number of functions.
-            num_features: Number of random Fourier features (even) that stand for the
+            num_features: Number of random Fourier features (even) that approximate the
                 prior; the conditioning on the data is exact.
 
         Returns:
@@ -192,7 +192,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             its own for each function, to ``num_samples x n x 1`` outcomes.
 
         Raises:
-            ValueError: If a number is not a whole one above 0.
+            ValueError: If a number is not a whole number above 0.
             UnsupportedError: If the kernel has no Fourier features in BoTorch.
         """
         whole_number("num_samples", num_samples)
@@ -226,8 +226,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ``num_samples x d`` points.
 
         Raises:
-            BotorchTensorDimensionError: If the bounds have another shape.
-            ValueError: If a number is not a whole one above 0.
+            BotorchTensorDimensionError: If the bounds are not ``2 x d``.
+            ValueError: If a number is not a whole number above 0.
         """
         if bounds.shape != (2, self.regression.dimension):
             raise BotorchTensorDimensionError(

@@ -68,7 +68,7 @@ def plot_bands(
 
     Raises:
         ImportError: If matplotlib is absent.
-        ValueError: If there is no acquisition function.
+        ValueError: If ``acquisitions`` is empty.
         BotorchTensorDimensionError: If ``X`` is not ``n x d``.
     """
     if not acquisitions:

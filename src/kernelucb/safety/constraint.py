@@ -14,7 +14,7 @@ _NEEDED = ("assumptions", "bounds", "prior_std")
 
 
 class Band(Protocol):
-    r"""What is asked of a confidence band: any bound of this package has it."""
+    r"""What a constraint needs of a confidence band; all bounds of this package have it."""
 
     @property
     def assumptions(self) -> Assumptions:
@@ -57,26 +57,26 @@ class Constraint(NamedTuple):
 
 
 def check_band(band: Band) -> None:
-    r"""Refuse what is no band.
+    r"""Check that an object is a confidence band over points.
 
     Raises:
-        UnsupportedError: If it is no band over points, with a unit.
+        UnsupportedError: If it is not.
     """
     lacking = [name for name in _NEEDED if not hasattr(band, name)]
     if lacking or len(signature(band.bounds).parameters) == 0:
         raise UnsupportedError(
-            f"{type(band).__name__} is no band over points: a constraint needs bounds(X), "
-            "assumptions and prior_std, as MartingaleMixtureUCB has them."
+            f"{type(band).__name__} is not a band over points: a constraint needs "
+            "bounds(X), assumptions and prior_std, as MartingaleMixtureUCB has them."
         )
 
 
 def check_assumptions(band: Band, allow_estimated: bool) -> None:
-    r"""Refuse a band that nothing safe can rest on.
+    r"""Check that safety may rest on a band.
 
     Args:
         band: A confidence band.
         allow_estimated: Whether estimates, and guarantees for single rounds or points, are
-            consented to.
+            accepted.
 
     Raises:
         UncertifiedError: If the band is not certified and that is not allowed, or one of

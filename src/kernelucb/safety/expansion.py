@@ -16,10 +16,10 @@ from kernelucb.safety.safe_set import SafeSet
 class ConstraintWidth(AcquisitionFunction):
     r"""Width of the widest constraint band, in prior standard deviations.
 
-    An upper confidence bound restricted to a safe set stops widening it once it knows a
-    local optimum well and promises nothing more at the edge, whatever lies beyond. Where
-    that matters, choose every other point by this instead: the safe point about which the
-    constraints are least certain is mostly at the edge, and observing it moves the edge.
+    An upper confidence bound restricted to a safe set stops widening the set once it knows
+    a local optimum well and the edge promises no more. If better points may lie beyond,
+    choose every other point by this instead: the constraints are mostly least certain at
+    the edge, and an observation there moves the edge.
 
     Source: the uncertainty sampling of SafeOpt (Sui et al. 2015), over the safe set
     instead of its expanders and maximisers.
@@ -65,7 +65,7 @@ class ConstraintWidth(AcquisitionFunction):
             A ``(b1 x ... bk)``-dim tensor.
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another, in particular ``q > 1``.
+            BotorchTensorDimensionError: If the shape is not ``b x 1 x d``; ``q`` must be 1.
             InputDataError: If a value is not finite.
         """
         if tensor("X", X).dim() < 2 or X.shape[-2] != 1:

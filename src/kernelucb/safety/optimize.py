@@ -37,11 +37,11 @@ def optimize_acqf_safely(
     r"""BoTorch's ``optimize_acqf``, restricted to a safe set.
 
     Searches by SLSQP from starting points inside the set, with the constraints' margins as
-    nonlinear constraints, steps back where the optimiser went beyond them, and checks the
-    result once more: what is returned is safe, without a tolerance. Known safe points
-    compete as they are, also where the bands do not show that they are safe (before there
-    are enough data). With ``q > 1`` points are chosen one after the other, each with the
-    ones before as pending; safety does not depend on pending points.
+    nonlinear constraints, steps back if the optimiser left the set, and checks the result
+    again: what is returned is safe, without a tolerance. Known safe points compete too,
+    even where the bands do not show that they are safe (with few data). With ``q > 1``
+    points are chosen one after the other, the earlier ones pending; safety does not depend
+    on pending points.
 
     Example:
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
@@ -64,8 +64,8 @@ def optimize_acqf_safely(
 
     Raises:
         NoSafePointError: If no point is known to be safe.
-        BotorchTensorDimensionError: If ``bounds`` have another shape.
-        ValueError: If a number is no whole number of at least one.
+        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``.
+        ValueError: If a number is not a whole number of at least 1.
     """
     check_search(bounds, num_restarts, raw_samples)
     search = partial(

@@ -1,13 +1,23 @@
-r"""Points as the safe set takes them, and the error where none is safe."""
+r"""Points of a safe set, and the error if no point is safe."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.checks import tensor
+from kernelucb._numerics.domains import checked_points
 from kernelucb.exceptions import NoSafePointError
+
+# Shares of the way from a safe point: nearly all of it for points that an optimiser left
+# just outside, then ever smaller steps, and the safe point itself.
+_STEPS = (
+    *(1.0 - 0.5**k for k in range(50, 0, -1)),
+    *(0.5**k for k in range(2, 21)),
+    0.0,
+)
 
 
 def no_safe_point(subject: str) -> NoSafePointError:
@@ -29,25 +39,27 @@ def rows_of(X: Tensor) -> Tensor:
     return X.reshape(-1, X.shape[-1]).double()
 
 
-def checked_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Tensor | None:
+def checked_safe_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Tensor | None:
     r"""``m x d`` points as float64, if there are any, of the width that the bands take.
 
     Raises:
-        BotorchTensorDimensionError: If the shape is another.
-        InputDataError: If they are no tensor, or a value is not finite.
+        BotorchTensorDimensionError: If the shape is not ``m x d``.
+        InputDataError: If they are not a tensor, there are none, or one is not finite.
     """
     if safe_points is None:
         return None
-    if tensor("safe_points", safe_points).dim() != 2 or len(safe_points) == 0:
-        raise BotorchTensorDimensionError(
-            f"safe_points must be `m x d` with m >= 1, got {tuple(safe_points.shape)}."
-        )
-    states = (getattr(band, "regression", None) for band in bands)
-    for state in states:
-        dimension = getattr(state, "dimension", safe_points.shape[1])
-        if safe_points.shape[1] != dimension:
-            raise BotorchTensorDimensionError(
-                f"safe_points have {safe_points.shape[1]} columns; the bands take "
-                f"{dimension}."
-            )
-    return finite("safe_points", safe_points).detach().double()
+    for band in bands:
+        dimension = getattr(getattr(band, "regression", None), "dimension", None)
+        checked_points("safe_points", safe_points, dimension)
+    return safe_points.detach().double()
+
+
+def path_home(outside: Tensor, anchors: Tensor) -> Tensor:
+    r"""Points on the way from ``n x d`` points to the nearest of ``m x d`` anchors.
+
+    Returns:
+        ``n x s x d`` points; the last of each row is the anchor, to the last bit.
+    """
+    nearest = anchors[torch.cdist(outside, anchors).argmin(-1)].unsqueeze(-2)
+    steps = outside.new_tensor(_STEPS).unsqueeze(-1)
+    return nearest + steps * (outside.unsqueeze(-2) - nearest)

@@ -8,11 +8,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import (
-    finite_scalar,
-    probability,
-    whole_number,
-)
+from kernelucb._numerics.checks import finite_scalar, probability, whole_number
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -25,34 +21,25 @@ from kernelucb.safety.constraint import (
     check_assumptions,
     check_band,
 )
-from kernelucb.safety.points import checked_points, no_safe_point, rows_of
-
-# Shares of the way from a safe point: nearly all of it for points that an optimiser left
-# just outside, then ever smaller steps, and the safe point itself.
-_STEPS = (
-    *(1.0 - 0.5**k for k in range(50, 0, -1)),
-    *(0.5**k for k in range(2, 21)),
-    0.0,
-)
+from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home, rows_of
 
 
 class SafeSet:
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
-    A point is in the set where the confidence band of every constraint lies on the right
-    side of its threshold, or where it is one of ``safe_points``. With certified bands, and
-    if what was given is true, whoever evaluates points of the set only, in whatever order
-    and for however many rounds, violates no constraint with probability one minus the sum
-    of the bands' ``delta``.
-    Noise does not matter to that: the constraint is on the function, not on its outcomes.
+    A point is in the set if the confidence band of every constraint lies on the right side
+    of its threshold there, or if it is one of ``safe_points``. If the bands are certified
+    and what was given is true, then with probability one minus the sum of their ``delta``
+    no point of the set violates a constraint, in any round: evaluate them in any order, as
+    often as you like. The constraints are on the functions, not on noisy outcomes.
 
     Bands that are not certified, anytime and for all points at once are refused. With
-    ``allow_estimated=True`` they may rest on estimates or hold for single rounds or points:
-    then "safe" is a guess, violations happen at a rate that nobody knows, and
-    ``assumptions`` says so first. Bands whose assumptions are violated are always refused.
+    ``allow_estimated=True`` they may rest on estimates or hold for single rounds or points;
+    the probability of a violation is then unknown, and ``assumptions`` says so first. Bands
+    whose assumptions are violated are always refused.
 
-    Source: the safe set of Sui et al. (2015), without their Lipschitz constant and with
-    the bands' own theorems in place of theirs. Pending points do not change it.
+    Source: the safe set of Sui et al. (2015), with the bands' own theorems in place of
+    their Lipschitz constant. Pending points do not change it.
 
     Example:
         >>> safe_set = SafeSet(MartingaleMixtureUCB(pressure, norm_bound=4.0, delta=0.05),
@@ -82,16 +69,15 @@ class SafeSet:
                 ``MartingaleMixtureUCB``. Their failure probabilities add up.
             thresholds: One for all outcomes or one for each, outcome units.
             sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
-            safe_points: ``m x d`` points known to be safe: given a priori, or evaluated
-                earlier because they were in the safe set then. The latter lose nothing of
-                the guarantee, and the safe set never shrinks below them.
+            safe_points: ``m x d`` points known to be safe: beforehand, or because they
+                were in the safe set in an earlier round, which is as good.
             allow_estimated: Whether to accept bands that are not certified.
 
         Raises:
             UncertifiedError: If a band is not certified and that is not allowed, or one of
                 its assumptions is violated.
             ValueError: If thresholds or sides do not fit.
-            BotorchTensorDimensionError: If ``safe_points`` has another shape.
+            BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
             InputDataError: If a safe point is not finite.
         """
         listed = list(bands) if isinstance(bands, Sequence) else [bands]
@@ -107,7 +93,7 @@ class SafeSet:
             Constraint(band, finite_scalar("thresholds", level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
-        self.safe_points = checked_points(safe_points, listed)
+        self.safe_points = checked_safe_points(safe_points, listed)
 
     @classmethod
     @checked
@@ -116,8 +102,8 @@ class SafeSet:
         models: Model | Sequence[Model],
         thresholds: float | Sequence[float] = 0.0,
         *,
-        norm_bounds: NormBoundLike | Sequence[NormBoundLike],
-        noise_stds: Any = None,
+        norm_bound: NormBoundLike | Sequence[NormBoundLike],
+        noise_std: Any = None,
         delta: float = 0.05,
         num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
@@ -128,28 +114,26 @@ class SafeSet:
         r"""Safe set from models of the constrained outcomes.
 
         Builds a ``MartingaleMixtureUCB`` for each with failure probability
-        ``delta / num_bounds``, so that all of them hold at once with probability
-        ``1 - delta``. Safety needs the constraints' bands alone, so ``num_bounds`` is their
-        number by default. Where the objective's band is to hold together with them, count
-        it as well, and give it ``delta / num_bounds``. Where the objective is one of the
-        constrained outcomes, use its band for both: that costs nothing.
+        ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``.
+        Safety needs the constraints' bands alone, so ``num_bounds`` is their number by
+        default. If the objective's band is to hold together with them, count it as well
+        and give it ``delta / num_bounds``. If the objective is one of the constrained
+        outcomes, use its band for both: that costs nothing.
 
         Args:
             models: A model for each constraint, or one model with several outputs.
             thresholds: See ``SafeSet``.
-            norm_bounds: Bound on the RKHS norm, one for all or one for each; estimates
-                need ``allow_estimated``.
-            noise_stds: Noise scale, one for all or a sequence with one for each (a number,
-                a tensor with one value for each observation, or None); from the likelihoods
-                when absent.
+            norm_bound: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
+                for each; estimates need ``allow_estimated``.
+            noise_std: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
+                for each.
             delta: Failure probability of everything that shares it.
             num_bounds: Number of bands that share ``delta``.
             sides: See ``SafeSet``.
             safe_points: See ``SafeSet``.
             allow_estimated: See ``SafeSet``.
-            options: For every ``MartingaleMixtureUCB``. ``strict`` is set: data that
-                contradict the assumptions raise ``InconsistentConfidenceSetError`` instead
-                of being answered with a set that guarantees nothing.
+            options: For every ``MartingaleMixtureUCB``. ``strict=True`` by default: data
+                that contradict the assumptions raise ``InconsistentConfidenceSetError``.
 
         Raises:
             UncertifiedError: See ``SafeSet``.
@@ -159,24 +143,19 @@ class SafeSet:
         singles = single_output_models(models)
         if len(singles) == 0:
             raise ValueError("models is empty; a safe set needs at least one constraint.")
-        count = (
-            len(singles) if num_bounds is None else whole_number("num_bounds", num_bounds)
-        )
+        count = len(singles)
+        if num_bounds is not None:
+            count = whole_number("num_bounds", num_bounds)
         if count < len(singles):
             raise ValueError(
                 f"num_bounds is {count}, below the number of constraints {len(singles)}."
             )
         share = probability("delta", delta) / count
-        norms = per_output_norms("norm_bounds", norm_bounds, len(singles))
-        noises = per_output("noise_stds", noise_stds, len(singles))
+        norms = per_output_norms("norm_bound", norm_bound, len(singles))
+        noises = per_output("noise_std", noise_std, len(singles))
+        shared: dict[str, Any] = {"delta": share, "strict": True, **options}
         bands = [
-            MartingaleMixtureUCB(
-                model,
-                norm_bound=norm,
-                noise_std=noise,
-                delta=share,
-                **{"strict": True, **options},
-            )
+            MartingaleMixtureUCB(model, norm_bound=norm, noise_std=noise, **shared)
             for model, norm, noise in zip(singles, norms, noises, strict=True)
         ]
         return cls(
@@ -207,12 +186,12 @@ class SafeSet:
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
     def margin(self, X: Tensor) -> Tensor:
-        r"""How far the bands keep points inside, over the tightest constraint.
+        r"""How far the bands keep points inside the tightest constraint; differentiable.
 
-        The lower bound minus the threshold (the threshold minus the upper bound, for
-        ``"<="``) in units of the model's prior standard deviation, so that constraints in
-        different units compare. At least zero where the bands keep every constraint;
-        ``safe_points`` count for ``is_safe`` only. Differentiable.
+        The lower bound minus the threshold (for ``"<="``, the threshold minus the upper
+        bound), in prior standard deviations of the outcome, so that different units
+        compare. At least 0 where the bands keep every constraint; ``safe_points`` count
+        for ``is_safe`` only.
 
         Args:
             X: ``... x d`` points.
@@ -222,8 +201,8 @@ class SafeSet:
 
         Raises:
             InputDataError: If a value is not finite.
-            UncertifiedError: If a band that changes, such as a ``KernelBandit``, has come
-                to contradict its data; see ``SafeSet``.
+            UncertifiedError: If a band that changes, such as a ``KernelBandit``, is now
+                contradicted by its data; see ``SafeSet``.
         """
         for constraint in self.constraints:
             check_assumptions(constraint.band, self.allow_estimated)
@@ -287,10 +266,9 @@ class SafeSet:
         r"""Step back from unsafe points towards safe ones, until they are safe.
 
         An optimiser satisfies constraints up to its tolerance only. Each unsafe point is
-        replaced by a safe one on the way to the nearest safe anchor: one that leaves out
-        at most twice the share of the way that it has to, or a nearer one. What is
-        returned is safe, without a tolerance. Fits ``post_processing_func`` of
-        ``optimize_acqf``.
+        moved towards the nearest safe anchor, by at most twice the share of the way that
+        is needed, or up to the anchor. What is returned is safe, without a tolerance. Fits
+        ``post_processing_func`` of ``optimize_acqf``.
 
         Args:
             X: ``... x d`` points.
@@ -308,10 +286,7 @@ class SafeSet:
         if len(home) == 0:
             raise no_safe_point("no anchor")
         outside = X[~safe]
-        nearest = home[torch.cdist(outside, home).argmin(-1)].unsqueeze(-2)
-        steps = X.new_tensor(_STEPS).unsqueeze(-1)
-        # Written so that the last one is the anchor to the last bit.
-        path = nearest + steps * (outside.unsqueeze(-2) - nearest)
+        path = path_home(outside, home)
         first = self.is_safe(path).int().argmax(-1)
         repaired = X.clone()
         repaired[~safe] = path[torch.arange(len(path)), first]

@@ -43,11 +43,10 @@ def gen_safe_initial_conditions(
 ) -> Tensor:
     r"""Starting points for ``optimize_acqf`` at which the margin is at least zero.
 
-    Candidates are Sobol points of the box, the safe points that are known, and points on
-    lines from safe points towards random points of the box (half of the lines along a
-    single coordinate) at lengths halved 12 times; so the set is found around its seeds
-    where it is too thin for Sobol points. The unsafe ones are dropped, and of the others
-    BoTorch's heuristic picks those with promising values.
+    Candidates are Sobol points of the box, the known safe points, and points on lines from
+    safe points towards random points of the box (half of the lines along a single
+    coordinate) at lengths halved 12 times, which finds sets too thin for Sobol points.
+    Unsafe candidates are dropped; BoTorch's heuristic picks among the others by value.
 
     Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``, or
     ``optimize_acqf_safely``, which does.
@@ -68,8 +67,8 @@ def gen_safe_initial_conditions(
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
 
     Raises:
-        BotorchTensorDimensionError: If ``bounds`` have another shape.
-        ValueError: If a number is no whole number of at least one.
+        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``.
+        ValueError: If a number is not a whole number of at least 1.
         NoSafePointError: If no point was found at which the margin is at least zero.
         UnsupportedError: If ``q`` is above 1 or there are equality constraints.
     """
@@ -95,12 +94,12 @@ def gen_safe_initial_conditions(
 
 
 def check_search(bounds: Tensor, num_restarts: int, raw_samples: int) -> None:
-    r"""Refuse a box that is none, and searches without points.
+    r"""Check the box and the numbers of points of a search.
 
     Raises:
         BotorchTensorDimensionError: If ``bounds`` are not `2 x d`.
         InputDataError: If a limit is not finite.
-        ValueError: If a number is no whole number of at least one.
+        ValueError: If a number is not a whole number of at least 1.
     """
     if tensor("bounds", bounds).dim() != 2 or len(bounds) != 2:
         raise BotorchTensorDimensionError(

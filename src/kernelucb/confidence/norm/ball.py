@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite
+from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb.regression import KernelRegression
 
 _SCAN = 1024
@@ -56,20 +56,11 @@ class Domain(NamedTuple):
             BotorchTensorDimensionError: If a shape does not fit.
             InputDataError: If a value is not finite, or candidates have no extent.
         """
-        if (bounds is None) == (candidates is None):
-            raise ValueError("Give either bounds or candidates, the domain to describe.")
+        check_one_domain(candidates, bounds)
         if bounds is not None:
-            box = _checked("bounds", bounds, dimension)
-            if len(box) != 2:
-                raise BotorchTensorDimensionError(
-                    f"bounds must be `2 x {dimension}`, got shape {tuple(bounds.shape)}."
-                )
-            if not bool((box[0] < box[1]).all()):
-                raise ValueError(
-                    "Every lower limit in bounds must be below its upper limit."
-                )
+            box = checked_box(bounds, dimension)
             return cls(box, torch.cat([_sobol(box), _corners(box)]))
-        points = _checked("candidates", cast(Tensor, candidates), dimension)
+        points = checked_points("candidates", cast(Tensor, candidates), dimension)
         box = torch.stack([points.amin(0), points.amax(0)])
         flat = (box[0] == box[1]).nonzero().flatten().tolist()
         if flat:
@@ -199,16 +190,6 @@ class NormBall:
         right[:, column] += step
         inputs = self.prior.transform(left), self.prior.transform(right)
         return float(self.prior.metric(*inputs).max())
-
-
-def _checked(name: str, X: Tensor, dimension: int) -> Tensor:
-    if X.dim() != 2 or X.shape[1] != dimension:
-        raise BotorchTensorDimensionError(
-            f"{name} must have {dimension} columns, got shape {tuple(X.shape)}."
-        )
-    if len(X) == 0:
-        raise InputDataError(f"There are no {name}.")
-    return finite(name, X).detach().double()
 
 
 def _sobol(box: Tensor) -> Tensor:

@@ -241,13 +241,13 @@ def norm_bound_under_prior(
     return norm._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
 
 
-def per_output_norms(name: str, norm_bounds: Any, count: int) -> list[Any]:
+def per_output_norms(name: str, norm_bound: Any, count: int) -> list[Any]:
     r"""A norm bound for each outcome, from one for all or a sequence.
 
     Raises:
         ValueError: If a sequence has another length, or outcomes share a tracker.
     """
-    norms = per_output(name, norm_bounds, count)
+    norms = per_output(name, norm_bound, count)
     trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
     if len(set(trackers)) < len(trackers):
         raise ValueError(
