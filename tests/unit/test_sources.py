@@ -115,7 +115,7 @@ def srinivas(theorem):
 
 
 def budgeted(**options):
-    model = BKBModel(X, Y, KERNEL, noise_variance=0.01, qbar=1e4)
+    model = BKBModel(X, Y, KERNEL, alpha=0.01, qbar=1e4)
     return BKBUCB(model, **NORM, **options)
 
 
