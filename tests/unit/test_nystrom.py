@@ -134,7 +134,7 @@ def test_sums_against_dense_matrices():
     assert float(state.sums.residual_variance.sum()) == pytest.approx(
         float(rest.trace() / variance)
     )
-    assert float(state.sums.whole) == pytest.approx(25 / variance)
+    assert float(state.sums.trace) == pytest.approx(25 / variance)
     assert len(state.sums.inputs) == 13  # distinct ones
 
 
