@@ -57,7 +57,7 @@ def plot_bands(
         chosen: Inputs and outcomes of the points that the bound chose, as ``data``.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
         show_mean: Whether to draw the posterior mean.
-        fade: Draw marks fainter, the less they say about the line (``slice_weights``).
+        fade: Draw marks the fainter, the less they say about the line (``slice_weights``).
         axes: Where to draw; new axes when absent.
         x_label: Horizontal label, with units.
         y_label: Vertical label, with units.
