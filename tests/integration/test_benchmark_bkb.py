@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit, KernelBandit
-from kernelucb.confidence.bkb import practical_width
+from kernelucb.confidence.bkb import Budget, practical_width
 from tolerances import BANDIT, SKETCH
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ def test_yardstick_is_bkb():
         assert_close(
             torch.from_numpy(0.01 * variance), bandit.arms.variance, rtol=0, atol=SKETCH
         )
-    assert practical_width(bandit._budget(), 1.0, 0.1, 0.1) == bandit.width
+    assert practical_width(Budget.of(bandit.arms), 1.0, 0.1, 0.1) == bandit.width
 
 
 def test_regret_is_resumable_and_tabulated(tmp_path):

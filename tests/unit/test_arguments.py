@@ -261,7 +261,7 @@ CALLS = {
 # What is returned, never made by the user.
 RESULTS = {"ConsistencyCheck", "NormDescription", "RegretCertificate"}
 MORE = {
-    BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "noise_variance": 0.1},
+    BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "alpha": 0.1},
     CosineFeatures: {"frequencies": X.mT, "phases": X[:, 0]},
     DiscreteMetaModel: TASKS,
     FixedPriorGP: {"train_X": X, "train_Y": Y, "kernel": "rbf", "lengthscale": 1.0},

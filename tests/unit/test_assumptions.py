@@ -287,7 +287,7 @@ def test_trainable_kernels_are_estimates_wherever_they_are_passed():
     X, Y, kernel = PROBLEM.X, PROBLEM.Y, RBFKernel().double()
     state = KernelRegression(X, Y, kernel, 0.1)
     sketch = NystromRegression(X, Y, kernel, 0.1, X)
-    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, noise_variance=0.01, qbar=1e4)
+    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, alpha=0.01, qbar=1e4)
     for assumptions in (
         MartingaleMixtureUCB(state, norm_bound=9.0).assumptions,
         SketchedMartingaleMixtureUCB(sketch, norm_bound=9.0).assumptions,
@@ -304,7 +304,7 @@ def test_a_budgeted_model_with_a_transform_that_learns(transform):
         PROBLEM.X,
         PROBLEM.Y.unsqueeze(-1),
         PROBLEM.kernel,
-        noise_variance=0.01,
+        alpha=0.01,
         qbar=1e4,
         input_transform=transform,
     )

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit
-from kernelucb.bandit import bkb_bandit, bkb_state, sketched_arms
-from kernelucb.bandit.sketched_arms import SketchedArms
+from kernelucb.bandit import bkb_bandit, bkb_state
 from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
+from kernelucb.regression.lowrank import arms as sketched_arms
+from kernelucb.regression.lowrank.arms import SketchedArms
 from oracles.sketch import dtc
 from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
 from tolerances import SKETCH
@@ -63,7 +64,8 @@ def posterior(bandit):
 
 def rebuilt(bandit):
     r"""The posterior computed anew."""
-    arms = bandit.arms.rebuilt(bandit.inducing, bandit.arms.counts, bandit.arms.sums)
+    own = bandit.arms
+    arms = own.rebuilt(bandit.inducing, own.counts, own.sums, own.squares)
     return arms.mean, arms.variance
 
 
@@ -239,7 +241,7 @@ class TestBatches:
 
     def test_bounded_where_the_rule_would_allow_very_many(self, monkeypatch):
         monkeypatch.setattr(bkb_bandit, "_LARGEST_BATCH", 20)
-        nothing = make_bandit(regularizer=1e12)  # the rule alone allows 1e11 arms
+        nothing = make_bandit(alpha=1e12)  # the rule alone allows 1e11 arms
         assert len(nothing.batch_select()) == 20
         assert len(nothing.batch_select(25)) == 25
         kernel = LinearKernel().double()
@@ -301,7 +303,7 @@ class TestState:
             ({"delta": 0.0}, "delta"),
             ({"qbar": 0.0}, "qbar"),
             ({"epsilon": 2.0}, "epsilon"),
-            ({"regularizer": 0.0}, "regularizer"),
+            ({"alpha": 0.0}, "alpha"),
             ({"batch_growth": 1.0}, "batch_growth"),
             ({"radius": "light"}, "radius"),
             ({"seed": 0.5}, "seed"),

@@ -111,7 +111,7 @@ class TestBandit:
             {"delta": 0.1},
             {"qbar": 3.0},
             {"epsilon": 0.4},
-            {"regularizer": 1.0},
+            {"alpha": 1.0},
             {"batch_growth": 1.2},
             {"radius": "practical"},
             {"kernel": "matern52"},
@@ -150,7 +150,7 @@ class TestBandit:
 
 def model_of(n=12, seed=0, kernel="matern32", **options):
     X = torch.cat([uniform(n, 2, seed), uniform(2, 2, seed)])
-    defaults = {"noise_variance": 0.04, "qbar": 0.5}
+    defaults = {"alpha": 0.04, "qbar": 0.5}
     transforms = {
         "input_transform": Normalize(2),
         "outcome_transform": Standardize(1),
@@ -165,34 +165,33 @@ def model_of(n=12, seed=0, kernel="matern32", **options):
 
 MODEL = model_of().state_dict()
 STRATEGY = "model.variational_strategy."
-INDEX = MODEL[STRATEGY + "inducing_index"]
-OBSERVED = "observations."
+STATE = STRATEGY + "state."
+INDEX = MODEL[STATE + "inducing_index"]
 
 
 def strategy_values():
-    data = {
-        name: MODEL[STRATEGY + OBSERVED + name] for name in ("inputs", "counts", "sums")
-    }
+    names = ("distinct_inputs", "counts", "sums")
+    data = {"state." + name: MODEL[STATE + name] for name in names}
     inputs, counts, sums = data.values()
     inducing, state = (
         MODEL[STRATEGY + "inducing_points"],
-        MODEL[STRATEGY + "generator_state"],
+        MODEL[STATE + "generator_state"],
     )
-    yield from ((OBSERVED + name, value[:-1]) for name, value in data.items())
+    yield from ((name, value[:-1]) for name, value in data.items())
+    yield from (("state.counts", entry(counts, bad)) for bad in (-1.0, 0.0, 0.5, 1e300))
+    yield from (("state.sums", entry(sums, bad)) for bad in (1e300, -1e300))
+    squares = MODEL[STATE + "squares"]
+    yield from (("state.squares", squares * bad) for bad in (-1.0, 0.0, 1e305))
+    yield "state.distinct_inputs", torch.cat([inputs[1:2], inputs[1:]])
+    yield "state.distinct_inputs", entry(inputs, 1e300)
+    yield "state.distinct_inputs", entry(inputs, 0.123, 2 * int(INDEX[0]))
+    yield "state.prior_values", MODEL[STATE + "prior_values"][:0, :0]
     yield from (
-        (OBSERVED + "counts", entry(counts, bad)) for bad in (-1.0, 0.0, 0.5, 1e300)
+        ("state.inducing_index", entry(INDEX, bad)) for bad in (-1, len(inputs), INDEX[1])
     )
-    yield from ((OBSERVED + "sums", entry(sums, bad)) for bad in (1e300, -1e300))
-    yield OBSERVED + "inputs", torch.cat([inputs[1:2], inputs[1:]])
-    yield OBSERVED + "inputs", entry(inputs, 1e300)
-    yield OBSERVED + "inputs", entry(inputs, 0.123, 2 * int(INDEX[0]))
-    yield "prior_values", MODEL[STRATEGY + "prior_values"][:0, :0]
-    yield from (
-        ("inducing_index", entry(INDEX, bad)) for bad in (-1, len(inputs), INDEX[1])
-    )
-    yield "inducing_index", INDEX[:0]
+    yield "state.inducing_index", INDEX[:0]
     yield "inducing_points", inducing + 1e-3
-    yield from (("generator_state", bad) for bad in (state[:-1], state[:0]))
+    yield from (("state.generator_state", bad) for bad in (state[:-1], state[:0]))
 
 
 MODEL_VALUES = [
@@ -203,7 +202,7 @@ MODEL_VALUES = [
         for name, v in MODEL.items()
         if v.is_floating_point() and v.dim() == 0 and v < 1e9
     ),
-    ("model.covar_module.raw_lengthscale", float64(1.0).reshape(1, 1)),
+    (STATE + "prior.covar_module.raw_lengthscale", float64(1.0).reshape(1, 1)),
     ("likelihood.noise_covar.raw_noise", float64(1.0).reshape(1)),
     ("outcome_transform.stdvs", torch.zeros(1, 1).double()),
     ("outcome_transform.stdvs", -MODEL["outcome_transform.stdvs"]),
@@ -249,7 +248,7 @@ class TestModel:
         "options",
         [
             {"kernel": "matern52"},
-            {"noise_variance": 0.05},
+            {"alpha": 0.05},
             {"qbar": 0.6},
             {"mean_module": SHIFT},
             {"input_transform": None},
@@ -272,8 +271,8 @@ class TestModel:
             assert_close(loaded.posterior(X).mean, model.posterior(X).mean)
             assert_close(loaded.posterior(X).variance, model.posterior(X).variance)
         before = {key: kept.clone() for key, kept in others[1].state_dict().items()}
-        for name in ("counts", "inputs"):
-            wrong = with_value(state, f"1.{STRATEGY}observations.{name}", MISSING)
+        for name in ("counts", "distinct_inputs"):
+            wrong = with_value(state, f"1.{STATE}{name}", MISSING)
             with pytest.raises(StateError):
                 others.load_state_dict(wrong)
             assert_same_state(others[1], before)
@@ -281,7 +280,7 @@ class TestModel:
     def test_parts_are_not_loaded_alone(self, other):
         before = {key: kept.clone() for key, kept in other.state_dict().items()}
         model = model_of()
-        for part in ("model", "model.variational_strategy", STRATEGY + "observations"):
+        for part in ("model", "model.variational_strategy", STATE[:-1]):
             state = model.get_submodule(part).state_dict()
             with pytest.raises(UnsupportedError, match="BKBModel"):
                 other.get_submodule(part).load_state_dict(state)

@@ -126,7 +126,7 @@ def test_sums_against_dense_matrices():
     state = sketched(problem, 6, chunk_size=4)
     spanned, rest = nystrom_split(problem.kernel, problem.X, problem.X[:6])
     variance = problem.noise_std**2
-    z = state.embedding(problem.X)
+    z = state.basis(problem.X)
     assert_close(z @ z.mT, spanned)
     weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
     assert_close(state.sums.gram, weights.mT @ weights)
@@ -203,7 +203,7 @@ def test_further_points_against_dense_matrices():
     state = sketched(problem, m, further=9)
     spanned, rest = nystrom_split(problem.kernel, problem.X, problem.X[:m])
     more, left = nystrom_split(problem.kernel, problem.X, problem.X[: m + 9])
-    z = state.embedding(problem.X)
+    z = state.basis(problem.X)
     weights = torch.cat([z, problem.Y.unsqueeze(-1)], dim=-1) / problem.noise_std
     span = torch.linalg.qr(weights).Q
     bound = span.mT @ (more - spanned) @ span / variance

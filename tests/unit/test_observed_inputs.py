@@ -83,7 +83,7 @@ def test_the_budgeted_model_keeps_it_as_well():
     random = generator(0)
     kernel, X, _, function, _ = cubic_and_rbf(random)
     Y = function(X).unsqueeze(-1)
-    model = BKBModel(X, Y, kernel, noise_variance=0.01, qbar=1e9)
+    model = BKBModel(X, Y, kernel, alpha=0.01, qbar=1e9)
     exact = KernelRegression(X, Y, kernel, 0.1).variance(X)
     variance = model.posterior(X).variance.squeeze(-1)
     # The RBF part has variance one and noise 0.1: 0.01 / 1.01 of it is left at the least.

@@ -166,7 +166,7 @@ def bands_of(scale):
         bandit.observe(x, y)
     exact = MartingaleMixtureUCB(KernelRegression(X, Y, kernel, noise), **norm)
     sketch = NystromRegression(X, Y, kernel, noise, X[:6])
-    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, noise_variance=noise**2, qbar=1e9)
+    budgeted = BKBModel(X, Y.unsqueeze(-1), kernel, alpha=noise**2, qbar=1e9)
     return {
         "exact": exact,
         "bandit": bandit,

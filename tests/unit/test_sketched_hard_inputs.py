@@ -6,8 +6,8 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import LinearKernel, PolynomialKernel
 
 from kernelucb import BKBBandit, NystromRegression, SketchedMartingaleMixtureUCB
-from kernelucb._numerics.nystrom import regularized_factor
 from kernelucb.models import BKBModel
+from kernelucb.regression.lowrank.sketch import ridge_factor
 from problems import float64, frozen_kernel, generator, normal, uniform
 from tolerances import SKETCH_EQUAL
 
@@ -127,8 +127,8 @@ def test_noise_that_rounding_hides_is_refused():
         lower, upper = bandit.bounds()
         assert bool((lower <= upper).all())
         assert bool(torch.isfinite(upper - lower).all())
-    with pytest.raises(InputDataError, match="regulariser"):
-        regularized_factor(torch.diag(float64([1.0, -1e-3])), 1e-4)
+    with pytest.raises(InputDataError, match="ridge parameter"):
+        ridge_factor(torch.diag(float64([1.0, -1e-3])), 1e-4)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

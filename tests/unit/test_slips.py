@@ -153,7 +153,7 @@ def test_a_saved_bandit_beyond_its_horizon():
 def test_estimates_stay_estimates_when_they_are_passed_on():
     estimate = NormTracker().observe(PROBLEM.model)
     X, Y, noise = PROBLEM.X, PROBLEM.Y.unsqueeze(-1), {"noise_std": 0.1}
-    budgeted = BKBModel(X, Y, PROBLEM.kernel, noise_variance=0.01, qbar=1e4)
+    budgeted = BKBModel(X, Y, PROBLEM.kernel, alpha=0.01, qbar=1e4)
     for taker in (
         MartingaleMixtureUCB(PROBLEM.model, norm_bound=estimate),
         BKBUCB(budgeted, norm_bound=estimate),

@@ -8,6 +8,9 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
+    BoundedNorm,
+    CompactDomain,
+    FiniteDomain,
     KernelBandit,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
@@ -18,6 +21,7 @@ from kernelucb import (
     SafeSet,
     ScalarizedUCB,
     SketchedMartingaleMixtureUCB,
+    SrinivasUCB,
     StreamingKernelUCB,
     UnknownNoise,
     WangDeFreitasUCB,
@@ -50,6 +54,7 @@ PROPOSITION = (
     "units (ours)"
 )
 BKB = "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+SRINIVAS = "Srinivas et al. (2010), Theorem"
 META = "Wang, Kim & Kaelbling (2018)"
 
 
@@ -105,8 +110,12 @@ def test_sketched(options, fit):
     assert acqf.assumptions.source == f"{SKETCH}; fit: {fit}"
 
 
+def srinivas(theorem):
+    return lambda: SrinivasUCB(MODEL, theorem=theorem)
+
+
 def budgeted(**options):
-    model = BKBModel(X, Y, KERNEL, noise_variance=0.01, qbar=1e4)
+    model = BKBModel(X, Y, KERNEL, alpha=0.01, qbar=1e4)
     return BKBUCB(model, **NORM, **options)
 
 
@@ -119,6 +128,9 @@ def budgeted(**options):
         (lambda: WangDeFreitasUCB(MODEL, **NORM, fixed_design=True), PROPOSITION),
         (lambda: StreamingKernelUCB(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
         (lambda: KernelThompsonSampling(MODEL, **NORM, noise_std=LIMITS), COROLLARY),
+        (srinivas(FiniteDomain()), f"{SRINIVAS} 1"),
+        (srinivas(CompactDomain()), f"{SRINIVAS} 2"),
+        (srinivas(BoundedNorm(9.0)), f"{SRINIVAS} 3"),
         (budgeted, BKB),
         (
             lambda: budgeted(radius="practical"),

@@ -126,11 +126,11 @@ def _states() -> list[Target]:
     budgeted = {
         "candidates": w.X, "covar_module": w.kernel, "norm_bound": 5.0, "noise_std": 0.1,
         "delta": 0.1, "qbar": 2.0, "radius": "certified", "epsilon": 0.5,
-        "regularizer": 0.01, "batch_growth": 1.1, "seed": 0, "mean_module": None,
+        "alpha": 0.01, "batch_growth": 1.1, "seed": 0, "mean_module": None,
     }  # fmt: skip
     model = {
         "train_X": w.X, "train_Y": w.Y.unsqueeze(-1), "covar_module": w.kernel,
-        "noise_variance": 0.01, "qbar": 2.0, "seed": 0, "mean_module": None,
+        "alpha": 0.01, "qbar": 2.0, "seed": 0, "mean_module": None,
         "input_transform": None, "outcome_transform": None,
     }  # fmt: skip
     sampling = {

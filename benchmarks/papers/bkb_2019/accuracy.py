@@ -9,7 +9,8 @@ from benchmarks.papers.bkb_2019.configuration import AccuracyTask
 from benchmarks.papers.bkb_2019.problems import function_of
 from benchmarks.runner import stream
 from kernelucb import BKBBandit
-from kernelucb.bandit.sketched_arms import SketchedArms
+from kernelucb.regression.lowrank.arms import SketchedArms
+from kernelucb.regression.pooling import Change
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,15 @@ def measure(task: AccuracyTask) -> Run:
 
 def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
     state = bandit.arms
-    prior = SketchedArms(bandit.prior, bandit.candidates, bandit.regularizer)
+    prior = SketchedArms(bandit.prior, bandit.candidates, bandit.alpha)
     seen = state.observed
-    exact = prior.observe(seen, state.counts[seen], state.sums[seen], seen)
+    tally = Change(seen, state.counts[seen], state.sums[seen], state.squares[seen])
+    exact = prior.observe(tally, seen)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     run.smallest.append(float(ratio.min()))
     run.largest.append(float(ratio.max()))
     run.inducing.append(len(bandit.inducing))
     run.distinct.append(len(state.observed))
-    run.dimension.append(float(state.counts @ exact.variance) / bandit.regularizer)
+    run.dimension.append(float(state.counts @ exact.variance) / bandit.alpha)
     run.covered.append(bool(((lower <= truth) & (truth <= upper)).all()))

@@ -33,7 +33,7 @@ class Learner:
             qbar=setting.oversampling(method.qbar),
             radius=method.radius,
             epsilon=setting.epsilon,
-            regularizer=regularizer,
+            alpha=regularizer,
             batch_growth=method.batch_growth,
             seed=seed,
         )
@@ -53,7 +53,7 @@ class Learner:
 
     def exact_width(self) -> float:
         r"""Multiplier of the standard deviation in the exact bounds."""
-        setting, lam = self.setting, self.bandit.regularizer
+        setting, lam = self.setting, self.bandit.alpha
         gain = self.log_det() + 2.0 * math.log(1.0 / setting.delta)
         if self.method.rule == "mixture":  # Flynn & Reeb (2024), Corollary 4.6
             return math.sqrt(gain * setting.noise_std**2 / lam + setting.norm_bound**2)
@@ -66,7 +66,7 @@ class Learner:
         seen = arms.observed
         rows = arms.counts[seen].sqrt().unsqueeze(-1) * arms.features[seen]
         eye = torch.eye(rows.shape[1], dtype=rows.dtype)
-        return float(torch.logdet(eye + rows.mT @ rows / self.bandit.regularizer))
+        return float(torch.logdet(eye + rows.mT @ rows / self.bandit.alpha))
 
     def observe(self, arms: list[int], outcomes: list[float]) -> None:
         r"""Learn from noisy outcomes."""

@@ -14,8 +14,10 @@ from benchmarks.runner import (
     write_lines,
 )
 from kernelucb import KernelRegression
-from kernelucb._numerics.nystrom import Sketch, feature_basis
 from kernelucb.models import BKBModel
+from kernelucb.regression.lowrank.basis import EigenBasis
+from kernelucb.regression.lowrank.sketch import Sketch
+from kernelucb.regression.prior import Prior
 
 _NOISE_STD, _LENGTHSCALE, _OBSERVATIONS = 0.1, 0.05, 300
 _STYLES = {
@@ -70,12 +72,10 @@ def run_starvation(seed: int, folders: Folders) -> list[Path]:
 
 def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Variances of the subset of regressors and of the DTC, for given points."""
-    basis, _ = feature_basis(kernel(points).to_dense())
-    features = kernel(grid, points).to_dense() @ basis
-    seen = kernel(X, points).to_dense() @ basis
-    ones = torch.ones_like(Y[:, 0])
-    sketch = Sketch.empty(basis.shape[1], _NOISE_STD**2, basis).observe(seen, ones, Y[:, 0])
-    residual_variance = (1.0 - features.square().sum(-1)).clamp_min(0.0)
+    basis, ones = EigenBasis.of(Prior(kernel), points), torch.ones_like(Y[:, 0])
+    features, residual_variance = basis.project(grid)
+    sketch = Sketch.empty(features.shape[1], _NOISE_STD**2, X)
+    sketch = sketch.observe(basis(X), ones, Y[:, 0])
     degenerate = sketch.variance(features, torch.zeros_like(residual_variance))
     return degenerate, sketch.variance(features, residual_variance)
 

@@ -124,7 +124,7 @@ def _long_run(
     configuration: Configuration, rounds: int, growth: float, regularizer: float
 ) -> list[str]:
     protocol = configuration.protocol
-    bandit, rewards = _bandit(configuration, batch_growth=growth, regularizer=regularizer)
+    bandit, rewards = _bandit(configuration, batch_growth=growth, alpha=regularizer)
     noise = stream(protocol.seed, "long")
     marks = [round(rounds * share) for share in (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)]
     start, steps, regret, rows = perf_counter(), 0, 0.0, []

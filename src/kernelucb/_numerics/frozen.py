@@ -1,10 +1,14 @@
-r"""Frozen copies of the modules that users give."""
+r"""Copies of modules: frozen ones of what users give, and drafts of one's own."""
 
-from copy import deepcopy
+from collections.abc import Mapping
+from copy import copy, deepcopy
+from typing import Any, TypeVar
 
 import torch
 from botorch.exceptions import UnsupportedError
 from torch.nn import Module
+
+ModuleT = TypeVar("ModuleT", bound=Module)
 
 
 def frozen_copy(module: Module) -> Module:
@@ -15,11 +19,38 @@ def frozen_copy(module: Module) -> Module:
     """
     name = type(module).__name__
     try:
-        copy = deepcopy(module)
+        frozen = deepcopy(module)
     except (RuntimeError, TypeError) as error:  # tensors computed from others, locks
         raise UnsupportedError(
             f"{name} cannot be copied, and a frozen copy of it is kept: {error}. Use one "
             "whose tensors are parameters or buffers."
         ) from error
-    copy.eval()  # LCEAKernel's returns nothing
-    return copy.to(torch.float64).requires_grad_(False)
+    frozen.eval()  # LCEAKernel's returns nothing
+    return frozen.to(torch.float64).requires_grad_(False)
+
+
+def draft_of(module: ModuleT) -> ModuleT:
+    r"""A copy whose tensors and parts can be replaced without those of the original."""
+    draft = copy(module)
+    own = {name: dict(vars(module)[name]) for name in ("_buffers", "_modules")}
+    vars(draft).update(own)
+    return draft
+
+
+class Fixed(Module):
+    r"""A part of a model, which is loaded with the whole model or not at all.
+
+    Loading goes through the parts as well, and finds there what the whole has put in.
+    """
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, *args: Any
+    ) -> None:
+        for name, own in self.state_dict().items():
+            saved = state_dict.get(prefix + name)
+            if torch.is_tensor(saved) and not torch.equal(saved.to(own), own):
+                raise UnsupportedError(
+                    f"{type(self).__name__} is loaded with the model that it is part of: "
+                    "call load_state_dict of the BKBModel."
+                )
+        super()._load_from_state_dict(state_dict, prefix, *args)

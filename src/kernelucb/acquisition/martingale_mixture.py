@@ -48,9 +48,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     probability ``1 - delta``, for inputs chosen from the past by any rule.
     ``assumptions`` says which of them were given and which were estimated.
 
-    Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Corollary
-    4.6 (``"analytic"``), Theorem 4.4 (``"convex"``). Assumes a kernel and mean fixed
-    before the data, conditionally sub-Gaussian noise of scale ``noise_std``,
+    Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
+    a grid of ``alphas``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``);
+    several scales and ``UnknownNoise`` are ours. Assumes a kernel and mean fixed before
+    the data, conditionally sub-Gaussian noise of scale ``noise_std``,
     ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
 
     Example:

@@ -42,10 +42,10 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
     inducing points chosen in any way; it costs ``O(m^2)`` a point. It is never narrower
     than the exact band, and equal to it where the inducing points span the observations.
 
-    Source: weak duality in Flynn & Reeb (2024), Theorem 4.5, with the set of their Lemma
-    4.2. Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise
-    of the stated scale, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
-    whatever their noise.
+    Source: ours, by weak duality of Flynn & Reeb (2024), Theorem 4.5, with the set of their
+    Lemma 4.2; see ``NystromRegression``. Assumes a kernel and mean fixed before the data,
+    conditionally sub-Gaussian noise of the stated scale, ``||f - mean||_H <= norm_bound``,
+    and outcomes that are reported whatever their noise.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])

@@ -3,7 +3,7 @@ r"""Arms that a budgeted kernel bandit plays together."""
 import torch
 from torch import Tensor
 
-from kernelucb.bandit.sketched_arms import SketchedArms
+from kernelucb.regression.lowrank.arms import SketchedArms
 
 # Arms whose hallucinated variances are brought up to date together.
 _BLOCK = 64
@@ -38,12 +38,12 @@ def pick_batch(arms: SketchedArms, width: float, growth: float, largest: int) ->
         while int(applied[best]) < len(picked):
             stale = _stale(upper, applied, best, len(picked))
             quadratic[stale] = _fallen(arms, stale, columns)
-            variance = arms.residual_variance[stale] + arms.regularizer * quadratic[stale]
+            variance = arms.residual_variance[stale] + arms.alpha * quadratic[stale]
             upper[stale] = mean[stale] + width * variance.sqrt()
             applied[stale] = len(picked)
             best = int(upper.argmax())
         picked.append(best)
-        reached += float(start[best]) / arms.regularizer
+        reached += float(start[best]) / arms.alpha
         column = arms.hallucination(best, columns)
         columns = torch.cat([columns, column.unsqueeze(-1)], dim=1)
     return picked

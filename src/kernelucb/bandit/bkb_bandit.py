@@ -2,6 +2,7 @@ r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Literal
 
 import torch
@@ -16,23 +17,26 @@ from kernelucb._numerics.checks import (
     finite,
     finite_scalar,
     positive_scalar,
-    probability,
     whole_number,
 )
-from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb._numerics.nystrom import check_noise
 from kernelucb.bandit.batch_search import pick_batch
 from kernelucb.bandit.bkb_state import BKBState
 from kernelucb.bandit.plays import read_plays
-from kernelucb.bandit.sketched_arms import SketchedArms
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.bkb import (
-    Budget,
-    bkb_assumptions,
-    certified_width,
-    practical_width,
+from kernelucb.confidence.bkb import BKBRule, Budget
+from kernelucb.confidence.norm.tracker import (
+    NormBoundLike,
+    NormTracker,
+    estimated_norm,
+    given_norm,
+    tracker_of,
 )
+from kernelucb.confidence.statements import Knowledge
+from kernelucb.regression.lowrank.arms import SketchedArms
+from kernelucb.regression.lowrank.ridge import DTCRegression
+from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.prior import Prior
 
 # Arms in a batch where no number is given.
@@ -70,13 +74,13 @@ class BKBBandit:
         candidates: Tensor,
         covar_module: Kernel,
         *,
-        norm_bound: float,
+        norm_bound: NormBoundLike = None,
         noise_std: float,
         delta: float = 0.05,
         qbar: float = 2.0,
         radius: Literal["certified", "practical"] = "certified",
         epsilon: float = 0.5,
-        regularizer: float | None = None,
+        alpha: float | None = None,
         batch_growth: float = 1.1,
         seed: int = 0,
         mean_module: Mean | None = None,
@@ -87,14 +91,18 @@ class BKBBandit:
             candidates: ``A x d`` arms.
             covar_module: Kernel of the prior, output scale included; a frozen float64 copy
                 is kept.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. A
+                ``NormTracker``, ``"cautious"`` or None (the same here, where the kernel is
+                fixed) to estimate it from the data, anew after every sixteenth part of new
+                observations. A tracker given is raised with the bandit's own.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability.
             qbar: Oversampling factor; see ``BKBModel``.
             radius: ``"certified"`` (Theorem 2) or ``"practical"``; see ``BKBUCB``.
             epsilon: Accuracy of the sketch that the certified radius counts on.
-            regularizer: ``lam``; ``noise_std^2`` when absent, as in the paper. The width is
-                about ``sqrt(lam) norm_bound + noise_std sqrt(gain)`` over ``sqrt(lam)``:
+            alpha: Ridge parameter, in the squared units of the outcomes; ``noise_std^2``
+                when absent, as in the paper. The width is about ``sqrt(alpha) norm_bound +
+                noise_std sqrt(gain)`` over ``sqrt(alpha)``:
                 where the second part is much the larger, a larger one means fewer inducing
                 arms, longer batches and narrower bands where little has been observed.
             batch_growth: ``C`` above 1; larger ones make longer batches and wider bands.
@@ -114,28 +122,27 @@ class BKBBandit:
             )
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
-        self.radius: str = radius
-        self.norm_bound = positive_scalar("norm_bound", norm_bound)
+        tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
+        norm = positive_scalar("norm_bound", norm_bound) if tracker is None else tracker
+        qbar = positive_scalar("qbar", qbar)
+        self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
         self.noise_std = positive_scalar("noise_std", noise_std)
-        self.delta = probability("delta", delta)
-        self.qbar = positive_scalar("qbar", qbar)
-        self.epsilon = probability("epsilon", epsilon)
-        lam = noise_std**2 if regularizer is None else regularizer
-        self.regularizer = positive_scalar("regularizer", lam)
+        self.alpha = positive_scalar("alpha", noise_std**2 if alpha is None else alpha)
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
         self.candidates = finite("candidates", candidates).detach().double()
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
-        self.prior.check_fits(candidates.detach().double())
+        self.prior.check_fits(self.candidates)
         self._exclusive = Exclusive()
         with torch.no_grad():
-            arms = SketchedArms(self.prior, self.candidates, self.regularizer)
-        check_noise("The root of regularizer", self.regularizer**0.5, arms.prior_variance)
+            arms = SketchedArms(self.prior, self.candidates, self.alpha)
+        check_noise("The root of alpha", self.alpha**0.5, arms.prior_variance)
         generator = torch.Generator().manual_seed(seed % 2**64)
-        # Replaced as a whole, so that an interrupted update leaves the old one.
-        self._state = BKBState(arms, generator.get_state(), 0.0)
+        self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
+        state = BKBState(arms, generator.get_state(), 0.0, norm)
+        self._replace(self._with_norm(state._replace(norm=copy(norm))))
 
     @property
     def arms(self) -> SketchedArms:
@@ -153,28 +160,25 @@ class BKBBandit:
         return self.arms.inducing
 
     @property
+    def norm_bound(self) -> float:
+        r"""The norm bound in use, outcome units."""
+        norm = self._state.norm
+        return EstimatedNumber(norm.norm_bound) if isinstance(norm, NormTracker) else norm
+
+    @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
-        return bkb_assumptions(
-            self.radius,
-            self.num_observations,
-            self.qbar,
-            self.delta,
-            self.epsilon,
-            self.norm_bound,
-            self.noise_std,
-            self._estimated,
-        )
+        noise, norm = self.candidates.new_tensor([self.noise_std]), self._state.norm
+        statement = given_norm(self.norm_bound)
+        if isinstance(norm, NormTracker):
+            statement = estimated_norm(norm.norm_bound, norm.least_consistent_norm)
+        known = Knowledge(self._estimated, noise)
+        return self.rule.assumptions(self.num_observations, known, statement)
 
     @property
     def width(self) -> float:
-        r"""Multiplier of the latent standard deviation, ``beta / sqrt(lam)``."""
-        budget = self._budget()
-        if self.radius == "practical":
-            return practical_width(budget, self.norm_bound, self.noise_std, self.delta)
-        return certified_width(
-            budget, self.norm_bound, self.noise_std, self.delta, self.epsilon
-        )
+        r"""Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``."""
+        return self.rule.width(Budget.of(self.arms), self.norm_bound, self.noise_std)
 
     @property
     def batch_width(self) -> float:
@@ -182,13 +186,13 @@ class BKBBandit:
 
         At the start of the batch they were up to ``C`` times as large. The certified width
         is multiplied by ``sqrt(C)``; the practical one is ``norm_bound + noise_std
-        sqrt((C sum_s ln(1 + var(x_s) / lam) + ln(1/delta)) / lam)`` with the variances
+        sqrt((C sum_s ln(1 + var(x_s) / alpha) + ln(1/delta)) / alpha)`` with the variances
         before each batch, which no theorem covers.
         """
-        if self.radius == "certified":
+        if self.rule.radius == "certified":
             return self.width * self.batch_growth**0.5
-        gain = self.batch_growth * self._state.information + math.log(1.0 / self.delta)
-        return self.norm_bound + self.noise_std * math.sqrt(gain / self.regularizer)
+        gain = self.batch_growth * self._state.information + math.log(1.0 / self.rule.delta)
+        return self.norm_bound + self.noise_std * math.sqrt(gain / self.alpha)
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""
@@ -207,7 +211,7 @@ class BKBBandit:
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
 
-        Where variances are far below ``lam`` the rule would allow very many arms, and the
+        Where variances are far below ``alpha`` the rule would allow very many arms, and the
         time for a batch grows with the square of their number. A batch may always be
         shorter than the rule allows.
 
@@ -242,16 +246,25 @@ class BKBBandit:
         """
         with self._exclusive:
             index, values = read_plays(arms, outcomes, self.arms.counts)
-            self._state = self._state.observed(index, values, self.qbar)
+            before = _stage(self.num_observations)
+            state = self._state.observed(index, values, self.rule.qbar)
+            if _stage(int(state.arms.counts.sum())) > before:
+                state = self._with_norm(state)
+            self._replace(state)
 
-    def _budget(self) -> Budget:
-        counts, lam = self.arms.counts, self.regularizer
-        return Budget(
-            self.num_observations,
-            float(counts @ self.arms.variance) / lam,
-            float(counts @ self.arms.prior_variance),
-            lam,
-        )
+    def _with_norm(self, state: BKBState) -> BKBState:
+        r"""With the norm bound that is estimated from it; where one was given, as it is."""
+        tracker = state.norm
+        if isinstance(tracker, NormTracker):
+            _raise(tracker, self._tracker)
+            dimension = self.candidates.shape[1]
+            self.rule.norm(
+                tracker,
+                DTCRegression(
+                    self.prior, state.arms, self.noise_std, dimension, self._estimated
+                ),
+            )
+        return state
 
     def state_dict(self) -> dict[str, Any]:
         r"""Everything that is needed to go on; save it with ``torch.save``."""
@@ -270,18 +283,31 @@ class BKBBandit:
                 bandit with other arms or arguments. The bandit is as before then.
         """
         with self._exclusive:
-            self._state = self._state.loaded(state_dict, self._arguments())
+            self._replace(self._state.loaded(state_dict, self._arguments()))
+
+    def _replace(self, state: BKBState) -> None:
+        r"""As a whole, so that an interrupted update leaves the old one."""
+        self._state = state
+        if isinstance(state.norm, NormTracker):
+            _raise(self._tracker, state.norm)
 
     def _arguments(self) -> dict[str, Any]:
         r"""Arguments of the construction that the observations do not change."""
-        names = (
-            "norm_bound",
-            "noise_std",
-            "delta",
-            "qbar",
-            "epsilon",
-            "regularizer",
-            "batch_growth",
-        )
+        rule = self.rule._asdict()
+        own = {name: getattr(self, name) for name in ("noise_std", "alpha", "batch_growth")}
         # Plain numbers: those that say that they were estimated need their class to load.
-        return {"radius": self.radius} | {n: float(getattr(self, n)) for n in names}
+        plain = {name: float(value) for name, value in own.items()}
+        return plain | {n: v if n == "radius" else float(v) for n, v in rule.items()}
+
+
+def _stage(count: int) -> int:
+    r"""Rises with every observation at first, then with every sixteenth part of them."""
+    return math.floor(math.log(count, 17.0 / 16.0)) if count else -1
+
+
+def _raise(tracker: NormTracker | None, other: NormTracker | None) -> None:
+    r"""Raise a tracker's estimates to those of another, where there are both."""
+    if tracker is not None and other is not None:
+        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
+        tracker.least_consistent_norm = least
+        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)

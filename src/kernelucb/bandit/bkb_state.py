@@ -1,5 +1,7 @@
 r"""What a budgeted kernel bandit remembers: replaced as a whole, saved, and checked."""
 
+import math
+from copy import copy
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -8,14 +10,15 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
-from kernelucb._numerics.nystrom import draw, inclusion_probabilities, same_values
-from kernelucb.bandit.sketched_arms import SketchedArms
+from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import StateError
+from kernelucb.regression.lowrank.arms import SketchedArms
+from kernelucb.regression.lowrank.draws import draw, inclusion_probabilities
+from kernelucb.regression.pooling import LARGEST_COUNT, Change, check_tally
 
 # Inducing arms are dropped when there are more than this many times those just drawn.
 _SLACK = 2
 _COMPARED = 8
-_LARGEST_COUNT = 2.0**53  # beyond, one more observation would be lost to rounding
 
 
 class BKBState(NamedTuple):
@@ -24,12 +27,15 @@ class BKBState(NamedTuple):
     Attributes:
         arms: Posterior of the arms.
         generator: State of the generator of the draws.
-        information: ``sum_s ln(1 + var(x_s) / lam)`` with the variances before each batch.
+        information: ``sum_s ln(1 + var(x_s) / alpha)`` with the variances before each
+            batch.
+        norm: Norm bound, outcome units; a tracker where it is estimated.
     """
 
     arms: SketchedArms
     generator: Tensor
     information: float
+    norm: float | NormTracker
 
     def observed(self, index: Tensor, outcomes: Tensor, qbar: float) -> "BKBState":
         r"""After more outcomes, with the inducing arms drawn again.
@@ -41,24 +47,21 @@ class BKBState(NamedTuple):
         """
         arms = self.arms
         before = arms.variance
-        gain = float(torch.log1p(before[index] / arms.regularizer).sum())
-        distinct, inverse = index.unique(return_inverse=True)
-        zeros = outcomes.new_zeros(len(distinct))
-        counts = zeros.index_add(0, inverse, torch.ones_like(outcomes))
-        sums = zeros.index_add(0, inverse, outcomes - arms.prior_mean[index])
-        total = arms.counts.index_add(0, distinct, counts)
+        gain = float(torch.log1p(before[index] / arms.alpha).sum())
+        change = Change.of(index, outcomes - arms.prior_mean[index])
+        total = arms.counts.index_add(0, change.places, change.counts)
         drawn, generator = self._draw(before, total, qbar)
         new = drawn[~torch.isin(drawn, arms.inducing)]
         if len(arms.inducing) + len(new) > _SLACK * len(drawn):
             arms, new = arms.without_inducing(), drawn
-        arms = arms.observe(distinct, counts, sums, new)
-        return BKBState(arms, generator, self.information + gain)
+        arms = arms.observe(change, new)
+        return BKBState(arms, generator, self.information + gain, copy(self.norm))
 
     def _draw(self, variance: Tensor, counts: Tensor, qbar: float) -> tuple[Tensor, Tensor]:
         r"""Inducing arms drawn with the variances of the step before."""
         seen = counts.nonzero().squeeze(-1)
         probabilities = inclusion_probabilities(
-            variance[seen], counts[seen], self.arms.regularizer, qbar
+            variance[seen], counts[seen], self.arms.alpha, qbar
         )
         position, generator = draw(probabilities, self.generator)
         return seen[position], generator
@@ -70,10 +73,18 @@ class BKBState(NamedTuple):
             "prior": _prior_values(self.arms),
             "counts": self.arms.counts.clone(),
             "sums": self.arms.sums.clone(),
+            "squares": self.arms.squares.clone(),
             "inducing": self.arms.inducing.clone(),
             "generator": self.generator.clone(),
             "information": self.information,
+            "norm_bound": self._saved_norm,
         }
+
+    @property
+    def _saved_norm(self) -> float | list[float]:
+        if isinstance(self.norm, NormTracker):
+            return [self.norm.norm_bound, self.norm.least_consistent_norm]
+        return float(self.norm)  # of a class of their own, estimates need it to load
 
     def loaded(self, saved: object, arguments: dict[str, Any]) -> "BKBState":
         r"""The state of a saved bandit for the same arms; this one stays as it is.
@@ -91,31 +102,48 @@ class BKBState(NamedTuple):
             **{name: states.same(value) for name, value in arguments.items()},
             "candidates": states.same(_digest(own.candidates)),
             "prior": _same_prior(own),
-            "counts": states.reals((size,), 0.0, _LARGEST_COUNT),
+            "counts": states.reals((size,), 0.0, LARGEST_COUNT),
             "sums": states.reals((size,)),
+            "squares": states.reals((size,), 0.0),
             "inducing": states.wholes((None,), 0, size - 1),
             "generator": states.generator_state,
             "information": states.real(0.0),
+            "norm_bound": self._norm_reader(),
         }
         entries = states.read_state("BKBBandit", saved, readers)
-        counts, sums = (entries[name].to(own.counts) for name in ("counts", "sums"))
+        names = ("counts", "sums", "squares")
+        tally = [entries[name].to(own.counts) for name in names]
         inducing = entries["inducing"].to(own.inducing)
         information = entries["information"]
-        _check_observations(counts, sums, inducing)
+        check_tally(*tally)
+        _check_inducing(tally[0], inducing)
         # No variance is above the prior's; a little more for rounding.
-        largest = torch.log1p(own.prior_variance / own.regularizer) * (1.0 + 1e-9)
-        if information > float(counts @ largest):
+        largest = torch.log1p(own.prior_variance / own.alpha) * (1.0 + 1e-9)
+        if information > float(tally[0] @ largest):
             raise StateError(f"information is {information}, more than the counts allow.")
-        arms = own.rebuilt(inducing, counts, sums)
-        return BKBState(arms, entries["generator"], information)
+        norm = copy(self.norm)
+        if isinstance(norm, NormTracker):
+            norm.norm_bound, norm.least_consistent_norm = entries["norm_bound"]
+        arms = own.rebuilt(inducing, *tally)
+        return BKBState(arms, entries["generator"], information, norm)
+
+    def _norm_reader(self) -> states.Reader:
+        r"""An estimate may grow with the data; a number given must be the same."""
+        tracker = self.norm
+        if not isinstance(tracker, NormTracker):
+            return states.same(float(tracker))
+
+        def read(name: str, value: Any) -> list[float]:
+            norms = states.sequence(states.real(0.0, LARGEST))(name, value)
+            norm, least = norms if len(norms) == 2 else (0.0, 0.0)
+            if norm < max(tracker.inflation * least, math.hypot(least, tracker.floor)):
+                raise StateError(f"No estimate of the norm and least norm is {norms}.")
+            return norms
+
+        return read
 
 
-def _check_observations(counts: Tensor, sums: Tensor, inducing: Tensor) -> None:
-    if not torch.equal(counts, counts.round()):
-        raise StateError("counts must be whole numbers.")
-    # Of outcomes, and of prior means, none of which is larger than LARGEST.
-    if bool((sums.abs() > 2.0 * LARGEST * counts).any()):
-        raise StateError("sums are larger than those of so many outcomes can be.")
+def _check_inducing(counts: Tensor, inducing: Tensor) -> None:
     if len(inducing.unique()) != len(inducing) or bool((counts[inducing] == 0.0).any()):
         raise StateError("inducing must hold different arms, each of them observed.")
     if len(inducing) == 0 and bool((counts > 0.0).any()):
@@ -128,7 +156,7 @@ def _same_prior(arms: SketchedArms) -> states.Reader:
     def read(name: str, value: Any) -> Tensor:
         own = _prior_values(arms)
         saved = states.reals(own.shape)(name, value).to(own)
-        if not same_values(saved, own):
+        if not states.same_values(saved, own):
             raise StateError(
                 f"{name} holds values of another kernel or mean; build the bandit with the "
                 "same."

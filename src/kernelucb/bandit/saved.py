@@ -1,4 +1,4 @@
-r"""The saved state of a kernel bandit, checked in full before any of it is used."""
+r"""The saved state of a kernel bandit, checked before any of it is used."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,7 +8,6 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
-from kernelucb._numerics.nystrom import same_values
 from kernelucb.bandit.bounds import BanditBound
 from kernelucb.bandit.search import LONGEST_INTERVAL
 from kernelucb.exceptions import StateError
@@ -123,7 +122,7 @@ def _check_prior(saved: Saved, bound: BanditBound, prior: Prior, columns: range)
         own = prior_values(prior, inputs)
     except (RuntimeError, IndexError, ValueError) as error:
         raise StateError(f"The kernel does not take the inputs: {error}") from error
-    if own.shape != saved.prior.shape or not same_values(saved.prior.to(own), own):
+    if own.shape != saved.prior.shape or not states.same_values(saved.prior.to(own), own):
         raise StateError(
             "prior holds values of another kernel or mean; build the bandit with the same."
         )

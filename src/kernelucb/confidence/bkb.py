@@ -1,14 +1,18 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
-import torch
-
+from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm.tracker import given_norm
-from kernelucb.confidence.posterior_band import PosteriorModel
+from kernelucb.confidence.fit.mixture import sketched_radius
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    resolve_norm_bound,
+)
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
+from kernelucb.regression.lowrank.ridge import DTCRegression, Sketched
 
 _SOURCE = (
     "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
@@ -19,31 +23,18 @@ _PRACTICAL = (
 )
 
 
-class SketchedModel(PosteriorModel, Protocol):
-    r"""What the bounds ask of a model; see ``kernelucb.models.BKBModel``."""
+class SketchedModel(Protocol):
+    r"""What the bound asks of a model; see ``kernelucb.models.BKBModel``."""
 
-    noise_variance: float
     qbar: float
-    estimated: frozenset[str]
 
     @property
-    def num_observations(self) -> int:
-        r"""Number of observations."""
+    def state(self) -> Sketched:
+        r"""Observations and their sketch, in the model's units."""
         ...
 
-    @property
-    def outcome_scale(self) -> float:
-        r"""Outcome units per unit of the model."""
-        ...
-
-    @property
-    def summed_variance(self) -> float:
-        r"""Sum of ``var(x_s) / lam`` over the observations."""
-        ...
-
-    @property
-    def summed_prior_variance(self) -> float:
-        r"""Sum of ``k(x_s, x_s)`` over the observations."""
+    def regression(self, noise_std: float | None) -> DTCRegression:
+        r"""The posterior as a ridge regression, in outcome units."""
         ...
 
 
@@ -52,15 +43,26 @@ class Budget(NamedTuple):
 
     Attributes:
         num_observations: ``t``.
-        summed_variance: ``sum_s var(x_s) / lam`` over the observations.
+        summed_variance: ``sum_s var(x_s) / alpha`` over the observations.
         summed_prior_variance: ``sum_s k(x_s, x_s)``, at most ``kappa^2 t``.
-        regularizer: ``lam``.
+        alpha: Ridge parameter.
     """
 
     num_observations: int
     summed_variance: float
     summed_prior_variance: float
-    regularizer: float
+    alpha: float
+
+    @classmethod
+    def of(cls, data: Sketched) -> "Budget":
+        r"""What the observations contribute, in their own units."""
+        counts, alpha = data.counts, data.sketch.alpha
+        return cls(
+            int(counts.sum()),
+            float(counts @ data.variance) / alpha,
+            float(counts @ data.prior_variance),
+            alpha,
+        )
 
 
 def accuracy_factor(epsilon: float) -> float:
@@ -108,7 +110,7 @@ def certified_width(
         delta: Failure probability; half of it is the sketch's.
         epsilon: Accuracy of the sketch.
     """
-    trace, lam = budget.summed_prior_variance, budget.regularizer
+    trace, lam = budget.summed_prior_variance, budget.alpha
     printed = math.log(trace) if trace > 0.0 else -math.inf
     log = max(printed, (1.0 + math.log1p(trace / lam)) / 4.0)
     gain = accuracy_factor(epsilon) * log * budget.summed_variance
@@ -132,64 +134,82 @@ def practical_width(budget: Budget, norm: float, noise_std: float, delta: float)
     """
     gain = math.log(max(budget.num_observations, 1)) * budget.summed_variance
     noise = noise_std * math.sqrt(gain + math.log(1.0 / delta))
-    return noise / math.sqrt(budget.regularizer) + norm
+    return noise / math.sqrt(budget.alpha) + norm
 
 
-def budget_of(model: SketchedModel) -> Budget:
-    r"""What the observations of a model contribute, in its own units."""
-    return Budget(
-        model.num_observations,
-        model.summed_variance,
-        model.summed_prior_variance,
-        model.noise_variance,
-    )
+class BKBRule(NamedTuple):
+    r"""Which radius a band has, and what it counts on.
 
-
-def bkb_assumptions(
-    radius: str,
-    num_observations: int,
-    qbar: float,
-    delta: float,
-    epsilon: float,
-    norm_bound: float,
-    noise_std: float,
-    estimated: frozenset[str] = frozenset(),
-) -> Assumptions:
-    r"""What the band rests on.
-
-    Args:
-        radius: ``"certified"`` or ``"practical"``.
-        num_observations: Number of observations so far.
-        qbar: Oversampling factor of the inducing points.
+    Attributes:
+        radius: ``"certified"``, that of Theorem 2, or ``"practical"``.
         delta: Failure probability.
-        epsilon: Accuracy of the sketch.
-        norm_bound: Norm bound, outcome units.
-        noise_std: Noise scale, outcome units.
-        estimated: Parts of the prior that were fitted to the data.
+        epsilon: Accuracy of the sketch that the certified radius counts on.
+        qbar: Oversampling factor of the inducing points.
     """
-    rounds = covered_rounds(qbar, delta, epsilon)
-    known = Knowledge(estimated, torch.tensor([noise_std], dtype=torch.float64))
-    assumptions = rkhs_assumptions(
-        _PRACTICAL_SOURCE if radius == "practical" else _SOURCE,
-        known,
-        delta,
-        given_norm(norm_bound),
-        horizon=rounds,
-    )
-    if radius == "practical":
-        return assumptions.without_guarantee(_PRACTICAL)
-    enough = Assumption(
-        "inducing points",
-        f"drawn with qbar = {qbar:.6g}, which Theorem 1 allows up to round {rounds:.6g}",
-        Status.GIVEN,
-    )
-    assumptions = assumptions.with_extra(enough)
-    if num_observations <= rounds:
-        return assumptions
-    needed = required_qbar(num_observations, delta, epsilon)
-    statement = (
-        f"drawn with qbar = {qbar:.6g}; Theorem 1 asks for {needed:.6g} after "
-        f"{num_observations} observations with epsilon = {epsilon:.6g}"
-    )
-    violated = Assumption(enough.name, statement, Status.VIOLATED)
-    return assumptions.with_item(violated)
+
+    radius: Literal["certified", "practical"]
+    delta: float
+    epsilon: float
+    qbar: float
+
+    def checked(self) -> "BKBRule":
+        r"""This rule, if all of it is in its range.
+
+        Raises:
+            ValueError: Otherwise.
+        """
+        if self.radius not in ("certified", "practical"):
+            raise ValueError(
+                f'radius must be "certified" or "practical", got {self.radius!r}.'
+            )
+        probability("delta", self.delta)
+        probability("epsilon", self.epsilon)
+        return self
+
+    def width(self, budget: Budget, norm: float, noise_std: float) -> float:
+        r"""Multiplier of the latent standard deviation, in the units of the budget."""
+        if self.radius == "practical":
+            return practical_width(budget, norm, noise_std, self.delta)
+        return certified_width(budget, norm, noise_std, self.delta, self.epsilon)
+
+    def norm(self, norm_bound: NormBoundLike, regression: DTCRegression) -> NormBound:
+        r"""The norm bound given, or its estimate.
+
+        The estimate's least consistent norm is a valid lower bound: Lemma 4.2 of Flynn &
+        Reeb (2024), relaxed to what the sketch knows of the data.
+        """
+        state = regression.widened()
+        radius = sketched_radius(state, self.delta, 1.0)
+        return resolve_norm_bound(norm_bound, state, radius)
+
+    def assumptions(
+        self, num_observations: int, known: Knowledge, norm: Assumption
+    ) -> Assumptions:
+        r"""What the band rests on.
+
+        Args:
+            num_observations: Number of observations so far.
+            known: What is known of prior and noise.
+            norm: Where the norm bound comes from.
+        """
+        rounds = covered_rounds(self.qbar, self.delta, self.epsilon)
+        practical = self.radius == "practical"
+        source = _PRACTICAL_SOURCE if practical else _SOURCE
+        assumptions = rkhs_assumptions(source, known, self.delta, norm, horizon=rounds)
+        if practical:
+            return assumptions.without_guarantee(_PRACTICAL)
+        drawn = f"drawn with qbar = {self.qbar:.6g}"
+        enough = Assumption(
+            "inducing points",
+            f"{drawn}, which Theorem 1 allows up to round {rounds:.6g}",
+            Status.GIVEN,
+        )
+        assumptions = assumptions.with_extra(enough)
+        if num_observations <= rounds:
+            return assumptions
+        needed = required_qbar(num_observations, self.delta, self.epsilon)
+        statement = (
+            f"{drawn}; Theorem 1 asks for {needed:.6g} after {num_observations} "
+            f"observations with epsilon = {self.epsilon:.6g}"
+        )
+        return assumptions.with_item(Assumption(enough.name, statement, Status.VIOLATED))

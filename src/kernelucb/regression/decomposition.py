@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics.features import lost_lengths
 from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb.regression.pooling import pool
 from kernelucb.regression.prior import Prior
 
 
@@ -34,25 +35,6 @@ class Decomposition(NamedTuple):
     targets: Tensor
     feature_basis: Tensor
     eigenvalue_cutoff: float
-
-
-class Pooled(NamedTuple):
-    r"""Observations with repeated inputs made one.
-
-    Attributes:
-        inputs: ``m x d'`` distinct inputs.
-        residuals: ``m`` precision-weighted means of outcome minus prior mean.
-        noise_std: ``m`` noise scales of these means.
-        scatter: Whitened squared distance of the outcomes to their means; None where no
-            input is repeated.
-        positions: ``m`` positions of an observation at each input.
-    """
-
-    inputs: Tensor
-    residuals: Tensor
-    noise_std: Tensor
-    scatter: Tensor | None
-    positions: Tensor
 
 
 def decompose(
@@ -102,18 +84,3 @@ def decompose(
         feature_basis=basis,
         eigenvalue_cutoff=eigenvalue_cutoff,
     )
-
-
-def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
-    r"""Pool observations whose inputs are equal to the last bit."""
-    positions = torch.arange(len(inputs), device=inputs.device)
-    distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
-    if len(distinct) == len(inputs):
-        return Pooled(inputs, residuals, noise_std, None, positions)
-    weights = noise_std.square().reciprocal()
-    precision = weights.new_zeros(len(distinct)).index_add(0, index, weights)
-    sums = weights.new_zeros(len(distinct)).index_add(0, index, weights * residuals)
-    means = sums / precision
-    scatter = (weights * (residuals - means[index]).square()).sum()
-    index = positions.new_zeros(len(distinct)).scatter(0, index, positions)
-    return Pooled(distinct, means, precision.rsqrt(), scatter, index)

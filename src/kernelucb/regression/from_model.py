@@ -61,7 +61,7 @@ def read_model(model: Any) -> ModelData:
     _check_supported(model)
     model.eval()  # in eval mode the stored inputs are the transformed ones
     outcome_transform = getattr(model, "outcome_transform", None)
-    offset, scale = _affine_outcome_transform(outcome_transform)
+    offset, scale = outcome_units(outcome_transform)
     inputs = model.train_inputs[0].detach()
     targets = model.train_targets.detach()
     if inputs.shape[-2] == 0:
@@ -227,7 +227,7 @@ def _other_prior(model: Any, what: str) -> UnsupportedError:
     )
 
 
-def _affine_outcome_transform(
+def outcome_units(
     transform: OutcomeTransform | None,
 ) -> tuple[float, float]:
     r"""Offset and scale that take the model's units to outcome units."""

@@ -28,6 +28,7 @@ class Prior(Module):
     """
 
     covar_module: Any
+    mean_module: Any
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 _SOURCE = "Flynn & Reeb (2024), Eq. (8)"
 _SEVERAL_SOURCE = "Flynn & Reeb (2024), Theorem 4.1, for a mixture over scales (ours)"
@@ -92,7 +93,9 @@ def mixture_radius(
 
 
 def sketched_radius(
-    regression: NystromRegression, delta: float, covariance_scale: CovarianceScale
+    regression: NystromRegression | DTCRegression,
+    delta: float,
+    covariance_scale: CovarianceScale,
 ) -> Radius:
     r"""Upper bound on ``mixture_radius`` that needs no kernel matrix, anytime.
 

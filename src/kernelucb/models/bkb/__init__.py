@@ -1,8 +1,8 @@
 r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
 
-Data flow: ``observations, distribution, span -> strategy -> gp -> model``, whose states
-``saved`` checks, and ``allocator`` for BoTorch's own variational GP; the linear algebra is
-in ``kernelucb._numerics.nystrom``.
+``strategy`` is GPyTorch's view of the state in ``kernelucb.regression.lowrank``, ``model``
+BoTorch's, whose saved states ``saved`` checks; ``allocator`` is for BoTorch's own
+variational GP.
 """
 
 from kernelucb.models.bkb.allocator import BKBInducingPointAllocator

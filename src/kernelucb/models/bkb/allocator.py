@@ -15,14 +15,10 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar
-from kernelucb._numerics.nystrom import (
-    Sketch,
-    draw_some,
-    feature_basis,
-    first_state,
-    uniform_numbers,
-)
-from kernelucb.models.bkb.gp import frozen
+from kernelucb.regression.lowrank.basis import Basis, EigenBasis
+from kernelucb.regression.lowrank.draws import draw_some, first_state, uniform_numbers
+from kernelucb.regression.lowrank.sketch import Sketch
+from kernelucb.regression.prior import Prior
 
 _OVERSAMPLING = 2.0  # points for each effective dimension
 _ROWS = 4096  # inputs that are worked on together
@@ -41,24 +37,25 @@ class BKBInducingPointAllocator(InducingPointAllocator):
     the larger noise; Ohlsson (1998) for draws of fixed size.
 
     Example:
-        >>> allocator = BKBInducingPointAllocator(noise_variance=0.01)
+        >>> allocator = BKBInducingPointAllocator(alpha=0.01)
         >>> model = SingleTaskVariationalGP(
         ...     train_X, train_Y, inducing_points=100, inducing_point_allocator=allocator,
         ...     learn_inducing_points=False)
     """
 
     @checked
-    def __init__(self, noise_variance: float, seed: int = 0) -> None:
+    def __init__(self, alpha: float, seed: int = 0) -> None:
         r"""Allocator.
 
         Args:
-            noise_variance: Expected variance of the noise, in the units of the kernel.
+            alpha: Ridge parameter: the expected variance of the noise, in the units of
+                the kernel.
             seed: Seed of the draws; each call starts from it.
 
         Raises:
             ValueError: If a number is out of its range.
         """
-        self.noise_variance = positive_scalar("noise_variance", noise_variance)
+        self.alpha = positive_scalar("alpha", alpha)
         self.seed = seed
 
     def _get_quality_function(self) -> QualityFunction:
@@ -98,17 +95,17 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return points.reshape(*input_batch_shape, count, inputs.shape[-1])
 
     def _allocate(self, inputs: Tensor, kernel: Kernel, num_inducing: int) -> Tensor:
-        kernel = frozen(kernel, inputs.device)
+        prior = Prior(kernel).to(inputs.device)
         distinct, counts = inputs.double().unique(dim=0, return_counts=True)
         uniform, state = uniform_numbers(len(distinct), first_state(self.seed))
         order = uniform.argsort().to(inputs.device)
         distinct, counts = distinct[order], counts[order].double()
         chosen, seen = distinct[:num_inducing], num_inducing
         while len(chosen) < len(distinct):
-            sketch = _Sketch.of(kernel, chosen, distinct[:seen], counts[:seen])
-            lam = sketch.regularizer(self.noise_variance, len(chosen) / _OVERSAMPLING)
+            sketch = _Candidates.of(prior, chosen, distinct[:seen], counts[:seen])
+            alpha = sketch.ridge_parameter(self.alpha, len(chosen) / _OVERSAMPLING)
             last, seen = seen >= len(distinct), 2 * seen
-            weights = counts[:seen] * sketch.variances(distinct[:seen], lam)
+            weights = counts[:seen] * sketch.variances(distinct[:seen], alpha)
             index, state = draw_some(weights, num_inducing, state)
             chosen = distinct[index]
             if last:
@@ -116,57 +113,46 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return chosen.to(inputs)
 
 
-class _Sketch(NamedTuple):
-    r"""Variances in the span of the points chosen so far, at any regulariser.
+class _Candidates(NamedTuple):
+    r"""Variances in the span of the points chosen so far, at any ridge parameter.
 
     Attributes:
-        kernel: The kernel.
-        points: ``m x d`` points.
-        basis: Maps covariances with them to features.
+        basis: Features of the points.
         gram: ``Z^T Z`` of the inputs seen.
         left: Sum of what the features leave of the prior variances there.
     """
 
-    kernel: Kernel
-    points: Tensor
-    basis: Tensor
+    basis: Basis
     gram: Tensor
     left: float
 
     @classmethod
     def of(
-        cls, kernel: Kernel, points: Tensor, inputs: Tensor, counts: Tensor
-    ) -> "_Sketch":
-        r"""From ``n x d`` inputs and how often each came."""
-        basis, _ = feature_basis(kernel(points).to_dense())
-        gram, left = basis.new_zeros(basis.shape[1], basis.shape[1]), 0.0
-        sketch = cls(kernel, points, basis, gram, left)
+        cls, prior: Prior, points: Tensor, inputs: Tensor, counts: Tensor
+    ) -> "_Candidates":
+        r"""From ``m x d`` points, ``n x d`` inputs and how often each came."""
+        basis = EigenBasis.of(prior, points)
+        gram, left = points.new_zeros(2 * basis.matrix.shape[-1:]), 0.0
         for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):
-            features, residual_variance = sketch.project(part)
+            features, residual_variance = basis.project(part)
             gram.addmm_(features.mT, weight.unsqueeze(-1) * features)
             left += float(weight @ residual_variance)
-        return sketch._replace(left=left)
+        return cls(basis, gram, left)
 
-    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Features of a few inputs, and what they leave of the prior variances."""
-        features = self.kernel(inputs, self.points).to_dense() @ self.basis
-        whole: Any = self.kernel(inputs, diag=True)
-        return features, (whole - features.square().sum(-1)).clamp_min(0.0)
-
-    def variances(self, inputs: Tensor, regularizer: float) -> Tensor:
+    def variances(self, inputs: Tensor, alpha: float) -> Tensor:
         r"""Posterior variances at ``n x d`` inputs."""
-        zeros = self.gram.new_zeros(len(self.gram))
-        sketch = Sketch.of(self.gram, zeros, regularizer)
+        sketch = Sketch.of(self.gram, self.gram.new_zeros(len(self.gram)), alpha)
         parts = inputs.split(_ROWS)
-        return torch.cat([sketch.variance(*self.project(part)) for part in parts])
+        return torch.cat([sketch.variance(*self.basis.project(part)) for part in parts])
 
-    def regularizer(self, smallest: float, dimension: float) -> float:
-        r"""The least regulariser at which the effective dimension is not above this."""
+    def ridge_parameter(self, smallest: float, dimension: float) -> float:
+        r"""The least ridge parameter at which the effective dimension is not above this."""
         values = torch.linalg.eigvalsh(self.gram).clamp_min(0.0)
 
         def excess(log: float) -> float:
-            lam = math.exp(log)
-            return self.left / lam + float((values / (values + lam)).sum()) - dimension
+            alpha = math.exp(log)
+            resolved = float((values / (values + alpha)).sum())
+            return self.left / alpha + resolved - dimension
 
         if excess(math.log(smallest)) <= 0.0:
             return smallest

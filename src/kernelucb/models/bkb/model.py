@@ -13,18 +13,20 @@ from gpytorch.constraints import GreaterThan
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import Mean
+from gpytorch.means import Mean, ZeroMean
 from torch import Tensor
 
-from kernelucb._numerics import kernels, states
+from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.models.bkb.gp import SketchedGP
 from kernelucb.models.bkb.saved import CheckedLoading
-from kernelucb.models.bkb.strategy import BKBVariationalStrategy
-from kernelucb.models.bkb.units import affine_scale
+from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
+from kernelucb.regression.from_model import outcome_units
+from kernelucb.regression.lowrank.dtc import DTCState
+from kernelucb.regression.lowrank.ridge import DTCRegression
+from kernelucb.regression.prior import Prior
 
 
 class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
@@ -34,13 +36,13 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     for these inducing points. Where ``qbar >= 6 a ln(4 T / delta) / eps^2`` with
     ``a = (1 + eps) / (1 - eps)``, its variance is within a factor ``a`` of the exact one at
     every point and every round up to ``T``, with probability ``1 - delta``, and there are
-    at most ``3 (1 + k(x, x) / lam) a qbar`` times the effective dimension of inducing
+    at most ``3 (1 + k(x, x) / alpha) a qbar`` times the effective dimension of inducing
     points (Theorem 1). Nothing is trained: kernel, mean and noise are as given.
 
     Source: Calandriello et al. (2019), Algorithm 1 and Theorem 1.
 
     Example:
-        >>> model = BKBModel(train_X, train_Y, kernel, noise_variance=0.01, qbar=2.0)
+        >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01, qbar=2.0)
         >>> model.observe(new_X, new_Y)
         >>> posterior = model.posterior(X)
 
@@ -51,7 +53,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
 
     Attributes:
         dimension: Number of raw input columns ``d``.
-        noise_variance: ``lam``, in the model's units.
+        alpha: Ridge parameter, in the model's squared units.
         qbar: Oversampling factor.
         estimated: Parts of the prior that were fitted to the data: ``"mean"`` where an
             outcome transform was trained on them.
@@ -66,7 +68,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         train_X: Tensor,
         train_Y: Tensor,
         covar_module: Kernel,
-        noise_variance: float,
+        alpha: float,
         qbar: float = 2.0,
         seed: int = 0,
         mean_module: Mean | None = None,
@@ -82,7 +84,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
                 is kept, and trainable parameters count as estimated. As in
                 ``SingleTaskGP``, kernel, mean and noise are in the units that the
                 transforms make.
-            noise_variance: Variance of the noise, also the regulariser ``lam``.
+            alpha: Ridge parameter: the variance of the noise.
             qbar: Oversampling factor: inducing points grow in proportion. Around 2 works in
                 practice; Theorem 1 asks for hundreds.
             seed: Seed of the draws.
@@ -97,28 +99,20 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         """
         training_targets(train_X, train_Y)
         X = train_X.detach().double()
-        noise_variance = positive_scalar("noise_variance", noise_variance)
+        alpha = positive_scalar("alpha", alpha)
         qbar = positive_scalar("qbar", qbar)
-        device = X.device
+        prior = Prior(covar_module, mean_module or ZeroMean()).to(X.device)
         with torch.no_grad():
             kernel_inputs = self.transform_inputs(X, input_transform)
-        gp = SketchedGP(
-            covar_module,
-            kernel_inputs.shape[-1],
-            noise_variance,
-            qbar,
-            seed,
-            device,
-            mean_module,
-        )
-        kernels.check_fits(gp.covar_module, gp.mean_module, kernel_inputs)
+        prior.check_fits(kernel_inputs)
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
-        likelihood.noise = X.new_tensor(noise_variance)
+        likelihood.noise = X.new_tensor(alpha)
+        gp = SketchedGP(DTCState(prior, kernel_inputs, alpha, qbar, seed))
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
-        self.noise_variance, self.qbar = noise_variance, qbar
+        self.alpha, self.qbar = alpha, qbar
         self._exclusive = Exclusive()
-        self.register_buffer("version", torch.tensor(states.VERSION, device=device))
+        self.register_buffer("version", torch.tensor(states.VERSION, device=X.device))
         self.register_buffer("saved_qbar", X.new_tensor(qbar))
         if input_transform is not None:
             self.input_transform = input_transform.double()
@@ -136,12 +130,12 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
             parts.add("mean")
         self.estimated = frozenset(parts)
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
-        self._replace_strategy(self.strategy.observe(*data).resampled())
+        self._replace_state(self.state.observe(*data).resampled())
 
     @property
-    def strategy(self) -> BKBVariationalStrategy:
-        r"""What draws the inducing points and holds the observations."""
-        return self.model.variational_strategy
+    def state(self) -> DTCState:
+        r"""Observations and the inducing points drawn from them, in the model's units."""
+        return self.model.variational_strategy.state
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -151,12 +145,12 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     @property
     def inducing_points(self) -> Tensor:
         r"""``m x d'`` inducing points, as the kernel sees them."""
-        return self.strategy.inducing_points
+        return self.model.variational_strategy.inducing_points
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations, repeats included."""
-        return self.strategy.observations.num_observations
+        return self.state.num_observations
 
     @property
     def outcome_scale(self) -> float:
@@ -165,32 +159,40 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         Raises:
             UnsupportedError: If the outcome transform is not affine.
         """
-        if not hasattr(self, "outcome_transform"):
-            return 1.0
-        return affine_scale(self.outcome_transform, self.inducing_points)
+        return outcome_units(getattr(self, "outcome_transform", None))[1]
+
+    def regression(self, noise_std: float | None = None) -> DTCRegression:
+        r"""The state of a confidence set around the posterior, in outcome units.
+
+        Args:
+            noise_std: Sub-Gaussian noise scale, outcome units; the root of ``alpha`` when
+                absent.
+
+        Raises:
+            UnsupportedError: If the outcome transform is not affine.
+        """
+        offset, scale = outcome_units(getattr(self, "outcome_transform", None))
+        prior, transform = self.state.prior, getattr(self, "input_transform", None)
+        return DTCRegression(
+            Prior(prior.covar_module, prior.mean_module, transform, offset, scale),
+            self.state,
+            scale * self.alpha**0.5 if noise_std is None else noise_std,
+            self.dimension,
+            self.estimated,
+        )
 
     @property
     def summed_variance(self) -> float:
-        r"""``sum_s var(x_s)`` over the observations, in units of ``lam``.
+        r"""``sum_s var(x_s)`` over the observations, in units of ``alpha``.
 
         The effective dimension, up to the factor of Theorem 1.
         """
-        strategy = self.strategy
-        total = strategy.observations.counts @ strategy.variances
-        return float(total) / self.noise_variance
+        return float(self.state.counts @ self.state.variance) / self.alpha
 
     @property
     def summed_prior_variance(self) -> float:
         r"""``sum_s k(x_s, x_s)`` over the observations, at most ``kappa^2 t``."""
-        data = self.strategy.observations
-        variance = kernels.diagonal(self.model.covar_module, data.inputs, data.inputs)
-        return float(data.counts @ variance)
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        mean = self.summed_prior_variance / self.num_observations
-        return mean**0.5 * self.outcome_scale
+        return float(self.state.counts @ self.state.prior_variance)
 
     def posterior(
         self,
@@ -241,7 +243,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         with self._exclusive:
             data = self._checked(X, Y)
             model = deepcopy(self)
-        model._replace_strategy(model.strategy.conditioned(*data))
+        model._replace_state(model.state.conditioned(*data))
         return model
 
     @checked
@@ -262,12 +264,12 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         """
         with self._exclusive:
             data = self._checked(X, Y)
-            self._replace_strategy(self.strategy.observe(*data))
+            self._replace_state(self.state.observe(*data))
         return self
 
-    def _replace_strategy(self, strategy: BKBVariationalStrategy) -> None:
+    def _replace_state(self, state: DTCState) -> None:
         r"""In one assignment, so that what is interrupted leaves the old one."""
-        self.model.variational_strategy = strategy
+        self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         if X.dim() > 2 or Y.dim() > 2:
@@ -282,12 +284,12 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
     @torch.no_grad()
     def _kernel_data(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         r"""Kernel inputs, and outcomes minus prior means in the model's units."""
-        data = self.strategy.observations.inputs
-        inputs = self.transform_inputs(X.detach().to(data))
-        Y = Y.detach().to(data)
+        like = self.state.distinct_inputs
+        inputs = self.transform_inputs(X.detach().to(like))
+        Y = Y.detach().to(like)
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y)
-        return inputs, Y.squeeze(-1) - self.model.mean_module(inputs)
+        return inputs, Y.squeeze(-1) - self.state.prior.mean(inputs)
 
     def _apply(self, fn: Any, recurse: bool = True) -> "BKBModel":
         if not hasattr(self, "model"):
@@ -295,5 +297,5 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         if fn(self.inducing_points[:0]).dtype != torch.float64:
             raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
         super()._apply(fn, recurse)
-        self._replace_strategy(self.strategy.refreshed())
+        self._replace_state(self.state)
         return self

@@ -11,13 +11,20 @@ from torch.nn import Module
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb._numerics.nystrom import same_values
+from kernelucb._numerics.frozen import draft_of
 from kernelucb.exceptions import StateError
-from kernelucb.models.bkb.observations import draft_of, input_keys
+from kernelucb.models.bkb.strategy import BKBVariationalStrategy
+from kernelucb.regression.pooling import (
+    LARGEST_COUNT,
+    Tally,
+    check_tally,
+    distinct_rows,
+)
 
 _STRATEGY = "model.variational_strategy."
+_STATE = _STRATEGY + "state."
 _TRANSFORMS = {"input_transform", "outcome_transform"}
-_LARGEST_COUNT = 2.0**53  # beyond, one more observation would be lost to rounding
+_TALLY = ("distinct_inputs", "counts", "sums", "squares")
 
 
 class CheckedLoading(Module):
@@ -82,12 +89,13 @@ def _read_entries(
     inputs = states.reals(matrix, -LARGEST, LARGEST)
     readers: dict[str, states.Reader] = {
         _STRATEGY + "inducing_points": inputs,
-        _STRATEGY + "inducing_index": states.wholes(vector, 0),
-        _STRATEGY + "generator_state": states.generator_state,
-        _STRATEGY + "prior_values": states.reals((None, None)),
-        _STRATEGY + "observations.inputs": inputs,
-        _STRATEGY + "observations.counts": states.reals(vector, 1.0, _LARGEST_COUNT),
-        _STRATEGY + "observations.sums": states.reals(vector),
+        _STATE + "inducing_index": states.wholes(vector, 0),
+        _STATE + "generator_state": states.generator_state,
+        _STATE + "prior_values": states.reals((None, None)),
+        _STATE + "distinct_inputs": inputs,
+        _STATE + "counts": states.reals(vector, 1.0, LARGEST_COUNT),
+        _STATE + "sums": states.reals(vector),
+        _STATE + "squares": states.reals(vector, 0.0),
     }
     for name, tensor in own.items():
         # A flag says that a transform is trained, as the model's own is.
@@ -96,33 +104,28 @@ def _read_entries(
         reader = free_reader if free else _equal(tensor)
         readers.setdefault(name, reader)
     entries = states.read_entries("BKBModel", saved, readers)
-    _check_observations(
-        {
-            name.removeprefix(_STRATEGY): value
-            for name, value in entries.items()
-            if name.startswith(_STRATEGY)
-        }
-    )
+    tally = Tally(*(entries[_STATE + name] for name in _TALLY))
+    _check_observations(tally)
+    _check_inducing(entries, tally.inputs)
     return entries
 
 
-def _check_observations(entries: Mapping[str, Tensor]) -> None:
-    inputs, counts, sums = (
-        entries[f"observations.{name}"] for name in ("inputs", "counts", "sums")
-    )
-    index = entries["inducing_index"]
-    if not 0 < len(inputs) == len(counts) == len(sums):
-        raise StateError("inputs, counts and sums must be as many, and one at least.")
-    if len(set(input_keys(inputs))) < len(inputs):
-        raise StateError("observations.inputs must differ from each other.")
-    if not torch.equal(counts, counts.round()):
-        raise StateError("observations.counts must be whole numbers.")
-    # Of outcomes, and of prior means, none of which is larger than LARGEST.
-    if bool((sums.abs() > 2.0 * LARGEST * counts).any()):
-        raise StateError("observations.sums are larger than so many outcomes can be.")
+def _check_observations(tally: Tally) -> None:
+    inputs, counts, sums, squares = tally
+    if not 0 < len(inputs) == len(counts) == len(sums) == len(squares):
+        raise StateError(
+            "distinct_inputs, counts, sums and squares must be as many, one at least."
+        )
+    if len(distinct_rows(inputs)[0]) < len(inputs):
+        raise StateError("distinct_inputs must differ from each other.")
+    check_tally(counts, sums, squares)
+
+
+def _check_inducing(entries: Mapping[str, Tensor], inputs: Tensor) -> None:
+    index = entries[_STATE + "inducing_index"]
     if not 0 < len(index) == len(index.unique()) or int(index.max()) >= len(inputs):
         raise StateError("inducing_index must hold different inputs of the observations.")
-    if not torch.equal(inputs[index], entries["inducing_points"]):
+    if not torch.equal(inputs[index], entries[_STRATEGY + "inducing_points"]):
         raise StateError("inducing_points must be the inputs at inducing_index.")
 
 
@@ -146,21 +149,16 @@ def _loaded_modules(
         loaded[name].load_state_dict({key: entries[f"{name}.{key}"] for key in own})
     _check_transforms(loaded, entries, dimension)
     gp = loaded["model"] = draft_of(modules["model"])
-    like = gp.variational_strategy.observations.inputs
+    own = gp.variational_strategy.state
     part = {
-        name.removeprefix(_STRATEGY): value.to(like.device)
+        name.removeprefix(_STATE): value.to(own.counts.device)
         for name, value in entries.items()
     }
-    names = ("inputs", "counts", "sums")
-    observations = gp.variational_strategy.observations.replaced(
-        *(part[f"observations.{name}"] for name in names)
-    )
-    gp.variational_strategy = gp.variational_strategy.replaced(
-        observations, part["inducing_index"], part["generator_state"].cpu()
-    )
-    object.__setattr__(gp.variational_strategy, "model", gp)
-    _check_kernel(gp.variational_strategy.prior_values, part["prior_values"])
-    gp.variational_strategy.prior_values = part["prior_values"]
+    tally = Tally(*(part[name] for name in _TALLY))
+    state = own.replaced(tally, part["inducing_index"], part["generator_state"].cpu())
+    _check_kernel(state.prior_values, part["prior_values"])
+    state.prior_values = part["prior_values"]
+    gp.variational_strategy = BKBVariationalStrategy(gp, state)
     return loaded
 
 
@@ -168,7 +166,7 @@ def _check_kernel(own: Tensor, saved: Tensor) -> None:
     r"""The same kernel gives the same values."""
     count = len(saved)
     fits = 0 < count <= len(own) and saved.shape == (count, count)
-    if not fits or not same_values(saved, own[:count, :count]):
+    if not fits or not states.same_values(saved, own[:count, :count]):
         raise StateError(
             "prior_values are those of another kernel; build the model with the same."
         )

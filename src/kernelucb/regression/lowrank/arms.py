@@ -7,12 +7,11 @@ import torch
 from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
-from kernelucb._numerics.nystrom import regularized_factor
+from kernelucb.regression.lowrank.basis import Basis, directions
+from kernelucb.regression.lowrank.sketch import Sketch, ridge_factor
+from kernelucb.regression.pooling import Change
 from kernelucb.regression.prior import Prior
 
-# Variance outside the span of the inducing arms that counts as none, relative to the prior:
-# the pseudo-inverse's cut-off. Features are divided by its root, so round-off stays 1e-11.
-_RESOLUTION = 1e-10
 _FIRST_CAPACITY = 32
 # Inducing arms that are added together: their `eigh` and their covariances stay small.
 _PART = 512
@@ -22,12 +21,11 @@ class SketchedArms:
     r"""Posterior mean and variance of every arm, given features of the inducing arms.
 
     With orthonormal features ``z(a)`` of the inducing arms, ``Z`` those of the observations
-    and ``V = Z^T Z + lam I``: mean ``z^T V^-1 Z^T y`` and variance
-    ``residual_variance + lam z^T V^-1 z`` (see ``kernelucb._numerics.nystrom``).
-    Observations
-    at ``k`` arms, and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares
-    each, so a step costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)``
-    memory. For few ``k`` reading the features is what takes the time; they are read once.
+    and ``V = Z^T Z + alpha I``: mean ``z^T V^-1 Z^T y`` and variance
+    ``residual_variance + alpha z^T V^-1 z`` (see ``Sketch``). Observations at ``k`` arms,
+    and ``k`` more inducing arms, change ``z^T V^-1 z`` by ``k`` squares each, so a step
+    costs ``O(A r k)`` for ``A`` arms and ``r`` features, in ``O(A r)`` memory. For few
+    ``k`` reading the features is what takes the time; they are read once.
 
     A step returns other arms and leaves these as they are. The features of both lie in the
     same storage, where those that are new come behind those that these arms read: only the
@@ -39,36 +37,40 @@ class SketchedArms:
         inducing: Inducing arms, in the order they were added.
         counts: ``A`` numbers of observations.
         sums: ``A`` sums of outcomes minus prior means.
+        squares: ``A`` sums of their squares.
+        basis: Features of the inducing arms.
+        sketch: The observations as the features see them.
         mean: ``A`` posterior means.
         residual_variance: ``A`` values ``k(a, a) - |z(a)|^2``.
         quadratic: ``A`` values ``z(a)^T V^-1 z(a)``.
     """
 
-    def __init__(self, prior: Prior, candidates: Tensor, regularizer: float) -> None:
+    def __init__(self, prior: Prior, candidates: Tensor, alpha: float) -> None:
         r"""Arms without observations.
 
         Args:
             prior: Prior of the outcomes.
             candidates: ``A x d`` arms.
-            regularizer: ``lam``.
+            alpha: Ridge parameter, in the squared units of the outcomes.
         """
-        self.prior, self.candidates, self.regularizer = prior, candidates, regularizer
+        self.prior, self.candidates, self.alpha = prior, candidates, alpha
         self.prior_mean = prior.mean(candidates)
         self.prior_variance = prior.variance(candidates)
         self.counts = torch.zeros_like(self.prior_mean)
         self.sums = torch.zeros_like(self.prior_mean)
+        self.squares = torch.zeros_like(self.prior_mean)
         self._forget()
 
     def _forget(self) -> None:
         r"""Drop all inducing arms; the observations stay."""
-        empty = self.candidates.new_zeros(0, 0)
         # Not the old storage, which other arms may read.
         self._storage, self._rank = self.candidates.new_empty(len(self.candidates), 0), 0
-        self.inducing = torch.zeros(0, dtype=torch.long, device=empty.device)
+        self.inducing = self.counts[:0].long()
         self.mean = self.prior_mean
         self.residual_variance = self.prior_variance
         self.quadratic = torch.zeros_like(self.prior_variance)
-        self._gram, self._factor = empty, empty
+        self.basis = Basis.empty(self.prior, self.candidates)
+        self.sketch = Sketch.empty(0, self.alpha, self.candidates)
 
     @property
     def features(self) -> Tensor:
@@ -83,11 +85,7 @@ class SketchedArms:
     @property
     def variance(self) -> Tensor:
         r"""``A`` latent variances."""
-        return self.residual_variance + self.regularizer * self.quadratic
-
-    def solve(self, right: Tensor) -> Tensor:
-        r"""``V^-1`` times ``r x k`` columns."""
-        return torch.cholesky_solve(right, self._factor) if len(right) else right
+        return self.residual_variance + self.alpha * self.quadratic
 
     def hallucination(self, arm: int, earlier: Tensor) -> Tensor:
         r"""What a further observation at an arm takes from quadratic forms.
@@ -103,23 +101,23 @@ class SketchedArms:
             ``r`` numbers.
         """
         z = self.features[arm]
-        column = self.solve(z.unsqueeze(-1))[:, 0] - earlier @ (earlier.mT @ z)
+        column = _solve(self.sketch.factor, z.unsqueeze(-1))[:, 0] - earlier @ (
+            earlier.mT @ z
+        )
         return column / (1.0 + z @ column).sqrt()
 
-    def observe(
-        self, arms: Tensor, counts: Tensor, sums: Tensor, inducing: Tensor
-    ) -> "SketchedArms":
-        r"""The arms with observations at distinct ones, and with more inducing arms.
+    def observe(self, change: Change, inducing: Tensor) -> "SketchedArms":
+        r"""The arms with more observations, and with more inducing arms.
 
         Args:
-            arms: ``b`` distinct arms.
-            counts: How many observations there are at each.
-            sums: Summed outcomes minus prior means.
+            change: The observations, by arm.
             inducing: ``k`` arms that are not inducing yet.
         """
+        arms, counts, sums, squares = change
         state = copy(self)
         state.counts = self.counts.index_add(0, arms, counts)
         state.sums = self.sums.index_add(0, arms, sums)
+        state.squares = self.squares.index_add(0, arms, squares)
         first, *others = inducing.split(_PART)
         state._update(arms, counts, first)
         for part in others:
@@ -132,18 +130,21 @@ class SketchedArms:
         state._forget()
         return state
 
-    def rebuilt(self, inducing: Tensor, counts: Tensor, sums: Tensor) -> "SketchedArms":
+    def rebuilt(
+        self, inducing: Tensor, counts: Tensor, sums: Tensor, squares: Tensor
+    ) -> "SketchedArms":
         r"""Everything computed again, for other inducing arms and observations.
 
         Args:
             inducing: ``k`` observed arms.
             counts: ``A`` numbers of observations.
             sums: ``A`` sums of outcomes minus prior means.
+            squares: ``A`` sums of their squares.
         """
         state = self.without_inducing()
-        state.counts, state.sums = counts, sums
-        none = state.inducing
-        return state.observe(none, counts[none], sums[none], inducing)
+        state.counts, state.sums, state.squares = counts, sums, squares
+        none = Change(state.inducing, counts[:0], sums[:0], squares[:0])
+        return state.observe(none, inducing)
 
     def _update(self, arms: Tensor, counts: Tensor, inducing: Tensor) -> None:
         r"""Take observations and then inducing arms into the posterior.
@@ -152,20 +153,21 @@ class SketchedArms:
         larger ``V`` adds ``|rest|^2`` to the quadratic forms, where ``rest`` are the new
         coordinates less what the old ones predict of them.
         """
-        taken = self._absorb(arms, counts)
+        taken, gram, factor = self._absorbed(arms, counts)
         new = _Directions.of(self, inducing)
         seen = self.observed
         own, weights = self.features[seen], self.counts[seen].unsqueeze(-1)
         added = new.coordinates(seen, own @ new.spanned)
         border = own.mT @ (weights * added)
         corner = added.mT @ (weights * added)
-        half = torch.linalg.solve_triangular(self._factor, border, upper=False)
-        projected = torch.linalg.solve_triangular(self._factor.mT, half, upper=True)
-        lower = regularized_factor(corner - half.mT @ half, self.regularizer)
-        self._gram = _bordered(self._gram, border, border, corner)
-        self._factor = _bordered(self._factor, torch.zeros_like(half), half, lower)
+        half = torch.linalg.solve_triangular(factor, border, upper=False)
+        projected = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        lower = ridge_factor(corner - half.mT @ half, self.alpha)
+        gram = _bordered(gram, border, border, corner)
+        factor = _bordered(factor, torch.zeros_like(half), half, lower)
         moments = torch.cat([own, added], dim=1).mT @ self.sums[seen]
-        solution = self.solve(moments.unsqueeze(-1))
+        solution = _solve(factor, moments.unsqueeze(-1))
+        self.sketch = Sketch(gram, moments, self.alpha, factor, solution[:, 0])
         old, size = len(projected), len(corner)
         columns = (new.spanned, projected, taken, solution[:old])
         # Thin products are up to twice as fast with columns that are contiguous.
@@ -181,20 +183,24 @@ class SketchedArms:
         self.quadratic = (self.quadratic + change).clamp_(min=0.0)
         explained = added.square().sum(-1)
         self.residual_variance = (self.residual_variance - explained).clamp_(min=0.0)
-        self.inducing = torch.cat([self.inducing, inducing])
+        if len(inducing):
+            self.inducing = torch.cat([self.inducing, inducing])
+            self.basis = new.basis
         self._append(added)
 
-    def _absorb(self, arms: Tensor, counts: Tensor) -> Tensor:
-        r"""Add observations to ``V``.
+    def _absorbed(self, arms: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Observations added to ``V``.
 
         Returns:
-            ``r x b`` columns; their squares are what quadratic forms fall by.
+            ``r x b`` columns, whose squares are what quadratic forms fall by; ``Z^T Z``;
+            and the factor of ``V``.
         """
         weighted = counts.sqrt().unsqueeze(-1) * self.features[arms]
-        columns = self.solve(weighted.mT)
-        lower = regularized_factor(weighted @ columns, 1.0)
-        self._set_gram(self._gram + weighted.mT @ weighted)
-        return torch.linalg.solve_triangular(lower.mT, columns, upper=True, left=False)
+        columns = _solve(self.sketch.factor, weighted.mT)
+        lower = ridge_factor(weighted @ columns, 1.0)
+        gram = self.sketch.gram + weighted.mT @ weighted
+        taken = torch.linalg.solve_triangular(lower.mT, columns, upper=True, left=False)
+        return taken, gram, ridge_factor(gram, self.alpha)
 
     def _append(self, added: Tensor) -> None:
         rank = self._rank + added.shape[1]
@@ -206,10 +212,6 @@ class SketchedArms:
         self._storage[:, self._rank : rank] = added
         self._rank = rank
 
-    def _set_gram(self, gram: Tensor) -> None:
-        self._gram = gram
-        self._factor = regularized_factor(gram, self.regularizer)
-
 
 class _Directions(NamedTuple):
     r"""Orthonormal directions that ``k`` arms add to the features.
@@ -218,11 +220,13 @@ class _Directions(NamedTuple):
         covariance: ``A x k'`` covariances with the directions, old features included.
         spanned: ``r x k'`` part of the directions along the old features.
         room: ``A`` variances that the old features leave.
+        basis: The basis with the directions.
     """
 
     covariance: Tensor
     spanned: Tensor
     room: Tensor
+    basis: Basis
 
     @classmethod
     def of(cls, state: SketchedArms, arms: Tensor) -> "_Directions":
@@ -230,14 +234,13 @@ class _Directions(NamedTuple):
         left = state.features[arms]
         if len(arms) == 0:
             nothing = state.candidates.new_zeros(len(state.candidates), 0)
-            return cls(nothing, left.mT, state.residual_variance)
+            return cls(nothing, left.mT, state.residual_variance, state.basis)
         with lazily_evaluate_kernels(False):  # half the time for few columns
             covariance = state.prior.covariance(state.candidates, state.candidates[arms])
         square = covariance[arms] - left @ left.mT
-        values, vectors = torch.linalg.eigh(0.5 * (square + square.mT))
-        resolved = values > _RESOLUTION * float(state.prior_variance[arms].max())
-        basis = vectors[:, resolved] / values[resolved].sqrt()
-        return cls(covariance @ basis, left.mT @ basis, state.residual_variance)
+        new = directions(square, state.prior_variance[arms])
+        basis = state.basis.bordered(state.candidates[arms], left, new)
+        return cls(covariance @ new, left.mT @ new, state.residual_variance, basis)
 
     def coordinates(self, arms: Tensor | slice, spanned: Tensor) -> Tensor:
         r"""Coordinates of arms along the directions.
@@ -253,6 +256,11 @@ class _Directions(NamedTuple):
         excess = explained > room
         factors = (room / explained.where(excess, 1.0)).sqrt().where(excess, 1.0)
         return added * factors.unsqueeze(-1)
+
+
+def _solve(factor: Tensor, right: Tensor) -> Tensor:
+    r"""``V^-1`` times ``r x k`` columns, from the lower factor of ``V``."""
+    return torch.cholesky_solve(right, factor) if len(right) else right
 
 
 def _bordered(matrix: Tensor, right: Tensor, below: Tensor, corner: Tensor) -> Tensor:

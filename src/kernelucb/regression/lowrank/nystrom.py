@@ -1,7 +1,5 @@
 r"""Kernel regression on the span of a few inducing points, with a bound on the rest."""
 
-from copy import copy
-
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
@@ -18,15 +16,16 @@ from kernelucb._numerics.checks import (
     whole_number,
 )
 from kernelucb._numerics.estimates import estimated_parts
-from kernelucb._numerics.nystrom import check_noise
+from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.nystrom_points import difference, project
+from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.sketch import check_noise
+from kernelucb.regression.lowrank.sums import Sums
+from kernelucb.regression.lowrank.weights import WeightProblem
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection
+from kernelucb.regression.projection import Projection, resolved
 from kernelucb.regression.ridge import RidgeState
-from kernelucb.regression.sums import Embedding, Sums
-from kernelucb.regression.weights import WeightProblem
 
 
 class NystromRegression(RidgeState):
@@ -71,8 +70,8 @@ class NystromRegression(RidgeState):
     """
 
     feature_basis: Tensor
-    embedding: Embedding
-    outer: Embedding
+    basis: Basis
+    outer: Basis
     sums: Sums
 
     @checked
@@ -170,10 +169,10 @@ class NystromRegression(RidgeState):
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
         self.register_buffer("noise_std", noise)
-        self.embedding = self.outer = Embedding.of(self.prior, inducing)
+        self.basis = self.outer = Basis.of(self.prior, inducing)
         if remainder_points is not None and remainder_points.numel() > 0:
             further = self._kernel_points("remainder_points", remainder_points, inputs)
-            self.outer = self.embedding.extended(further)
+            self.outer = self.basis.extended(further)
         self.sums = Sums.empty(self.outer, pairs=remainder_points is None)
         self._add(inputs, data.train_targets, noise)
 
@@ -186,7 +185,7 @@ class NystromRegression(RidgeState):
         self.sums = self.sums.extended(
             self.outer, inputs, targets, noise_std, self.chunk_size
         )
-        self._solve(WeightProblem.of(self.embedding, self.sums))
+        self._solve(WeightProblem.of(self.basis, self.sums))
 
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
@@ -251,7 +250,8 @@ class NystromRegression(RidgeState):
             noise_std = float(self.noise_std[0])
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_std)
         inputs = self.prior.transform(X.detach().to(noise))
-        state = self._copy(torch.cat([self.noise_std, noise]))
+        state = draft_of(self)
+        state.noise_std = torch.cat([self.noise_std, noise])
         state._add(inputs, targets.to(noise), noise)
         return state
 
@@ -269,27 +269,44 @@ class NystromRegression(RidgeState):
             return self
         pending = self.prior.transform(X.to(self.noise_std))
         noise = self.noise_std.square().mean().sqrt()
-        state = self._copy(torch.cat([self.noise_std, noise.expand(len(pending))]))
-        state.embedding = self.embedding.extended(pending)
-        state._solve(self._problem.with_rows(state.embedding(pending), noise))
-        return state
-
-    def _copy(self, noise_std: Tensor) -> "NystromRegression":
-        state = copy(self)
-        state._buffers, state._modules = dict(self._buffers), dict(self._modules)
-        state.noise_std = noise_std
+        state = draft_of(self)
+        state.noise_std = torch.cat([self.noise_std, noise.expand(len(pending))])
+        state.basis = self.basis.extended(pending)
+        state._solve(self._problem.with_rows(state.basis(pending), noise))
         return state
 
     def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``.
+
+        ``residual_variance`` holds the split part of ``rho^2`` as well, so it may exceed
+        what ``features`` leave of the prior variance.
+        """
         inputs = self.prior.transform(X.to(self.eigenvalues))
-        return project(
-            self.prior, inputs, self.embedding, self._problem, self.feature_basis
-        )
+        coordinates, rest = self.basis.project(inputs)
+        features = coordinates @ self.feature_basis
+        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
+        scaled = (coordinates * self._problem.scale).square().sum(-1)
+        left = (scaled - features.square().sum(-1)).clamp_min(0.0)
+        left = left + self.basis.round_off * prior_variance
+        residual_variance = (1.0 + self.split) * rest + left
+        resolved(mean, residual_variance)
+        return Projection(inputs, mean, prior_variance, features, residual_variance)
 
     def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
-        return difference(self.prior, points, other)
+        r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
+
+        What the features leave of the two points counts as opposite to each other: the
+        triangle inequality.
+        """
+        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+        farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
+        return points._replace(
+            prior_mean=points.prior_mean - other.prior_mean,
+            prior_variance=variance.clamp_min(0.0),
+            features=points.features - other.features,
+            residual_variance=farthest.square(),
+        )
 
 
 def _check_columns(name: str, X: Tensor, dimension: int) -> None:

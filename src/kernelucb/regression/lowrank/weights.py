@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kernelucb.regression.sums import Embedding, Sums, whitening
+from kernelucb.regression.lowrank.basis import Basis, directions
+from kernelucb.regression.lowrank.sums import Sums
 
 _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
 
@@ -34,30 +35,28 @@ class WeightProblem(NamedTuple):
     split: float
 
     @classmethod
-    def of(cls, embedding: Embedding, sums: Sums) -> "WeightProblem":
+    def of(cls, basis: Basis, sums: Sums) -> "WeightProblem":
         r"""The problem of some data, with the split that is best on average over them.
 
         Args:
-            embedding: The coordinates that the weights are made of, the first ones of
+            basis: The coordinates that the weights are made of, the first ones of
                 those that the sums are over.
             sums: The data.
         """
-        own = [*range(embedding.basis.shape[-1]), -1]
+        own = [*range(basis.matrix.shape[-1]), -1]
         further = slice(len(own) - 1, -1)
         gram = sums.gram[own][:, own]
-        span = whitening(gram)
+        span = directions(gram, gram.diagonal())
         if span.shape[-1] == 0:  # features and outcomes are zero: a weight of no effect
             span = gram.new_zeros(len(gram), 1)
         cross = span.mT @ gram[:, :-1]
         resolved = span.mT @ sums.gram[own, further]
-        rounding = _rounding(embedding, sums, span)
+        rounding = _rounding(basis, sums, span)
         remainder = _remainder(sums, span, rounding) + resolved @ resolved.mT
         residual_variance = (
             sums.residual_variance.sum() + sums.gram.diagonal()[further].sum()
         )
-        split = _balanced_split(
-            embedding, sums, cross, remainder, rounding, residual_variance
-        )
+        split = _balanced_split(basis, sums, cross, remainder, rounding, residual_variance)
         ones = cross.new_ones(cross.shape[-1])
         return cls(cross, remainder, gram[-1] @ span, ones, split)
 
@@ -87,7 +86,7 @@ class WeightProblem(NamedTuple):
         )
 
 
-def _rounding(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
+def _rounding(basis: Basis, sums: Sums, span: Tensor) -> Tensor:
     r"""Bound on the error of the remainder along each of ``r`` weights.
 
     That of ``E`` itself, and that of the sums ``W^T E W``: where columns of ``W`` are
@@ -97,7 +96,7 @@ def _rounding(embedding: Embedding, sums: Sums, span: Tensor) -> Tensor:
     squares = sums.gram.diagonal()[[*range(len(span) - 1), -1]]
     multiples = (squares.unsqueeze(-1) * span.square()).sum(0)
     lost = sums.whole + sums.residual_variance.sum() * multiples
-    return embedding.round_off * lost
+    return basis.round_off * lost
 
 
 def _remainder(sums: Sums, span: Tensor, rounding: Tensor) -> Tensor:
@@ -112,7 +111,7 @@ def _remainder(sums: Sums, span: Tensor, rounding: Tensor) -> Tensor:
 
 
 def _balanced_split(
-    embedding: Embedding,
+    basis: Basis,
     sums: Sums,
     cross: Tensor,
     remainder: Tensor,
@@ -127,8 +126,8 @@ def _balanced_split(
     weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
     own = slice(cross.shape[-1])
     spread = (weights * (remainder @ weights @ sums.gram[own, own])).sum()
-    share = min(1.0, len(embedding.inducing) / sums.count)
-    separate = share * embedding.separate_variance() * sums.precisions.sum()
+    share = min(1.0, len(basis.inducing) / sums.num_observations)
+    separate = share * basis.separate_variance() * sums.precisions.sum()
     left = residual_variance + separate
     # A remainder that is round-off may be negative; the split must be fit for it as well.
     least = weights * rounding.unsqueeze(-1) * (weights @ sums.gram[own, own])

@@ -1,0 +1,128 @@
+r"""Kernel regression in the span of a few inducing points (DTC, Nystrom features).
+
+With features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` those of the observed inputs and
+``V = Z^T Z + alpha I``::
+
+    mean(x) = z(x)^T V^-1 Z^T y
+    var(x)  = k(x, x) - |z(x)|^2 + alpha z(x)^T V^-1 z(x)
+
+Source: Calandriello et al. (2019), Eq. 4; the predictive of Titsias' collapsed bound with
+the same inducing points. Features are only defined up to a rotation; see ``Basis``.
+"""
+
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+# Rows that are worked on together, so that nothing as large as the features is needed.
+ROWS = 4096
+# Least noise in prior deviations: a thousand times the rounding of such outcomes.
+_LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
+
+
+class Sketch(NamedTuple):
+    r"""Observations as ``r`` features see them.
+
+    Attributes:
+        gram: ``Z^T Z``, ``r x r``; a repeated input counts as often as it was observed.
+        moments: ``Z^T (y - m)``, ``r`` values.
+        alpha: Ridge parameter, in the squared units of the outcomes.
+        factor: Lower Cholesky factor of ``V = gram + alpha I``.
+        weights: ``V^-1 moments``, ``r`` values.
+    """
+
+    gram: Tensor
+    moments: Tensor
+    alpha: float
+    factor: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, gram: Tensor, moments: Tensor, alpha: float) -> "Sketch":
+        r"""From the sums over observations; one Cholesky factorisation."""
+        factor = ridge_factor(gram, alpha)
+        weights = torch.cholesky_solve(moments.unsqueeze(-1), factor).squeeze(-1)
+        return cls(gram, moments, alpha, factor, weights)
+
+    @classmethod
+    def empty(cls, num_features: int, alpha: float, like: Tensor) -> "Sketch":
+        r"""Without observations: the prior."""
+        gram = like.new_zeros(num_features, num_features)
+        return cls.of(gram, like.new_zeros(num_features), alpha)
+
+    def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
+        r"""With more observations; one Cholesky factorisation.
+
+        Args:
+            features: ``n x r`` features of distinct inputs.
+            counts: ``n`` numbers of observations there.
+            sums: ``n`` sums of outcomes minus prior means.
+        """
+        gram = self.gram.clone()
+        for part, weights in zip(features.split(ROWS), counts.split(ROWS), strict=True):
+            gram.addmm_(part.mT, weights.unsqueeze(-1) * part)
+        return Sketch.of(gram, self.moments + features.mT @ sums, self.alpha)
+
+    def residual_features(self, features: Tensor) -> Tensor:
+        r"""What the observations leave of ``n x r`` features.
+
+        Inner products of ``sqrt(alpha) V^{-1/2} z(x)`` are posterior covariances in the
+        span of the inducing points.
+        """
+        solved = torch.linalg.solve_triangular(self.factor, features.mT, upper=False)
+        return self.alpha**0.5 * solved.mT
+
+    def variance(self, features: Tensor, residual_variance: Tensor) -> Tensor:
+        r"""Latent variance: a sum of positive terms, so it does not cancel near the data.
+
+        Args:
+            features: ``n x r`` features.
+            residual_variance: ``n`` values ``k(x, x) - |z(x)|^2``.
+        """
+        parts = features.split(ROWS)
+        left = [self.residual_features(part).square().sum(-1) for part in parts]
+        return residual_variance + torch.cat(left)
+
+
+def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
+    r"""Check that outcomes of the prior's size tell the noise from their rounding.
+
+    Args:
+        name: What the noise scale is called, for the message.
+        noise_std: The least noise scale.
+        variance: Prior variances, at least one.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    deviation = float(variance.max().sqrt())
+    least = _LEAST_NOISE * deviation
+    if noise_std < least:
+        raise ValueError(
+            f"{name} is {noise_std:.3g}; with prior deviations of up to {deviation:.3g} it "
+            f"must be at least {least:.3g} to be told from rounding. Give a larger one, or "
+            "bring inputs and outcomes to order one."
+        )
+
+
+def ridge_factor(matrix: Tensor, alpha: float) -> Tensor:
+    r"""Lower Cholesky factor of ``matrix + alpha I``.
+
+    Args:
+        matrix: ``r x r``, positive semi-definite to round-off.
+        alpha: Ridge parameter.
+
+    Raises:
+        InputDataError: If round-off of the matrix hides ``alpha``.
+    """
+    eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    factor, failed = torch.linalg.cholesky_ex(matrix + alpha * eye)
+    if int(failed):
+        raise InputDataError(
+            f"The ridge parameter (noise variance) {alpha:.3g} is lost in the rounding of "
+            "the kernel's values. Use a larger one, or bring the inputs to order one: a "
+            "polynomial kernel takes powers of their size."
+        )
+    return factor

@@ -1,0 +1,135 @@
+r"""Repeated inputs made one."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.checks import LARGEST
+from kernelucb.exceptions import StateError
+
+LARGEST_COUNT = 2.0**53  # beyond, one more observation would be lost to rounding
+
+
+class Pooled(NamedTuple):
+    r"""Observations with repeated inputs made one.
+
+    Attributes:
+        inputs: ``m x d'`` distinct inputs.
+        residuals: ``m`` precision-weighted means of outcome minus prior mean.
+        noise_std: ``m`` noise scales of these means.
+        scatter: Whitened squared distance of the outcomes to their means; None where no
+            input is repeated.
+        positions: ``m`` positions of an observation at each input.
+    """
+
+    inputs: Tensor
+    residuals: Tensor
+    noise_std: Tensor
+    scatter: Tensor | None
+    positions: Tensor
+
+
+def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
+    r"""Pool observations at equal inputs."""
+    first, index = distinct_rows(inputs)
+    if len(first) == len(inputs):
+        return Pooled(inputs, residuals, noise_std, None, first)
+    weights = noise_std.square().reciprocal()
+    precision = weights.new_zeros(len(first)).index_add(0, index, weights)
+    sums = weights.new_zeros(len(first)).index_add(0, index, weights * residuals)
+    means = sums / precision
+    scatter = (weights * (residuals - means[index]).square()).sum()
+    return Pooled(inputs[first], means, precision.rsqrt(), scatter, first)
+
+
+def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Distinct rows of ``n x d`` inputs, in the order in which they come first.
+
+    Returns:
+        ``u`` positions where they come first, and for each of the ``n`` rows which of the
+        ``u`` it is.
+    """
+    rows = torch.arange(len(inputs), device=inputs.device)
+    distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
+    if len(distinct) == len(inputs):
+        return rows, rows
+    first = rows.new_full((len(distinct),), len(inputs))
+    first, order = first.scatter_reduce(0, index, rows, "amin").sort()
+    rank = torch.empty_like(order).scatter(0, order, rows[: len(order)])
+    return first, rank[index]
+
+
+class Change(NamedTuple):
+    r"""Observations added up at each of the places where they were made.
+
+    Attributes:
+        places: ``k`` different places, ascending.
+        counts: ``k`` numbers of observations there.
+        sums: ``k`` sums of outcomes minus prior means.
+        squares: ``k`` sums of their squares.
+    """
+
+    places: Tensor
+    counts: Tensor
+    sums: Tensor
+    squares: Tensor
+
+    @classmethod
+    def of(cls, index: Tensor, residuals: Tensor) -> "Change":
+        r"""From the places of ``n`` observations, and outcomes minus prior means."""
+        places, inverse = index.unique(return_inverse=True)
+        zeros = residuals.new_zeros(len(places))
+        values = (torch.ones_like(residuals), residuals, residuals.square())
+        return cls(places, *(zeros.index_add(0, inverse, value) for value in values))
+
+
+class Tally(NamedTuple):
+    r"""Observations counted at distinct inputs, in the order in which these came.
+
+    Attributes:
+        inputs: ``u x d'`` distinct inputs.
+        counts: ``u`` numbers of observations.
+        sums: ``u`` sums of outcomes minus prior means.
+        squares: ``u`` sums of their squares.
+    """
+
+    inputs: Tensor
+    counts: Tensor
+    sums: Tensor
+    squares: Tensor
+
+    @classmethod
+    def empty(cls, like: Tensor) -> "Tally":
+        r"""No observations, at inputs like ``n x d'`` ones."""
+        none = like.new_zeros(0)
+        return cls(like[:0], none, none, none)
+
+    def extended(self, inputs: Tensor, residuals: Tensor) -> tuple["Tally", Change]:
+        r"""With ``n`` more observations, at equal inputs or new ones."""
+        known, every = len(self.inputs), torch.cat([self.inputs, inputs])
+        first, index = distinct_rows(every)
+        change = Change.of(index[known:], residuals)
+        zeros = self.counts.new_zeros(len(first) - known)
+        totals = (
+            torch.cat([old, zeros]).index_add(0, change.places, more)
+            for old, more in zip(self[1:], change[1:], strict=True)
+        )
+        return Tally(every[first], *totals), change
+
+
+def check_tally(counts: Tensor, sums: Tensor, squares: Tensor) -> None:
+    r"""Check that a saved tally is one of some outcomes; see ``Tally``.
+
+    Raises:
+        StateError: If it is none.
+    """
+    if not torch.equal(counts, counts.round()):
+        raise StateError("counts must be whole numbers.")
+    # Of outcomes, and of prior means, none of which is larger than LARGEST.
+    if bool((sums.abs() > 2.0 * LARGEST * counts).any()):
+        raise StateError("sums are larger than those of so many outcomes can be.")
+    least = sums.square() / counts.clamp_min(1.0)  # of such sums
+    possible = (squares >= least * (1.0 - 1e-9)) & (squares <= 4.0 * LARGEST**2 * counts)
+    if not bool(possible.all()):
+        raise StateError("squares must be those of outcomes with these counts and sums.")
