@@ -57,8 +57,8 @@ class NystromRegression(RidgeState):
     which the first is computed and the second is at most the trace of ``E'``. With many
     further points the difference is small, and queries still cost ``O(m^2)``.
 
-    Source: weak duality in Flynn & Reeb (2024), Theorem 4.5; Nystrom features as in
-    Calandriello et al. (2019).
+    Source: ours, by weak duality; at the best of all weights it is the dual of Flynn & Reeb
+    (2024), Theorem 4.5.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
