@@ -76,7 +76,7 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
         "noise_std": run.noise_std,
         "delta": settings.delta,
     }
-    mixture = {**common, "covariance_scale": settings.covariance_scale}
+    mixture: dict[str, Any] = {**common, "covariance_scale": settings.covariance_scale}
     alpha = run.noise_std**2 / settings.covariance_scale
     return {
         f"exact band (norm {run.norm_status})": MartingaleMixtureUCB(model, **mixture),
