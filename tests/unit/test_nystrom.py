@@ -259,7 +259,7 @@ def test_prequential_radius_is_used():
         with pytest.raises(ValueError, match=message):
             SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius, **options)
     longer = state.observe(problem.X[:1], problem.Y[:1])
-    with pytest.raises(ValueError, match="of 20 observations and the model of 21"):
+    with pytest.raises(ValueError, match="holds 20 observations and the model 21"):
         SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, fit=radius)
 
 
