@@ -49,9 +49,9 @@ class Saved(NamedTuple):
     norm: list[float] | None
     estimate_at: int
     renewed: int
-    interval: list[float] | None
-    seen: list[float] | None
-    warned: bool
+    interval: list[float] | None = None
+    seen: list[float] | None = None
+    warned: bool = False
 
     def as_state(self, bound: BanditBound) -> dict[str, Any]:
         r"""The state as a mapping that ``read`` takes."""
