@@ -52,10 +52,10 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
             return AbbasiYadkoriUCB(regression, **options)
         case bounds.IGP():
             return IGPUCB(regression, **options)
-        case bounds.Grid():
-            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case bounds.Analytic():
             return MartingaleMixtureUCB(regression, form="analytic", **options)
+        case bounds.Grid():
+            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case _:
             return MartingaleMixtureUCB(regression, **options)
 
@@ -320,7 +320,7 @@ def test_many_arms_are_scored_in_parts():
         ({"bound": "abbasi_yadkori", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
         ({"form": "analytic", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
         ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
-        ({"alphas": [1.0, -2.0]}, "finite numbers above 0"),
+        ({"alphas": [1.0, -2.0]}, "alphas must be a finite number above 0"),
     ],
 )
 def test_wrong_arguments(options, message):

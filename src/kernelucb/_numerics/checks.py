@@ -146,6 +146,11 @@ def finite(name: str, value: Tensor) -> Tensor:
     )
 
 
+def as_double(values: Any) -> Tensor:
+    r"""Float64 tensor of numbers; GPyTorch would make a Python float a float32 one."""
+    return torch.as_tensor(values, dtype=torch.float64)
+
+
 def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
     r"""Return the outcomes as ``n`` float64 values if inputs and outcomes fit together.
 

@@ -142,7 +142,7 @@ class Bands(ABC, Generic[BoundT]):
             prior=prior_values(data.prior, data.inputs).cpu(),
             norm=tracker and [tracker.norm_bound, tracker.least_consistent_norm],
             estimate_at=self.estimate_at,
-            renewed=0 if spectral is None else spectral.basis.count,
+            renewed=0 if spectral is None else spectral.basis.num_observations,
             interval=None,
             seen=None,
             warned=False,

@@ -26,7 +26,6 @@ from kernelucb.confidence.martingale_mixture import (
     ANALYTIC_SOURCE,
     ExactSet,
     GridSet,
-    analytic_band,
     grid_regularizers,
 )
 from kernelucb.confidence.norm.tracker import (
@@ -190,8 +189,9 @@ class Grid(MartingaleMixture):
 
     def regularizers(self, tau_ref: float) -> Tensor:
         r"""The grid."""
-        if self.grid is not None:
-            return self.grid
+        return self._default(tau_ref) if self.grid is None else self.grid
+
+    def _default(self, tau_ref: float) -> Tensor:
         return grid_regularizers("paper", tau_ref, self.noise_std**2)
 
     def confidence_set(
@@ -202,24 +202,13 @@ class Grid(MartingaleMixture):
         return GridSet(regression, constraints, taus, self.assumptions(regression))
 
 
-@dataclass(frozen=True, eq=False)
-class Analytic(MartingaleMixture):
-    r"""The closed form at one ``tau``, by default that of the radius."""
+class Analytic(Grid):
+    r"""The closed form, a grid of one ``tau``: by default that of the radius."""
 
     source = ANALYTIC_SOURCE
-    regularizer: float | None
 
-    def regularizers(self, tau_ref: float) -> Tensor:
-        r"""The only one."""
-        tau = tau_ref if self.regularizer is None else self.regularizer
-        return torch.tensor([tau], dtype=torch.float64)
-
-    def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
-    ) -> ConfidenceSet[Any]:
-        r"""The stateless set with given constraints."""
-        tau = float(self.regularizers(constraints.radius.tau_ref))
-        return analytic_band(regression, constraints, tau, self.assumptions(regression))
+    def _default(self, tau_ref: float) -> Tensor:
+        return torch.tensor([tau_ref], dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +267,14 @@ class IGP(RidgeBound):
     def width(self, log_det: float) -> float:
         r"""The width, from ``ln det(I + K_w / tau)``."""
         return igp_ucb_width(log_det, self.norm_bound, self.delta, self.noise_std)
+
+
+def raise_estimate(tracker: NormTracker | None, other: NormTracker | None) -> None:
+    r"""Raise a tracker's estimates to those of another, where there are both."""
+    if tracker is not None and other is not None:
+        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
+        tracker.least_consistent_norm = least
+        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)
 
 
 def _plain(value: Any) -> Any:

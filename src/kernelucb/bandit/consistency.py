@@ -2,7 +2,7 @@ r"""Radius and norm bound of the martingale mixture as observations come in."""
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
@@ -175,7 +175,7 @@ class Consistency:
         return current._replace(constraints=constraints)
 
     @contextmanager
-    def _warning_once(self, least: float) -> Iterator[None]:
+    def _warning_once(self, least: float) -> Generator[None]:
         r"""The user is told of a contradiction once."""
         with warnings.catch_warnings():
             if self.warned:

@@ -13,9 +13,9 @@ class Eigenbasis(NamedTuple):
     r"""The resolved part of the spectrum of the older observations.
 
     Attributes:
-        count: Number of observations behind it.
+        num_observations: How many observations it is of.
         eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
-        basis: ``count x r`` matrix that maps covariances to features.
+        basis: ``n x r`` matrix that maps covariances to features.
         sections: The kernel sections at the distinct inputs.
         rows: Position of an observation at each of them.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
@@ -23,7 +23,7 @@ class Eigenbasis(NamedTuple):
         eigenvalue_cutoff: What round-off can make of a zero eigenvalue.
     """
 
-    count: int
+    num_observations: int
     eigenvalues: Tensor
     basis: Tensor
     sections: Sections
@@ -46,7 +46,7 @@ class Eigenbasis(NamedTuple):
         rows, rank = regression.distinct_index, len(regression.eigenvalues) - zeros
         basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
         return cls(
-            count=regression.num_observations,
+            num_observations=regression.num_observations,
             eigenvalues=regression.eigenvalues[zeros:].clone(),
             basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
             sections=regression.distinct_sections,

@@ -14,7 +14,7 @@ from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.bounds import BanditBound
+from kernelucb.bandit.bounds import BanditBound, raise_estimate
 from kernelucb.bandit.observations import Arms, Observations, allowed_columns
 from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
 from kernelucb.bandit.saved import read as read_saved
@@ -29,12 +29,10 @@ class KernelBandit:
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
     Gives the bounds of ``MartingaleMixtureUCB``, ``AbbasiYadkoriUCB`` or ``IGPUCB`` after
-    every observation, at a cost of ``O(n^2)`` a round instead of ``O(n^3)``: the exact
-    bound and grids keep an eigenbasis of the older observations, renewed now and then, and
-    a Schur complement for the newest; the others keep Cholesky factors that grow row by
-    row. Where round-off would make that less accurate than a regression from scratch (noise
-    below about 1e-5 prior deviations times the root of the number of observations), a round
-    is ``O(n^3)``.
+    every observation, at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
+    round-off would make that less accurate than a regression from scratch (noise below
+    about 1e-5 prior deviations times the root of the number of observations), a round is
+    ``O(n^3)``.
 
     An interruption leaves the state before a call or after it. A bandit is for one thread
     at a time; a call that overlaps with another raises a RuntimeError.
@@ -92,10 +90,9 @@ class KernelBandit:
             mean_module: Known prior mean; zero when absent.
 
         Raises:
-            ValueError: If an argument is out of its range, or the bound does not take it;
-                for ``"abbasi_yadkori"`` and ``"igp_ucb"`` also if round-off decides what
-                the data say (``docs/ranges.md``). Where the prior variance varies, only
-                ``observe`` can see that.
+            ValueError: If an argument is out of its range, or the bound does not take it,
+                or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
+                data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
         options = Options(form, alphas, covariance_scale, horizon)
         played = bound_of(bound, norm_bound, noise_std, delta, options)
@@ -113,13 +110,13 @@ class KernelBandit:
         return Bands.of(bound.fork(), Observations(self.prior, bound.noise_std))
 
     @property
-    def _bound(self) -> BanditBound:
-        return self._state.bands.bound
-
-    @property
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
         return self._bound.norm_bound
+
+    @property
+    def _bound(self) -> BanditBound:
+        return self._state.bands.bound
 
     @property
     def observations(self) -> Observations:
@@ -128,7 +125,7 @@ class KernelBandit:
 
     @property
     def num_observations(self) -> int:
-        r"""Number of observations ``n``."""
+        r"""Number of observations."""
         return self.observations.count
 
     @property
@@ -208,7 +205,7 @@ class KernelBandit:
         with self._exclusive:
             arm, outcome = self._checked_observation(x, y)
             bands = self._state.bands.fork()
-            _raise(bands.bound.tracker, self._tracker)
+            raise_estimate(bands.bound.tracker, self._tracker)
             bands.observe(arm, outcome)
             self._publish(bands, None)
 
@@ -227,7 +224,7 @@ class KernelBandit:
         r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
 
         Args:
-            state_dict: As saved.
+            state_dict: What was saved.
 
         Raises:
             StateError: If it was saved by a bandit with other arguments or by another
@@ -242,7 +239,7 @@ class KernelBandit:
     def _publish(self, bands: Bands[Any], last: Arms | None) -> None:
         r"""Make it the state: all at once, so that an interruption leaves the old one."""
         self._state = _State(bands, last)
-        _raise(self._tracker, bands.bound.tracker)
+        raise_estimate(self._tracker, bands.bound.tracker)
 
     def _supports(self, X: Tensor, signs: tuple[int, ...]) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
@@ -264,11 +261,8 @@ class KernelBandit:
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
-        if self.num_observations >= self._bound.num_rounds:
-            raise ValueError(
-                f"horizon is {self._bound.num_rounds}; the bound holds for no more "
-                "observations."
-            )
+        if self.num_observations >= (rounds := self._bound.num_rounds):
+            raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
         arm = self._recalled(x)
         self._bound.check_noise(arm.prior_variance)
         return arm, float(y)
@@ -286,7 +280,7 @@ class KernelBandit:
                 f"Arms must be `a x d`, got shape {tuple(arms.shape)}."
             )
         dimension = self.observations.dimension
-        if dimension is not None and arms.shape[1] != dimension:
+        if dimension not in (None, arms.shape[1]):
             raise BotorchTensorDimensionError(
                 f"Arms have {arms.shape[1]} columns; those observed have {dimension}."
             )
@@ -301,11 +295,3 @@ class _State(NamedTuple):
 
     bands: Bands[Any]
     last: Arms | None
-
-
-def _raise(tracker: NormTracker | None, other: NormTracker | None) -> None:
-    r"""Raise a tracker's estimates to those of another, where there are both."""
-    if tracker is not None and other is not None:
-        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
-        tracker.least_consistent_norm = least
-        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)

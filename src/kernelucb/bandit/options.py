@@ -64,14 +64,14 @@ def _martingale_mixture(options: Options, shared: _Shared) -> BanditBound:
         return Analytic(*shared, scales, _one_tau('form="analytic"', alphas, shared[1]))
     if alphas is None:
         return Dual(*shared, scales)
-    if isinstance(alphas, str):
-        return Grid(*shared, scales, None)
-    return Grid(*shared, scales, grid_regularizers(alphas, 1.0, shared[1] ** 2))
+    paper = isinstance(alphas, str)
+    grid = None if paper else grid_regularizers(alphas, 1.0, shared[1] ** 2)
+    return Grid(*shared, scales, grid)
 
 
 def _abbasi_yadkori(options: Options, shared: _Shared) -> BanditBound:
     tau = _one_tau('bound="abbasi_yadkori"', options.alphas, shared[1])
-    return AbbasiYadkori(*shared, 1.0 if tau is None else tau)
+    return AbbasiYadkori(*shared, 1.0 if tau is None else float(tau))
 
 
 def _igp_ucb(options: Options, shared: _Shared) -> BanditBound:
@@ -87,9 +87,9 @@ _BOUNDS = {
 }
 
 
-def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> float | None:
+def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> Tensor | None:
     if alphas is None:
         return None
     if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
         raise ValueError(f"{owner} takes one ridge parameter as alphas.")
-    return float(grid_regularizers(alphas, 1.0, noise_std**2))
+    return grid_regularizers(alphas, 1.0, noise_std**2)

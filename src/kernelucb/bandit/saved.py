@@ -1,4 +1,4 @@
-r"""The saved state of a kernel bandit, checked in full before any of it is used."""
+r"""The saved state of a kernel bandit, checked before any of it is used."""
 
 import math
 from typing import Any, NamedTuple

@@ -48,7 +48,7 @@ class ExactSearch:
         self.history, self.renew = history, renew
         self.interval: tuple[float, float] | None = None
         self.seen = (math.inf, -math.inf)
-        self._basis_count = history.basis.count
+        self._basis_count = history.basis.num_observations
         self._chebyshev: ChebyshevInterval | None = None
 
     def fork(self, history: SpectralHistory, renew: Callable[[], None]) -> "ExactSearch":
@@ -61,7 +61,7 @@ class ExactSearch:
         r"""Continue with the ``interval`` and ``seen`` of an earlier search."""
         self.interval = (interval[0], interval[1])
         self.seen = (math.inf, -math.inf) if seen is None else (seen[0], seen[1])
-        self._basis_count = self.history.basis.count
+        self._basis_count = self.history.basis.num_observations
 
     def support(
         self, arms: Arms, current: CurrentSet, signs: tuple[int, ...]
@@ -127,7 +127,7 @@ class ExactSearch:
 
     def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:
         r"""The interval, moved after the minimisers seen since the last eigenbasis."""
-        count = self.history.basis.count
+        count = self.history.basis.num_observations
         known = self.interval
         if known is None or known[0] > limits[1] or known[1] < limits[0]:
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH

@@ -151,7 +151,7 @@ class SpectralHistory(History):
         self.basis, self.largest_variance = basis, largest_variance
         self.newest = 0
         # An `eigh` costs as much as carrying so many.
-        self.capacity = max(8, basis.count // 16)
+        self.capacity = max(8, basis.num_observations // 16)
         like = basis.eigenvalues
         self._features = like.new_empty(self.capacity, len(like))
         self._residual = like.new_empty(self.capacity, self.capacity)
@@ -192,9 +192,9 @@ class SpectralHistory(History):
 
     def _projected(self, arms: Arms) -> SpectralPoints:
         basis, variance = self.basis, arms.prior_variance
-        older, newer = arms.covariance.split([basis.count, self.newest])
+        older, newer = arms.covariance.split([basis.num_observations, self.newest])
         features = variance.new_empty(len(variance), 0)
-        if basis.count:
+        if basis.num_observations:
             reach = basis.sections.reach(arms.inputs, variance, older[basis.rows].mT)
             features, variance = split_variance(older.mT @ basis.basis, variance, reach)
         inside = self._features[: self.newest] @ features.mT

@@ -20,8 +20,8 @@ _NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
 # How to give what was estimated, by the last word of the assumption's name.
 _REMEDIES = {
     "kernel": "take the hyper-parameters from earlier data or physics and freeze them "
-    "(model.covar_module.requires_grad_(False); bounds=... in an input transform); to "
-    "freeze values that were fitted to these data does not make them given",
+    "(model.covar_module.requires_grad_(False); bounds=... in an input transform); "
+    "freezing values that were fitted to these data does not make them given",
     "mean": "fix the mean and leave out Standardize (outcome_transform=None)",
     "noise": "pass noise_std=... or train_Yvar",
     "norm": "pass norm_bound=... (describe_norm_bound says what a number means)",
@@ -35,8 +35,8 @@ class Assumption:
 
     Attributes:
         name: ``"kernel"``, ``"mean"``, ``"noise"``, ``"norm"``, ``"outcomes"``,
-            ``"prior"``, ...; of several bounds at once with the name of the bound before
-            it, as ``"output 1: norm"``.
+            ``"prior"``, ...; for several bounds at once after the name of the bound, as
+            in ``"output 1: norm"``.
         statement: The assumption in words, with its number.
         status: Whether the user gave it, it was estimated, or the data contradict it.
     """
@@ -57,7 +57,7 @@ class Assumptions:
         items: The single assumptions.
         delta: Failure probability; None where the theorem does not state one number.
         all_points: Whether it holds for all points at once.
-        horizon: Number of rounds that it is for; None for all.
+        horizon: Number of rounds for which it holds; None for all.
     """
 
     source: str
@@ -82,9 +82,7 @@ class Assumptions:
         all_points = all(part.all_points for part in parts.values())
         horizons = [p.horizon for p in parts.values() if p.horizon is not None]
         horizon = min(horizons, default=None)
-        rounds = "every round at once" if anytime else "one round, fixed in advance,"
-        if anytime and horizon is not None:
-            rounds = f"every round up to {horizon:.6g} at once"
+        rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
         chance = (
             "if all bands hold" if total is None else f"with probability {1 - total:.6g}"
@@ -111,7 +109,7 @@ class Assumptions:
     def certified(self) -> bool:
         r"""Whether the theorem covers the case and every assumption was given.
 
-        Whether what was given is true, nobody but the user can know.
+        Only the user can know whether what was given is true.
         """
         return all(item.status is Status.GIVEN for item in self.items)
 
@@ -142,15 +140,15 @@ class Assumptions:
         return tuple(item.name for item in self.items if item.status is status)
 
     def check_certified(self, user: str, allow_estimated: bool) -> None:
-        r"""Refuse to act on estimates that nobody has consented to.
+        r"""Refuse to act on estimates without consent.
 
         Args:
             user: What acts on the band, for the message.
-            allow_estimated: Whether estimates are consented to.
+            allow_estimated: Whether the user consents to estimates.
 
         Raises:
-            UncertifiedError: If an assumption was estimated and that is not allowed; says
-                which, and how to give it.
+            UncertifiedError: If an assumption was estimated and that is not allowed; names
+                it and says how to give it.
         """
         if allow_estimated or not self.estimated:
             return
@@ -193,8 +191,8 @@ class Assumptions:
         r"""A copy that says why the guarantee does not hold.
 
         Args:
-            reason: In words.
-            name: Of the assumption that is not met.
+            reason: What is not met, in words.
+            name: Name of that assumption.
         """
         violated = Assumption(name, reason, Status.VIOLATED)
         return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
@@ -208,3 +206,10 @@ class Assumptions:
         lines.append(f"  Source: {self.source}")
         lines += [f"  [{item.status}] {item.statement}" for item in self.items]
         return "\n".join(lines)
+
+
+def rounds_in_words(anytime: bool, horizon: float | None) -> str:
+    r"""The rounds for which a bound holds."""
+    if horizon is not None:
+        return f"every round up to {horizon:.6g} at once"
+    return "every round at once" if anytime else "one round, fixed in advance,"

@@ -10,6 +10,13 @@ from kernelucb.confidence.statements import REPORTED
 _FINITE_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 2"
 _FEATURES_SOURCE = "Wang, Kim & Kaelbling (2018), Theorem 4"
 _BAND_SOURCE = "; band: Lemma 11 and Corollary 6"
+_ESTIMATES = {
+    "values": "missing training values were completed exactly",
+    "features": "f lies in the span of the basis functions, which were trained on the same "
+    "tasks (the theorem takes them as given)",
+    "inputs": "the inputs evaluated so far do not depend on the training functions (the "
+    "proof conditions on them, but a search that uses the prior chooses them)",
+}
 
 
 class EstimatedPrior(PosteriorModel, Protocol):
@@ -75,43 +82,21 @@ def meta_assumptions(
     Args:
         model: The estimated prior.
         guarantee: What holds, in words.
-        band: Whether the band rests on the paper, too.
+        band: Whether the paper covers the band as well.
     """
-    items = [
-        Assumption(
-            "prior",
-            f"f and the {model.num_tasks} training functions are independent samples of "
-            "one Gaussian process, with independent Gaussian noise of one scale",
-            Status.GIVEN,
-        )
+    prior = Assumption(
+        "prior",
+        f"f and the {model.num_tasks} training functions are independent samples of one "
+        "Gaussian process, with independent Gaussian noise of one scale",
+        Status.GIVEN,
+    )
+    inputs = {"inputs"} if model.num_evaluations else set[str]()
+    estimates = [
+        Assumption(name, statement, Status.ESTIMATED)
+        for name, statement in _ESTIMATES.items()
+        if name in model.estimated | inputs
     ]
-    if "values" in model.estimated:
-        items.append(
-            Assumption(
-                "values", "missing training values were completed exactly", Status.ESTIMATED
-            )
-        )
-    if "features" in model.estimated:
-        items.append(
-            Assumption(
-                "features",
-                "f lies in the span of the basis functions, which were trained on the same "
-                "tasks (the theorem takes them as given)",
-                Status.ESTIMATED,
-            )
-        )
-    if model.num_evaluations:
-        items.append(
-            Assumption(
-                "inputs",
-                "the inputs evaluated so far do not depend on the training functions (the "
-                "proof conditions on them, but a search that uses the prior chooses them)",
-                Status.ESTIMATED,
-            )
-        )
-    items.append(REPORTED)
     source = _FINITE_SOURCE if model.finite_domain else _FEATURES_SOURCE
     source += _BAND_SOURCE if band else ""
-    return Assumptions(
-        source, guarantee, anytime=False, items=tuple(items), all_points=False
-    )
+    items = (prior, *estimates, REPORTED)
+    return Assumptions(source, guarantee, anytime=False, items=items, all_points=False)

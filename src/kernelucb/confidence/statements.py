@@ -1,10 +1,15 @@
-r"""The wording of guarantees and assumptions, once for every bound."""
+r"""How guarantees and assumptions are worded, for all bounds."""
 
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rounds_in_words,
+)
 
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
@@ -15,7 +20,7 @@ REPORTED = Assumption(
 
 
 class PriorKnowledge(Protocol):
-    r"""What a statement says of kernel, mean and noise; every regression state has it."""
+    r"""What is known of kernel, mean and noise; every regression state says so."""
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -54,26 +59,19 @@ def rkhs_assumptions(
         delta: Failure probability.
         norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
-        horizon: Number of rounds that it is for; None for all.
+        horizon: Number of rounds for which it holds; None for all.
         guarantee: Overrides the usual wording.
         noise: Condition on the noise, in words.
     """
-    rounds = "every round at once" if anytime else "one round, fixed in advance"
-    if horizon is not None:
-        rounds = f"every round up to {horizon:.6g} at once"
-    items = (
-        _kernel(known),
-        _mean(known),
-        _noise(known, noise),
-        norm,
-        REPORTED,
+    usual = (
+        f"holds for every point and {rounds_in_words(anytime, horizon)} with probability "
+        f"{1 - delta:.6g}"
     )
     return Assumptions(
         source=source,
-        guarantee=guarantee
-        or f"holds for every point and {rounds} with probability {1 - delta:.6g}",
+        guarantee=guarantee or usual,
         anytime=anytime,
-        items=items,
+        items=(*_model(known, noise), norm, REPORTED),
         delta=delta,
         horizon=horizon,
     )
@@ -84,7 +82,7 @@ def bayesian_assumptions(
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
-    It holds on a part of the space only, so for a maximum over other points it is nothing.
+    It holds on ``domain`` only: it says nothing about a maximum over other points.
 
     Args:
         source: Paper and theorem.
@@ -92,58 +90,44 @@ def bayesian_assumptions(
         delta: Failure probability.
         domain: Where the bound holds, in words.
     """
-    items = (
-        _kernel(known),
-        _mean(known),
-        _noise(known, "independent and Gaussian"),
-        Assumption(
-            "prior",
-            "f is a sample of the GP with this kernel and mean (not a fixed function)",
-            Status.GIVEN,
-        ),
-        REPORTED,
+    prior = Assumption(
+        "prior",
+        "f is a sample of the GP with this kernel and mean (not a fixed function)",
+        Status.GIVEN,
     )
     return Assumptions(
         source=source,
         guarantee=f"holds {domain} and every round at once with probability "
         f"{1 - delta:.6g}",
         anytime=True,
-        items=items,
+        items=(*_model(known, "independent and Gaussian"), prior, REPORTED),
         delta=delta,
         all_points=False,
     )
 
 
-def _kernel(known: PriorKnowledge) -> Assumption:
-    if "kernel" in known.estimated:
-        return Assumption(
-            "kernel",
-            "the kernel is the true one; its hyper-parameters are trainable and may have "
-            "been fitted to these data",
-            Status.ESTIMATED,
-        )
-    return Assumption("kernel", "the kernel was fixed before the data", Status.GIVEN)
-
-
-def _mean(known: PriorKnowledge) -> Assumption:
-    if "mean" in known.estimated:
-        return Assumption(
-            "mean",
-            "the prior mean and outcome scale are known; they were estimated from these "
-            "data (trainable mean or Standardize)",
-            Status.ESTIMATED,
-        )
-    return Assumption("mean", "the prior mean was fixed before the data", Status.GIVEN)
-
-
-def _noise(known: PriorKnowledge, condition: str) -> Assumption:
-    smallest = float(known.noise_std.min())
-    largest = float(known.noise_std.max())
+def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
+    r"""The assumptions on kernel, mean and noise; ``condition`` on the noise in words."""
+    smallest, largest = (float(extreme) for extreme in known.noise_std.aminmax())
     scale = f"{smallest:.6g}"
     if smallest != largest:
         scale += f" to {largest:.6g}, one for each observation"
-    estimated = "noise" in known.estimated
-    statement = f"the noise is {condition} with scale {scale}"
-    if estimated:
-        statement += "; the scale is the model's own estimate"
-    return Assumption("noise", statement, Status.ESTIMATED if estimated else Status.GIVEN)
+    noise = f"the noise is {condition} with scale {scale}"
+    given = {
+        "kernel": "the kernel was fixed before the data",
+        "mean": "the prior mean was fixed before the data",
+        "noise": noise,
+    }
+    estimated = {
+        "kernel": "the kernel is the true one; its hyper-parameters are trainable and may "
+        "have been fitted to these data",
+        "mean": "the prior mean and outcome scale are known; they were estimated from "
+        "these data (trainable mean or Standardize)",
+        "noise": f"{noise}; the scale is the model's own estimate",
+    }
+    return tuple(
+        Assumption(name, estimated[name], Status.ESTIMATED)
+        if name in known.estimated
+        else Assumption(name, given[name], Status.GIVEN)
+        for name in given
+    )

@@ -3,7 +3,6 @@ r"""A Gaussian process whose prior and noise are given, not fitted."""
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
@@ -14,7 +13,12 @@ from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite_scalar, positive_scalar, positive_values
+from kernelucb._numerics.checks import (
+    as_double,
+    finite_scalar,
+    positive_scalar,
+    positive_values,
+)
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -23,8 +27,8 @@ KERNELS = ("rbf", *_SMOOTHNESS)
 class FixedPriorGP(SingleTaskGP):
     r"""``SingleTaskGP`` with a prior in outcome units that was fixed before the data.
 
-    Described by names and numbers, so that it can be stored. Nothing in it is trainable
-    and outcomes are not standardised, so kernel and mean are given.
+    Built from names and numbers, so that Ax can store it. Nothing is trainable and outcomes
+    are not standardised, so bounds count kernel and mean as given.
     """
 
     @checked
@@ -46,10 +50,10 @@ class FixedPriorGP(SingleTaskGP):
         Args:
             train_X: ``n x d`` inputs.
             train_Y: ``n x 1`` outcomes.
-            train_Yvar: ``n x 1`` noise variances; read only where ``noise_std`` is absent.
+            train_Yvar: ``n x 1`` noise variances; ignored where ``noise_std`` is given.
             input_transform: Fixed transform of the inputs.
             kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
-            lengthscale: One number or one for each kernel input, in units of the inputs
+            lengthscale: One number, or one for each of the ``d`` inputs, in their units
                 after ``input_transform``.
             outputscale: Prior variance, outcome units squared.
             mean: Prior mean, outcome units.
@@ -58,35 +62,28 @@ class FixedPriorGP(SingleTaskGP):
         Raises:
             ValueError: If the kernel is unknown, the number of length scales is wrong, or a
                 number is out of its range.
-            BotorchTensorDimensionError: If ``train_X`` is no matrix.
-            InputDataError: If there is no noise scale.
+            BotorchTensorDimensionError: If ``train_X`` is not ``n x d``.
+            InputDataError: If there is neither ``noise_std`` nor ``train_Yvar``.
         """
-        finite_scalar("mean", mean)
-        positive_scalar("outputscale", outputscale)
-        if noise_std is not None:
-            positive_scalar("noise_std", noise_std)
         if train_X.dim() != 2:
             raise BotorchTensorDimensionError(
                 f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
             )
-        scales = _double(lengthscale).reshape(-1)
-        count = scales.numel()
-        if count not in (1, train_X.shape[-1]):
-            raise ValueError(
-                f"lengthscale has {count} entries for {train_X.shape[-1]} input columns."
-            )
-        positive_values("lengthscale", scales, count)
-        if noise_std is None and train_Yvar is None:
+        likelihood = None
+        if noise_std is not None:
+            likelihood, train_Yvar = _likelihood(noise_std), None
+        elif train_Yvar is None:
             raise InputDataError(
                 "The noise is not known: give noise_std to the model, or report a standard "
                 "error with every outcome."
             )
+        scales = _lengthscales(lengthscale, train_X.shape[-1])
         super().__init__(
             train_X,
             train_Y,
-            train_Yvar=train_Yvar if noise_std is None else None,
-            likelihood=None if noise_std is None else _likelihood(noise_std),
-            covar_module=_kernel(kernel, lengthscale, outputscale),
+            train_Yvar,
+            likelihood=likelihood,
+            covar_module=_kernel(kernel, scales, outputscale),
             mean_module=_mean(mean),
             outcome_transform=None,
             input_transform=input_transform,
@@ -99,34 +96,36 @@ class FixedPriorGP(SingleTaskGP):
         return {**super().construct_inputs(training_data), **options}
 
 
-def _kernel(
-    name: str, lengthscale: float | Sequence[float], outputscale: float
-) -> ScaleKernel:
+def _lengthscales(value: float | Sequence[float], dimension: int) -> Tensor:
+    r"""``1 x 1`` or ``1 x d`` length scales."""
+    scales = as_double(value).reshape(1, -1)
+    count = scales.numel()
+    if count not in (1, dimension):
+        raise ValueError(f"lengthscale has {count} entries for {dimension} input columns.")
+    positive_values("lengthscale", scales, count)
+    return scales
+
+
+def _kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
-    scales = _double(lengthscale).reshape(1, -1)
-    columns = scales.shape[1] if scales.shape[1] > 1 else None
+    columns = lengthscales.shape[1] if lengthscales.shape[1] > 1 else None
     base: Kernel = RBFKernel(ard_num_dims=columns)
     if name in _SMOOTHNESS:
         base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
     scaled = ScaleKernel(base).double()
-    base.lengthscale = scales
-    scaled.outputscale = _double(outputscale)
+    base.lengthscale = lengthscales
+    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
     return scaled
 
 
 def _mean(value: float) -> ConstantMean:
     module = ConstantMean().double()
-    module.constant = _double(value)
+    module.constant = as_double(finite_scalar("mean", value))
     return module
 
 
 def _likelihood(noise_std: float) -> GaussianLikelihood:
     module = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).double()
-    module.noise = _double(noise_std).square()
+    module.noise = as_double(positive_scalar("noise_std", noise_std)).square()
     return module
-
-
-def _double(value: float | Sequence[float]) -> Tensor:
-    # GPyTorch's setters would round a Python float to float32.
-    return torch.as_tensor(value, dtype=torch.float64)

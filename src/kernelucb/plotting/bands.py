@@ -14,11 +14,10 @@ from kernelucb.regression import RidgeState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# How far the picture reaches beyond the first band, in heights of that band.
-_HEADROOM = 2.0
-
-# Marks far from the slice stay visible.
-_FAINTEST = 0.08
+_HEADROOM = (
+    2.0  # how far the picture reaches beyond the first band, in heights of that band
+)
+_FAINTEST = 0.08  # opacity of marks that say nothing about the line
 
 
 @torch.no_grad()
@@ -39,9 +38,9 @@ def plot_bands(
 ) -> "Axes":
     r"""Draw confidence bands along a line of points, with data and the true function.
 
-    The band of the first acquisition function is filled, the others are outlines. The
-    mean is the GP posterior mean of the first. Outlines far beyond the first band are
-    cut off, and the picture says so.
+    The band of the first acquisition function is filled and its posterior mean drawn; the
+    others are outlines. Outlines far beyond the first band are cut off, and the picture
+    says so.
 
     Example:
         >>> X = torch.linspace(-1, 1, 400, dtype=torch.float64).unsqueeze(-1)
@@ -57,7 +56,8 @@ def plot_bands(
         chosen: Inputs and outcomes of the points that the bound chose, as ``data``.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
         show_mean: Whether to draw the posterior mean.
-        fade: Draw marks fainter, the less they say about the line (``slice_weights``).
+        fade: Whether to draw marks fainter the less their points say about the line (see
+            ``slice_weights``).
         axes: Where to draw; new axes when absent.
         x_label: Horizontal label, with units.
         y_label: Vertical label, with units.
@@ -106,10 +106,10 @@ def slice_points(
         coordinate: The coordinate that varies.
         lower: Where it starts.
         upper: Where it ends.
-        num_points: How many points.
+        num_points: Number of points ``n``.
 
     Returns:
-        A ``num_points x d`` tensor.
+        ``n x d`` points.
     """
     line = point.detach().reshape(1, -1).repeat(num_points, 1)
     line[:, coordinate] = torch.linspace(lower, upper, num_points, dtype=line.dtype)
@@ -122,10 +122,10 @@ def slice_weights(
 ) -> Tensor:
     r"""How much points say about a line: squared correlation with their projections.
 
-    It is the share of the variance at the projection that the point's value explains.
+    That is the share of the variance at the projection that the point's value explains.
 
     Args:
-        acquisition: Whose kernel.
+        acquisition: Gives the kernel.
         X: ``n x d`` points.
         line: ``m x d`` points of the line; its first row gives the fixed coordinates.
         coordinate: The coordinate that varies along the line.
@@ -153,11 +153,8 @@ def slice_weights(
 @torch.no_grad()
 def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, float]:
     r"""Mean width of each band over ``n x d`` points, outcome units."""
-    widths = {}
-    for name, acquisition in acquisitions.items():
-        lower, upper = acquisition.bounds(X)
-        widths[name] = float((upper - lower).mean())
-    return widths
+    sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
+    return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
 
 
 def _new_axes() -> "Axes":
@@ -165,7 +162,7 @@ def _new_axes() -> "Axes":
 
 
 def _limit_height(axes: "Axes", first: KernelUCB, X: Tensor) -> None:
-    r"""Keep one wild outline from squeezing everything else into a line."""
+    r"""Cut off outlines far beyond the first band."""
     lower, upper = first.bounds(X)
     low, high = float(lower.min()), float(upper.max())
     reach = _HEADROOM * (high - low)

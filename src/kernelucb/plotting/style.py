@@ -1,4 +1,4 @@
-r"""Colours and lines: distinguishable in grey and under colour-vision deficiency."""
+r"""Colours and lines that differ in grey and under colour-vision deficiency as well."""
 
 from types import ModuleType
 from typing import Any
@@ -10,7 +10,7 @@ GREEN = "#009E73"
 BLACK = "#222222"
 GREY = "#6E6E6E"
 
-# Of the outlines, in the order in which bands are given; each has its own dashes too.
+# Styles of the outlines, in the order of the bands; each has dashes of its own.
 OUTLINES: tuple[dict[str, Any], ...] = (
     {"color": GREEN, "linestyle": (0, (6, 2)), "linewidth": 1.5},
     {"color": "#D55E00", "linestyle": (0, (6, 2, 1.2, 2)), "linewidth": 1.5},

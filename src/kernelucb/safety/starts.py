@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor, whole_number
+from kernelucb._numerics.parts import in_parts
 from kernelucb.safety.points import no_safe_point
 from kernelucb.safety.safe_set import SafeSet
 
@@ -23,7 +24,6 @@ LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]] |
 # Each line from a safe point is tried at this many lengths, halved from one to the next:
 # the shortest is 1/4096 of the way to a random point of the box.
 _LENGTHS = 13
-_BATCH = 1024
 
 
 @checked
@@ -87,7 +87,7 @@ def gen_safe_initial_conditions(
         raise no_safe_point("no point that was tried")
     if len(pool) <= num_restarts:
         return pool
-    values = torch.cat([acq_function(batch) for batch in pool.split(_BATCH)])
+    values = in_parts(pool, acq_function)
     if bool((values == values[0]).all()):
         return pool[torch.randperm(len(pool), device=pool.device)[:num_restarts]]
     return initialize_q_batch(pool, values, n=num_restarts)[0]

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.checks import as_double, finite, tensor
 from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models.meta.evidence import Evidence
@@ -279,8 +279,3 @@ class MetaModel(Model, ABC):
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
         return finite("X", X)
-
-
-def as_double(values: Any) -> Tensor:
-    r"""Float64 tensor from plain numbers or a tensor."""
-    return torch.as_tensor(values, dtype=torch.float64)

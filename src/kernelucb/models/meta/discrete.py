@@ -8,8 +8,8 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite
-from kernelucb.models.meta.base import MetaModel, as_double
+from kernelucb._numerics.checks import as_double, finite
+from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.completion import complete_matrix
 from kernelucb.models.meta.modules import Lookup
 from kernelucb.models.meta.moments import TaskMoments

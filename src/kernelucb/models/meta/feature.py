@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import as_double
 from kernelucb._numerics.frozen import frozen_copy
-from kernelucb.models.meta.base import MetaModel, as_double
+from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures
 from kernelucb.models.meta.modules import Combined, features_at
 from kernelucb.models.meta.moments import TaskMoments
