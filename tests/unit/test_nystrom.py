@@ -134,7 +134,7 @@ def test_sums_against_dense_matrices():
     assert float(state.sums.residual_variance.sum()) == pytest.approx(
         float(rest.trace() / variance)
     )
-    assert float(state.sums.whole) == pytest.approx(25 / variance)
+    assert float(state.sums.trace) == pytest.approx(25 / variance)
     assert len(state.sums.inputs) == 13  # distinct ones
 
 
@@ -259,7 +259,7 @@ def test_prequential_radius_is_used():
         with pytest.raises(ValueError, match=message):
             SketchedMartingaleMixtureUCB(state, norm_bound=NORM, fit=radius, **options)
     longer = state.observe(problem.X[:1], problem.Y[:1])
-    with pytest.raises(ValueError, match="of 20 observations and the model of 21"):
+    with pytest.raises(ValueError, match="holds 20 observations and the model 21"):
         SketchedMartingaleMixtureUCB(longer, norm_bound=NORM, fit=radius)
 
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kernelucb._demo.problems import PROBLEMS
 from kernelucb._demo.records import Settings
@@ -146,7 +146,9 @@ def _picture_path(text: str) -> Path:
     return path
 
 
-def _checked(kind: Callable, text: str, accept: Callable[..., bool], wanted: str):
+def _checked(
+    kind: Callable[[str], Any], text: str, accept: Callable[..., bool], wanted: str
+) -> Any:
     try:
         value = kind(text)
     except ValueError:

@@ -34,7 +34,7 @@ def write_picture(run: Run, path: Path) -> None:
         plt.close(figure)
 
 
-def _draw(run: Run, plt) -> "Figure":
+def _draw(run: Run, plt: Any) -> "Figure":
     dimension = run.problem.dimension
     size = (8.6, 6.4) if dimension == 1 else (10.4, 7.6)
     figure = plt.figure(figsize=size, layout="constrained")
@@ -76,7 +76,7 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
         "noise_std": run.noise_std,
         "delta": settings.delta,
     }
-    mixture = {**common, "covariance_scale": settings.covariance_scale}
+    mixture: dict[str, Any] = {**common, "covariance_scale": settings.covariance_scale}
     alpha = run.noise_std**2 / settings.covariance_scale
     return {
         f"exact band (norm {run.norm_status})": MartingaleMixtureUCB(model, **mixture),

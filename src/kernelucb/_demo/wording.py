@@ -46,15 +46,14 @@ def origin(run: Run) -> str:
         name = original.title
         sentences.append(
             f"{name} itself has a kink and therefore no finite norm under this kernel: "
-            "fitted to more and more points, such a sum's norm grows without limit. The "
-            "number above is that of the sum, which is what is minimised here; nobody "
-            f"could give one for {name} itself."
+            "the norm of such a sum, fitted to more and more points, grows without limit. "
+            "The number above is for the sum, which is minimised here."
         )
     if run.settings.estimate:
         return " ".join(sentences)
     if run.acquisition.norm_bound > _LARGE:
         sentences.append("So large a norm bound leaves a wide band and a large gap.")
-    sentences.append("Of a real black box nobody knows the norm: see --estimate.")
+    sentences.append("The norm of a real black box is not known: see --estimate.")
     return " ".join(sentences)
 
 
@@ -67,18 +66,20 @@ def _black_box(run: Run) -> str:
         "side of the box) and a constant"
     )
     if original is None:
-        return f"{text}, with random weights. The band is told its kernel and its mean."
+        return f"{text}, with random weights. The band is given its kernel and its mean."
     return (
         f"{text}, fitted to {original.title} at as many points; on {original.points:,} "
         f"others it differs by at most {original.largest:.2g}, root mean square "
-        f"{original.typical:.2g}. The band is told its kernel and its mean."
+        f"{original.typical:.2g}. The band is given its kernel and its mean."
     )
 
 
 def _norm_bound(run: Run) -> str:
     norm = f"The RKHS norm of such a sum follows from its weights: {_norm(run)}."
     if run.settings.estimate:
-        return f"{norm} The band is not told: it uses an estimate (NormTracker.cautious)."
+        return (
+            f"{norm} The band does not get it: it uses an estimate (NormTracker.cautious)."
+        )
     if run.settings.norm_bound is None:
         return f"{norm} The norm bound is that, rounded up."
     return f"{norm} The norm bound, {run.settings.norm_bound:.6g}, was given."

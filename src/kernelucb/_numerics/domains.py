@@ -1,4 +1,4 @@
-r"""Where functions are looked at: points and boxes that users give."""
+r"""Checks of the domains that users give: points and boxes."""
 
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor

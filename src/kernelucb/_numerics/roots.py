@@ -1,6 +1,7 @@
 r"""Roots of increasing functions of one number."""
 
 from collections.abc import Callable
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -14,9 +15,9 @@ def increasing_root(
 
     Args:
         function: Above zero for arguments that are large enough.
-        start: Where the search begins, in steps that double up to 8.
-        lowest: The smallest argument that is tried, or ``start`` if that is less.
-        tolerance: Of the argument.
+        start: Where the search begins; its steps double, up to 8.
+        lowest: The smallest argument that is tried, or ``start`` if that is smaller.
+        tolerance: Largest error of the argument.
     """
     lower = upper = start
     lowest, step = min(lowest, start), 1.0
@@ -29,4 +30,5 @@ def increasing_root(
                 return None
             lower, upper = max(lower - step, lowest), lower
             step = min(2.0 * step, _LONGEST_STEP)
-    return brentq(function, lower, upper, xtol=tolerance)  # pyright: ignore[reportReturnType]
+    root: Any = brentq(function, lower, upper, xtol=tolerance)
+    return root

@@ -44,8 +44,8 @@ def generation_strategy(
     alone: ``norm_bound``, ``noise_std`` and ``acqf.bounds`` are in the units of the
     outcomes you report, in every trial (``SingleTaskGP`` standardises inside, which the
     bound undoes). Where ``noise_std`` is absent, the standard errors reported with the
-    outcomes are the noise scale, or, if none are, the likelihood's estimate; Ax takes
-    one with every outcome or with none.
+    outcomes are the noise scale; without any, it is the likelihood's estimate. Ax takes
+    standard errors with all outcomes or with none.
 
     **Inputs.** The kernel sees inputs scaled to the unit cube by the bounds of the search
     space, after the logarithm of log-scaled parameters, so the norm bound refers to ``f``
@@ -110,7 +110,7 @@ def generation_strategy(
         seed: Seed of the Sobol points; random when absent. The bound's trials follow from
             those before them, whatever the global seeds: see **Storage**.
         model_config: Ax configuration of the model; its outcome transform must be
-            ``Standardize`` or none. By default ``SingleTaskGP`` with ``Standardize``.
+            ``Standardize``, or absent. By default ``SingleTaskGP`` with ``Standardize``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``
             and ``raw_samples``; those that Ax chooses when absent.
 
@@ -118,8 +118,8 @@ def generation_strategy(
         A strategy for ``Client.set_generation_strategy``, which Ax can store.
 
     Raises:
-        UnsupportedError: If ``acqf_class`` is not one of the bounds, or the model is not
-            one for it.
+        UnsupportedError: If ``acqf_class`` is not one of the bounds, or does not support
+            the model.
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """

@@ -182,8 +182,8 @@ def _rehearsal_model(config: ModelConfig) -> Any:
         nothing: Any = SimpleNamespace(X=None, Y=None)
         model = model_class(**model_class.construct_inputs(nothing, **options))
         inputs = options.get("candidates") or options["task_inputs"][0]
-        X = torch.tensor(inputs[:1], dtype=torch.float64)
-        return model.condition_on_observations(X, model.posterior(X).mean)
+        first = torch.tensor(inputs[:1], dtype=torch.float64)
+        return model.condition_on_observations(first, model.posterior(first).mean)
     # What Ax makes of any other configuration shows in a trial.
     return KernelRegression(zero, zero, RBFKernel().requires_grad_(False), noise_std=1.0)
 

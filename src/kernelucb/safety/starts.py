@@ -117,9 +117,10 @@ def feasible(
     inequality_constraints: LinearConstraints,
 ) -> Tensor:
     r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
-    X = fix_features(X, fixed_features)
-    inside = ((bounds[0] <= X) & (bounds[1] >= X)).all(-1)
-    return X[inside & evaluate_feasibility(X.unsqueeze(-2), inequality_constraints)]
+    points = fix_features(X, fixed_features)
+    inside = ((bounds[0] <= points) & (bounds[1] >= points)).all(-1)
+    allowed = evaluate_feasibility(points.unsqueeze(-2), inequality_constraints)
+    return points[inside & allowed]
 
 
 def _candidates(

@@ -17,7 +17,7 @@ from kernelucb.regression import KernelRegression
 
 _PARTS = ("kernel", "mean", "noise")
 _CAVEAT = (
-    "No data can show that a norm bound is large enough: that it is rests on what you "
+    "No data can show that a norm bound is large enough: whether it is rests on what you "
     "know of the range and the slope above."
 )
 
@@ -26,9 +26,9 @@ _CAVEAT = (
 class NormDescription:
     r"""What a norm bound means for a model, outcome units; ``print`` it.
 
-    ``m`` is the prior mean, ``y`` the observed outcomes. The attributes on range and
-    change are properties of the functions whose norm is at most ``norm_bound``, whether or
-    not the true function is one of them.
+    ``m`` is the prior mean, ``y`` the observed outcomes. Range and changes are those of the
+    functions whose norm is at most ``norm_bound``, whether or not the true function is one
+    of them.
 
     Attributes:
         norm_bound: The norm bound that is described.
@@ -41,8 +41,8 @@ class NormDescription:
             corners of the box.
         prior_mean: The prior mean where it is constant; None where it varies.
         largest_observed: Largest observed ``|y - m|``.
-        noise_reach: With probability ``1 - delta`` the noise alone stays below this in
-            all of these outcomes.
+        noise_reach: With probability ``1 - delta`` the noise stays below this in all
+            observed outcomes.
         consistency: The least consistent norm, and whether the norm bound is below it.
         estimated: Which of kernel, mean and noise may come from the same data.
         delta: Failure probability of ``noise_reach``, and of ``consistency``.

@@ -54,8 +54,8 @@ class NystromRegression(RidgeState):
     coordinates on all of them, ``E = (Z' Z'^T - Z Z^T) + E'`` of which the first is
     computed and the second is at most the trace of ``E'``.
 
-    Source: weak duality in Flynn & Reeb (2024), Theorem 4.5; Nystrom features as in
-    Calandriello et al. (2019).
+    Source: ours, by weak duality; at the best of all weights it is the dual of Flynn & Reeb
+    (2024), Theorem 4.5.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])

@@ -22,8 +22,8 @@ class Sums(NamedTuple):
         responses: ``t'`` sums of ``(y - m)`` over noise variance.
         residual_variance: ``t'`` values of ``E``'s diagonal times the precision.
         gram: ``W^T W``, ``(r + 1) x (r + 1)``.
-        residual: ``W^T D^-1/2 E D^-1/2 W``; None where it was not asked for.
-        whole: Trace of ``D^-1/2 K D^-1/2``.
+        residual: ``W^T D^-1/2 E D^-1/2 W``; None without the pass over pairs.
+        trace: The trace of ``D^-1/2 K D^-1/2``.
         num_observations: ``t``.
     """
 
@@ -33,7 +33,7 @@ class Sums(NamedTuple):
     residual_variance: Tensor
     gram: Tensor
     residual: Tensor | None
-    whole: Tensor
+    trace: Tensor
     num_observations: int
 
     @classmethod
@@ -42,8 +42,8 @@ class Sums(NamedTuple):
         inducing, rank = basis.inducing, basis.matrix.shape[-1] + 1
         none, square = inducing.new_zeros(0), inducing.new_zeros(rank, rank)
         residual = square if pairs else None
-        whole = inducing.new_zeros(())
-        return cls(inducing[:0], none, none, none, square, residual, whole, 0)
+        trace = inducing.new_zeros(())
+        return cls(inducing[:0], none, none, none, square, residual, trace, 0)
 
     def extended(
         self,
@@ -81,10 +81,10 @@ class Sums(NamedTuple):
         if residual is not None:
             half = _pairs(basis, rows, len(self.inputs), chunk_size)
             residual = residual + half + half.mT
-        whole = self.whole + (prior.variance(new.inputs) * precisions).sum()
+        trace = self.trace + (prior.variance(new.inputs) * precisions).sum()
         residual_variance = torch.cat([self.residual_variance, residual_variance])
         count = self.num_observations + len(targets)
-        return Sums(*rows, residual_variance, gram, residual, whole, count)
+        return Sums(*rows, residual_variance, gram, residual, trace, count)
 
     def evidence(self, tau: Tensor) -> tuple[Tensor, Tensor]:
         r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.

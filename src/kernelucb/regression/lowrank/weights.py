@@ -95,7 +95,7 @@ def _rounding(basis: Basis, sums: Sums, span: Tensor) -> Tensor:
     """
     squares = sums.gram.diagonal()[[*range(len(span) - 1), -1]]
     multiples = (squares.unsqueeze(-1) * span.square()).sum(0)
-    lost = sums.whole + sums.residual_variance.sum() * multiples
+    lost = sums.trace + sums.residual_variance.sum() * multiples
     return basis.round_off * lost
 
 
