@@ -217,10 +217,7 @@ class BKBBandit:
         shorter than the rule allows.
 
         Args:
-            max_size: Largest batch; 1000 when absent.
-
-        Returns:
-            At least one index.
+            max_size: Largest batch; 1000 when absent. At least one arm is picked.
 
         Raises:
             ValueError: If the size is no whole number above zero.

@@ -103,8 +103,8 @@ class NystromRegression(RidgeState):
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If there are no data, or they are not finite.
-            ValueError: If noise or chunk size is not above zero, or the noise is lost in
-                the rounding of the prior's deviations.
+            ValueError: If noise or chunk size is not above zero, or noise is lost in
+                rounding.
         """
         super().__init__()
         targets = training_targets(train_X, train_Y)
@@ -161,20 +161,21 @@ class NystromRegression(RidgeState):
         self.prior = data.prior
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
         self.prior.check_fits(inputs)
-        inducing = self._kernel_points("inducing_points", inducing_points, inputs)
+
+        def kernel_points(name: str, points: Tensor) -> Tensor:
+            _check_columns(name, points, self.dimension)
+            return self.prior.transform(finite(name, points).detach().to(inputs))
+
+        inducing = kernel_points("inducing_points", inducing_points)
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
         self.register_buffer("noise_std", noise)
         self.basis = self.outer = Basis.of(self.prior, inducing)
         if remainder_points is not None and remainder_points.numel() > 0:
-            further = self._kernel_points("remainder_points", remainder_points, inputs)
+            further = kernel_points("remainder_points", remainder_points)
             self.outer = self.basis.extended(further)
         self.sums = Sums.empty(self.outer, pairs=remainder_points is None)
         self._add(inputs, data.train_targets, noise)
-
-    def _kernel_points(self, name: str, points: Tensor, like: Tensor) -> Tensor:
-        _check_columns(name, points, self.dimension)
-        return self.prior.transform(finite(name, points).detach().to(like))
 
     def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
         check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
@@ -206,15 +207,14 @@ class NystromRegression(RidgeState):
 
     @property
     def remainder(self) -> float:
-        r"""Largest eigenvalue of ``E`` (or its bound): well below 1 where points are enough."""
+        r"""Largest eigenvalue of ``E``, or its bound: below 1 where points are enough."""
         return float(torch.linalg.eigvalsh(self._problem.remainder)[-1])
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
         r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
 
-        Args:
-            regularizers: ``g`` values ``tau``; see ``Sums.evidence``.
+        See ``Sums.evidence``; ``regularizers`` are ``g`` values ``tau``.
         """
         return self.sums.evidence(self._like_state(regularizers))
 
@@ -237,10 +237,9 @@ class NystromRegression(RidgeState):
         """
         targets = training_targets(X, Y)
         _check_columns("X", X, self.dimension)
-        if noise_std is None:
-            if not self.has_one_noise_scale:
-                raise ValueError("noise_std is needed: the observations have several.")
-            noise_std = float(self.noise_std[0])
+        if noise_std is None and not self.has_one_noise_scale:
+            raise ValueError("noise_std is needed: the observations have several.")
+        noise_std = float(self.noise_std[0]) if noise_std is None else noise_std
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_std)
         inputs = self.prior.transform(X.detach().to(noise))
         state = draft_of(self)
@@ -254,8 +253,7 @@ class NystromRegression(RidgeState):
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
         For variances only; the noise there is the root mean square of the known scales.
-        Pending points become inducing points, along whose new directions the observations
-        so far count as residual variance.
+        Pending points become inducing points, of whose directions the data told nothing.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
@@ -287,7 +285,7 @@ class NystromRegression(RidgeState):
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
 
-        What features leave of the two points counts as opposite (triangle inequality).
+        Residuals of the two count as opposite: the triangle inequality.
         """
         covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
         variance = points.prior_variance + other.prior_variance - 2.0 * covariance
