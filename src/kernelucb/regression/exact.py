@@ -146,6 +146,7 @@ class KernelRegression(RidgeState):
         dimension: int,
         estimated: frozenset[str],
     ) -> "KernelRegression":
+        r"""State of kernel inputs (``n x d'``) and outcomes under a prior."""
         state = cls.__new__(cls)
         Module.__init__(state)
         state.dimension, state.estimated = dimension, estimated
