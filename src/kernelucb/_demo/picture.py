@@ -34,7 +34,7 @@ def write_picture(run: Run, path: Path) -> None:
         plt.close(figure)
 
 
-def _draw(run: Run, plt) -> "Figure":
+def _draw(run: Run, plt: Any) -> "Figure":
     dimension = run.problem.dimension
     size = (8.6, 6.4) if dimension == 1 else (10.4, 7.6)
     figure = plt.figure(figsize=size, layout="constrained")

@@ -44,7 +44,7 @@ class Fixed(Module):
     """
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *args: Any
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
         for name, own in self.state_dict().items():
             saved = state_dict.get(prefix + name)
@@ -53,4 +53,4 @@ class Fixed(Module):
                     f"{type(self).__name__} is loaded with the model that it is part of: "
                     "call load_state_dict of the BKBModel."
                 )
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)

@@ -1,5 +1,8 @@
 r"""The bounds of an Ax experiment: the one of the last trial, and the one of all data."""
 
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
 from typing import Any, NamedTuple
 
 from ax.adapter.base import Adapter

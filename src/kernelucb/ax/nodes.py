@@ -1,5 +1,8 @@
 r"""A node of Ax's generation strategies that checks the experiment before every trial."""
 
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
 from typing import Any
 from zlib import crc32
 
@@ -67,7 +70,7 @@ class KernelUCBNode(GenerationNode):
         super()._fit(experiment=experiment, data=data, **arguments)
 
     @classmethod
-    def deserialize_init_args(
+    def deserialize_init_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, args: dict[str, Any], **registries: Any
     ) -> dict[str, Any]:
         r"""Arguments of the constructor from what Ax stored."""

@@ -1,5 +1,8 @@
 r"""Which outcomes a bound can use, and what missing ones mean for its assumptions."""
 
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
 from dataclasses import replace
 from typing import Any
 

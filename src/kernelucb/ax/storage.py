@@ -1,5 +1,8 @@
 r"""What Ax must know to store an experiment with these bounds; saving it without a gap."""
 
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
 import json
 import os
 from pathlib import Path

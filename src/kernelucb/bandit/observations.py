@@ -119,7 +119,7 @@ class Observations:
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
-        return KernelRegression._from_parts(
+        return KernelRegression.from_parts(
             self.prior,
             self.inputs.clone(),
             self.outcomes.clone(),

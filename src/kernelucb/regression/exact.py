@@ -116,7 +116,7 @@ class KernelRegression(RidgeState):
         """
         data = read_model(model)
         given = noise_std is not None
-        return cls._from_parts(
+        return cls.from_parts(
             data.prior,
             data.train_inputs,
             data.train_targets,
@@ -137,7 +137,7 @@ class KernelRegression(RidgeState):
         return model if noise_std is None else model.with_noise_std(noise_std)
 
     @classmethod
-    def _from_parts(
+    def from_parts(
         cls,
         prior: Prior,
         inputs: Tensor,
@@ -146,6 +146,7 @@ class KernelRegression(RidgeState):
         dimension: int,
         estimated: frozenset[str],
     ) -> "KernelRegression":
+        r"""State of kernel inputs (``n x d'``) and outcomes under a prior."""
         state = cls.__new__(cls)
         Module.__init__(state)
         state.dimension, state.estimated = dimension, estimated
@@ -188,7 +189,7 @@ class KernelRegression(RidgeState):
         factors = noise.to(self.noise_std) / self.noise_std
         if bool((factors == factors[0]).all()):
             return self._in_units(factors[0])
-        return self._from_parts(
+        return self.from_parts(
             self.prior,
             self.train_inputs,
             self.train_targets,
@@ -225,7 +226,7 @@ class KernelRegression(RidgeState):
         """
         inputs = factor * self.train_inputs
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
-        return self._from_parts(
+        return self.from_parts(
             self.prior,
             inputs,
             self.train_targets + shift,
@@ -250,7 +251,7 @@ class KernelRegression(RidgeState):
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
             return PendingRegression(self, self._projected(pending), float(noise))
-        return self._from_parts(
+        return self.from_parts(
             self.prior,
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
