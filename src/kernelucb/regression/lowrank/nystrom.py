@@ -48,22 +48,19 @@ class NystromRegression(RidgeState):
     points span all observations, ``E = 0`` and the two agree.
 
     The split is the one that balances the two parts on average over the observations at
-    ``tau = 1``. No ``t x t`` matrix is formed; a query costs ``O(m^2)``. ``E`` on the span
-    of the weights is computed by one pass over all pairs of distinct inputs, ``O(t^2 m)``,
-    or bounded from above in ``O(t M^2)`` with ``M`` further points: with ``Z'`` the
-    coordinates on all of them, ``E = (Z' Z'^T - Z Z^T) + E'`` of which the first is
-    computed and the second is at most the trace of ``E'``.
+    ``tau = 1``. No ``t x t`` matrix is formed; a query costs ``O(m^2)``. ``E`` is computed
+    by one pass over all pairs of distinct inputs, ``O(t^2 m)``, or bounded in ``O(t M^2)``
+    with ``M`` further points: with ``Z'`` the coordinates on all of them,
+    ``E = (Z' Z'^T - Z Z^T) + E'``, and ``E'`` is at most its trace.
 
     Source: ours, by weak duality; at the best of all weights it is the dual of Flynn & Reeb
     (2024), Theorem 4.5.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
-        >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
 
     Attributes:
-        eigenvalues: ``r <= m + 1`` eigenvalues, ascending.
-        targets: ``r`` coordinates of the whitened outcomes.
+        eigenvalues: ``r <= m + 1`` eigenvalues, ascending; see ``RidgeState``.
     """
 
     feature_basis: Tensor
@@ -89,8 +86,7 @@ class NystromRegression(RidgeState):
         Args:
             train_X: ``n x d`` inputs.
             train_Y: ``n x 1`` or ``n`` outcomes.
-            covar_module: Kernel of the prior, output scale included. Trainable parameters
-                count as estimated, as for ``KernelRegression``.
+            covar_module: Kernel of the prior, as for ``KernelRegression``.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
             inducing_points: ``m x d`` inputs, observed or not, chosen in any way.
             mean_module: Known prior mean; zero when absent.
@@ -103,8 +99,7 @@ class NystromRegression(RidgeState):
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If there are no data, or they are not finite.
-            ValueError: If noise or chunk size is not above zero, or noise is lost in
-                rounding.
+            ValueError: If noise or chunk size is not above zero, or noise is rounding.
         """
         super().__init__()
         targets = training_targets(train_X, train_Y)
@@ -253,7 +248,7 @@ class NystromRegression(RidgeState):
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
         For variances only; the noise there is the root mean square of the known scales.
-        Pending points become inducing points, of whose directions the data told nothing.
+        Pending points become inducing points, whose new directions hold no data.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
