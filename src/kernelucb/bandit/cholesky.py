@@ -103,15 +103,10 @@ class GrowingCholesky:
 
 
 class CholeskyPoints(NamedTuple):
-    r"""Arms, and what has been solved for them so far.
-
-    Attributes:
-        arms: The arms.
-        solved: ``a x n`` rows ``L^-1 k(x)`` for the regularisers asked for.
-    """
+    r"""Arms, and what has been solved for them so far."""
 
     arms: Arms
-    solved: dict[float, Tensor]
+    solved: dict[float, Tensor]  # a x n rows L^-1 k(x) for each regulariser asked for
 
     def at(self, index: int) -> "CholeskyPoints":
         r"""One of the arms."""

@@ -26,15 +26,10 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 
 class CurrentSet(NamedTuple):
-    r"""The confidence set after the observations so far.
-
-    Attributes:
-        constraints: Fit and norm constraint.
-        form: Quadratic form of the data at ``tau_ref``.
-    """
+    r"""The confidence set after the observations so far."""
 
     constraints: Constraints
-    form: float
+    form: float  # quadratic form of the data at ``tau_ref``
 
     @property
     def squared_radius(self) -> float:

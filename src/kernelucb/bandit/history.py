@@ -9,29 +9,18 @@ from kernelucb.bandit.observations import Arms, Observations
 
 
 class Fit(NamedTuple):
-    r"""How ridge estimates fit the data, one value for each regulariser ``tau``.
+    r"""How ridge estimates fit the data, one value for each regulariser ``tau``."""
 
-    Attributes:
-        regularizers: ``tau``.
-        log_det: ``ln det(I + K_w / tau)``.
-        quadratic_form: ``y_w^T (I + K_w / tau)^-1 y_w``.
-    """
-
-    regularizers: Tensor
-    log_det: Tensor
-    quadratic_form: Tensor
+    regularizers: Tensor  # tau
+    log_det: Tensor  # ln det(I + K_w / tau)
+    quadratic_form: Tensor  # y_w^T (I + K_w / tau)^-1 y_w
 
 
 class Moments(NamedTuple):
-    r"""Ridge estimates at arms, ``a x m`` for ``m`` regularisers.
+    r"""Ridge estimates at arms, ``a x m`` for ``m`` regularisers."""
 
-    Attributes:
-        deviation: Estimate minus prior mean, outcome units.
-        variance: Latent variance, outcome units squared.
-    """
-
-    deviation: Tensor
-    variance: Tensor
+    deviation: Tensor  # estimate minus prior mean, outcome units
+    variance: Tensor  # latent variance, outcome units squared
 
 
 class Systems(Protocol):

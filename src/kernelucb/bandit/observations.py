@@ -15,21 +15,15 @@ _FIRST_CAPACITY = 64
 
 
 class Arms(NamedTuple):
-    r"""Arms, with their prior and their covariance with the observed inputs.
+    r"""Arms, with their prior and their covariance with the observed inputs."""
 
-    Attributes:
-        inputs: ``a x d`` arms.
-        prior_mean: ``a`` values, outcome units.
-        prior_variance: ``a`` values, outcome units squared.
-        covariance: ``n x a`` prior covariances with the ``n`` observed inputs.
-        source: Where a single arm was picked from, and its index there.
-    """
-
-    inputs: Tensor
-    prior_mean: Tensor
-    prior_variance: Tensor
-    covariance: Tensor
-    source: "tuple[Arms, int] | None" = None
+    inputs: Tensor  # a x d
+    prior_mean: Tensor  # a, outcome units
+    prior_variance: Tensor  # a, outcome units squared
+    covariance: Tensor  # n x a prior covariances with the n observed inputs
+    source: "tuple[Arms, int] | None" = (
+        None  # where one arm was picked, and its index there
+    )
 
     def at(self, index: int) -> "Arms":
         r"""One of the arms."""
@@ -43,11 +37,9 @@ class Arms(NamedTuple):
 class Observations:
     r"""Inputs and outcomes in storage that grows geometrically.
 
-    Args:
+    Attributes:
         prior: Prior of the outcomes.
         noise_std: Noise scale, outcome units.
-
-    Attributes:
         count: Number of observations ``n``.
         total_variance: Sum of the prior variances, outcome units squared.
     """

@@ -28,13 +28,14 @@ _SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
 Interval = tuple[float, float]  # in ln(tau)
+_NONE_SEEN = (math.inf, -math.inf)
 
 
 class ExactSearch:
     r"""Minimises ``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` for every arm.
 
-    As a function of ``ln(tau)`` each ingredient is known at Chebyshev nodes on an interval
-    that holds the minimisers of all arms; it moves with them.
+    As a function of ``ln(tau)`` each term is known at Chebyshev nodes on an interval that
+    holds the minimisers of all arms and moves with them.
 
     Attributes:
         interval: Ends of the interval in ``ln(tau)``; None before the first search.
@@ -44,7 +45,7 @@ class ExactSearch:
     def __init__(self, history: SpectralHistory) -> None:
         self.history = history
         self.interval: Interval | None = None
-        self.seen = (math.inf, -math.inf)
+        self.seen = _NONE_SEEN
         self._basis_count = history.basis.num_observations
         self._chebyshev: ChebyshevInterval | None = None
 
@@ -57,7 +58,7 @@ class ExactSearch:
     def resume(self, interval: Sequence[float], seen: Sequence[float] | None) -> None:
         r"""Continue with the ``interval`` and ``seen`` of an earlier search."""
         self.interval = (interval[0], interval[1])
-        self.seen = (math.inf, -math.inf) if seen is None else (seen[0], seen[1])
+        self.seen = _NONE_SEEN if seen is None else (seen[0], seen[1])
         self._basis_count = self.history.basis.num_observations
 
     def support(
@@ -103,14 +104,11 @@ class ExactSearch:
         relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
         return math.log(relative * variance * math.sqrt(squared) / scale)
 
-    def _limits(self, scale: float) -> Interval:
-        r"""``ln(tau)`` beyond which one of the constraints alone matters.
-
-        ``scale`` is the squared radius over the squared norm.
-        """
+    def _limits(self, squared_ratio: float) -> Interval:
+        r"""``ln(tau)`` beyond which one constraint alone matters."""
         basis = self.history.basis
         largest = float(basis.eigenvalues[-1]) if len(basis.eigenvalues) else 0.0
-        lower, upper = regularizer_range(scale, largest, basis.eigenvalue_cutoff)
+        lower, upper = regularizer_range(squared_ratio, largest, basis.eigenvalue_cutoff)
         return math.log(lower), math.log(upper)
 
     def _place(self, centre: float, limits: Interval) -> Interval:
@@ -121,7 +119,7 @@ class ExactSearch:
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH
         elif count != self._basis_count and self.seen[0] <= self.seen[1]:
             lower, upper = self.seen[0] - _MARGIN, self.seen[1] + _MARGIN
-            self.seen = (math.inf, -math.inf)
+            self.seen = _NONE_SEEN
         else:
             return known
         self._basis_count = count

@@ -15,17 +15,11 @@ from kernelucb.regression import KernelRegression
 
 
 class SpectralPoints(NamedTuple):
-    r"""Arms in the eigenbasis of the older observations.
+    r"""Arms in the eigenbasis of the older observations."""
 
-    Attributes:
-        features: ``a x r`` coordinates.
-        residual_variance: ``a`` variances outside the basis.
-        residual: ``p x a`` prior covariances with the newest inputs outside the basis.
-    """
-
-    features: Tensor
-    residual_variance: Tensor
-    residual: Tensor
+    features: Tensor  # a x r coordinates
+    residual_variance: Tensor  # a variances outside the basis
+    residual: Tensor  # p x a prior covariances with the newest inputs outside the basis
 
     def at(self, index: int) -> "SpectralPoints":
         r"""One of the arms."""
