@@ -53,11 +53,9 @@ class RidgeState(Module, ABC):
 
     @abstractmethod
     def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')`` in the form of a projected point.
+        r"""The functional ``f(x) - f(x')`` for ``b`` points ``x`` and one ``x'``.
 
-        Args:
-            points: Projection of ``b`` points ``x``.
-            other: Projection of one point ``x'``.
+        In the form of projected points.
         """
 
     @abstractmethod
@@ -110,13 +108,7 @@ class RidgeState(Module, ABC):
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
 
-        Args:
-            X: ``b x d`` query points.
-            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
-
-        Raises:
-            BotorchTensorDimensionError: If ``X`` is not ``b x d``.
-            InputDataError: If the points are not real, finite numbers.
+        Arguments and errors as for ``mean``; ``tau = 1`` gives the GP posterior variance.
         """
         return self.variance_at(self.project(self._checked(X)), _column(regularizer))
 
@@ -130,10 +122,6 @@ class RidgeState(Module, ABC):
 
         ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
         nothing cancels where both forms are large and nearly equal, as at small noise.
-
-        Args:
-            tau_ref: A regulariser.
-            regularizer: ``tau``, any shape.
         """
         inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
         return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
@@ -144,25 +132,19 @@ class RidgeState(Module, ABC):
         return self.targets.square() * lam / (lam + tau_ref)
 
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Ridge estimate minus prior mean at projected points, ``b`` values.
+        r"""Ridge estimate minus prior mean at ``b`` projected points, ``b`` values.
 
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         Source: Flynn & Reeb (2024), Eq. (2), in the eigenbasis.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
         weights = (self.eigenvalues + regularizer).reciprocal_().mul_(self.mean_terms)
         return (points.features * weights).sum(-1)
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Latent variance at projected points, ``b`` values, never negative.
+        r"""Latent variance at ``b`` projected points, ``b`` values, never negative.
 
+        ``regularizer`` as for ``deviation_at``; it may be infinite.
         Source: Flynn & Reeb (2024), Eq. (3), in the eigenbasis.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
@@ -170,22 +152,18 @@ class RidgeState(Module, ABC):
     def variances_at(
         self, points: Projection, regularizers: Tensor, shrinkage: Tensor
     ) -> Tensor:
-        r"""Latent variances at ``g`` regularisers, ``b x g``, never negative.
+        r"""Latent variances at ``b`` points and ``g`` values of ``tau``, ``b x g``.
 
-        Args:
-            points: Projection of ``b`` points.
-            regularizers: ``g`` values ``tau``.
-            shrinkage: ``r x g`` values ``tau / (lam + tau)``, which a grid keeps.
+        Never negative. ``shrinkage`` holds ``tau / (lam + tau)``, ``r x g`` values that a
+        grid keeps.
         """
         return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
 
     @torch.no_grad()
     def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
-        r"""Latent variance and its first two derivatives in ``ln(tau)``.
+        r"""Latent variance at ``b`` points, each at its own ``tau``, and two derivatives.
 
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``b`` values ``tau``.
+        The derivatives are those in ``ln(tau)``.
         """
         tau = regularizer.unsqueeze(-1)
         resolved = self.eigenvalues + tau

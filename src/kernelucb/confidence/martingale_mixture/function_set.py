@@ -14,16 +14,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
 
     Its support function holds for every linear functional, so for differences of values
-    as well as for values.
-
-    Args:
-        regression: The data.
-        constraints: Fit and norm constraint.
-        assumptions: What the bound rests on.
-        design: The state that gives variances; see ``RidgeSet``.
-
-    Attributes:
-        source: The theorem by which the support function is computed.
+    as well as for values. ``source`` is the theorem by which it is computed.
     """
 
     source: ClassVar[str]
@@ -44,7 +35,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         return self.constraints.norm
 
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
-        r"""Maximum over the set of ``sign * (f(x) - f(reference))``; see the base class."""
+        r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
         points, other = self.regression.project(X), self.regression.project(reference)
         change = self.regression.difference(points, other)
         support = self.support(QueryPoints(change, change), sign)
