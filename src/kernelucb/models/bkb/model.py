@@ -90,7 +90,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
             seed: Seed of the draws.
             mean_module: Known prior mean; zero when absent.
             input_transform: Applied to all inputs.
-            outcome_transform: Applied to all outcomes; trained on the first ones only.
+            outcome_transform: Applied to all outcomes; trained on the first ones.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -248,14 +248,11 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
 
     @checked
     def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
-        r"""Add observations in place and draw the inducing points again.
+        r"""Add observations in place and draw the inducing points again; this model.
 
         Args:
             X: ``n x d`` inputs.
             Y: ``n x 1`` outcomes.
-
-        Returns:
-            This model.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
