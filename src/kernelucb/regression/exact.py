@@ -1,7 +1,5 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
-from copy import copy
-
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
@@ -13,11 +11,12 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
+from kernelucb._numerics.frozen import draft_of
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, difference, project
+from kernelucb.regression.projection import Projection, project
 from kernelucb.regression.ridge import RidgeState
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
@@ -111,16 +110,10 @@ class KernelRegression(RidgeState):
             UnsupportedError: If the model cannot be represented; the message says why.
             InputDataError: If its data are empty or not finite.
         """
-        data = read_model(model)
-        given = noise_std is not None
-        return cls.from_parts(
-            data.prior,
-            data.train_inputs,
-            data.train_targets,
-            noise_std if given else data.noise_std,
-            data.dimension,
-            data.estimated - {"noise"} if given else data.estimated,
-        )
+        prior, inputs, targets, noise, dimension, estimated = read_model(model)
+        if noise_std is not None:
+            noise, estimated = noise_std, estimated - {"noise"}
+        return cls.from_parts(prior, inputs, targets, noise, dimension, estimated)
 
     @classmethod
     def of(
@@ -193,8 +186,7 @@ class KernelRegression(RidgeState):
 
     def _in_units(self, factor: Tensor) -> "KernelRegression":
         r"""The state with all noise scales multiplied by ``factor``."""
-        state = copy(self)
-        state._buffers = dict(self._buffers)
+        state = draft_of(self)
         state.estimated = self.estimated - {"noise"}
         state.noise_std = self.noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
@@ -249,10 +241,6 @@ class KernelRegression(RidgeState):
 
     def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
-
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
-        return difference(self.prior, points, other)
 
     @property
     def prior_std(self) -> float:

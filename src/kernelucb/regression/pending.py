@@ -59,10 +59,6 @@ class PendingRegression(RidgeState):
         beyond = between - points.features @ self.features.mT
         return points._replace(pending_covariance=beyond)
 
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
-        return self.state.difference(points, other)
-
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state of the data with other pending points in place of these."""
         return self.state.with_pending(X_pending)

@@ -78,20 +78,3 @@ def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
             "large for 64-bit numbers. Rescale the inputs, those of the data as well "
             "(input_transform=Normalize(d))."
         )
-
-
-def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
-    r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as projected points.
-
-    Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
-    """
-    covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
-    prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
-    same = (points.inputs == other.inputs).all(-1)
-    prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
-    farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
-    features, rest = split_variance(
-        points.features - other.features, prior_variance, farthest.square()
-    )
-    mean = points.prior_mean - other.prior_mean
-    return Projection(points.inputs, mean, prior_variance, features, rest)

@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.features import split_variance
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 
@@ -52,13 +53,6 @@ class RidgeState(Module, ABC):
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
 
     @abstractmethod
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')`` for ``b`` points ``x`` and one ``x'``.
-
-        In the form of projected points.
-        """
-
-    @abstractmethod
     def with_pending(self, X_pending: Tensor) -> "RidgeState":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
 
@@ -66,6 +60,22 @@ class RidgeState(Module, ABC):
     @abstractmethod
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
+
+        Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
+        """
+        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+        same = (points.inputs == other.inputs).all(-1)
+        prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
+        farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
+        features, rest = split_variance(
+            points.features - other.features, prior_variance, farthest.square()
+        )
+        mean = points.prior_mean - other.prior_mean
+        return Projection(points.inputs, mean, prior_variance, features, rest)
 
     @property
     def num_observations(self) -> int:

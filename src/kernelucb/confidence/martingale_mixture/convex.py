@@ -48,7 +48,7 @@ class ConvexSet(FunctionSet[RidgeStateT]):
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Value of the cone program, checked against the dual."""
-        if self.design is not self.regression:
+        if self.design is not self.regression:  # what is pending has no outcomes to fit
             return self.dual.support(points, sign)
         centre = points.centre
         rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
@@ -62,10 +62,6 @@ class ConvexSet(FunctionSet[RidgeStateT]):
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""That of the dual, which needs no search."""
         return self.dual.majorant(points, sign)
-
-    def with_design(self, design: RidgeState) -> "ConvexSet[RidgeStateT]":
-        r"""The set by the dual: the cone program cannot fit what has no outcomes."""
-        return ConvexSet(self.regression, self.constraints, self.assumptions, design)
 
     @property
     def program(self) -> EllipsoidBallProgram:

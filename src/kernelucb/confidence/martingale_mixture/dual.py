@@ -119,10 +119,6 @@ class ExactSet(FunctionSet[RidgeStateT]):
         r"""Least bound over the grid that brackets the search."""
         return self.grid.support(points, sign)
 
-    def with_design(self, design: RidgeState) -> "ExactSet[RidgeStateT]":
-        r"""The set with variances of another state."""
-        return ExactSet(self.regression, self.constraints, self.assumptions, design)
-
     def _search(self, points: RidgePoints, sign: int) -> Minimum:
         r"""The minimising ``log tau`` of each point."""
         values = self.grid.ellipsoid_bounds(points, sign)

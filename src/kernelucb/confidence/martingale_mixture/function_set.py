@@ -1,6 +1,6 @@
 r"""What the sets of functions have in common: a norm bound, and differences of values."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -33,6 +33,10 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     def norm(self) -> float:
         r"""The norm bound, prior units."""
         return self.constraints.norm
+
+    def with_design(self, design: RidgeState) -> Self:
+        r"""The set with variances of another state."""
+        return type(self)(self.regression, self.constraints, self.assumptions, design)
 
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
