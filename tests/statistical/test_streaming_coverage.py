@@ -114,16 +114,16 @@ def fails(seed, tracked, known, claim=1.0):
     truth = RKHSFunction.random(kernel, NORM, d=1, seed=1000 * seed)(ARMS)
     chosen, outcomes = [int(torch.randint(len(ARMS), (), generator=random))], []
     norm_bound = claim * NORM
-    noise = UnknownNoise(*(limit and claim * limit for limit in known))
+    limits = UnknownNoise(*(limit and claim * limit for limit in known))
     delta, tracker = WHOLE.delta, None
     if tracked:
-        tracker = StreamingNoiseTracker(norm_bound, noise, delta)
+        tracker = StreamingNoiseTracker(norm_bound, limits, delta)
     for _ in range(HORIZON):
         noise = torch.randn((), dtype=torch.float64, generator=random)
         outcomes.append(truth[chosen[-1]] + SIGMA * noise)
         state = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, 1.0)
         acqf = StreamingKernelUCB(
-            state, norm_bound=norm_bound, noise_std=noise, delta=delta, tracker=tracker
+            state, norm_bound=norm_bound, noise_std=limits, delta=delta, tracker=tracker
         )
         lower, upper = acqf.bounds(ARMS)
         if bool(((truth < lower) | (truth > upper)).any()):

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import BKBBandit
+from kernelucb import BKBBandit, NormTracker
 from kernelucb.bandit import bkb_bandit, bkb_state
+from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
+from kernelucb.exceptions import StateError
 from kernelucb.regression.lowrank import arms as sketched_arms
 from kernelucb.regression.lowrank.arms import SketchedArms
 from oracles.sketch import dtc
@@ -182,6 +184,40 @@ class TestRules:
         bandit = make_bandit(radius="practical", qbar=2.0, norm_bound=1.0)
         play(bandit, 300)
         assert float(truth.max() - truth[int(bandit.arms.mean.argmax())]) < 0.1
+
+
+class TestEstimatedNorm:
+    @pytest.mark.parametrize("norm_bound", [None, "cautious"])
+    def test_grows_with_the_data_and_says_so(self, norm_bound):
+        bandit = make_bandit(norm_bound=norm_bound, qbar=required_qbar(100, 0.05))
+        first = bandit.norm_bound
+        assert first > 0.0  # of the floor alone
+        play(bandit, 30)
+        assert bandit.norm_bound >= first
+        assert bandit.assumptions["norm"].status is Status.ESTIMATED
+        given_ = play(make_bandit(norm_bound=bandit.norm_bound), 3)
+        assert given_.assumptions["norm"].status is Status.ESTIMATED  # it stays one
+        assert bandit.select() in range(len(ARMS))
+
+    def test_a_tracker_is_raised_and_its_lower_bound_is_valid(self):
+        tracker = NormTracker()
+        bandit = play(make_bandit(norm_bound=tracker, qbar=2.0), 40)
+        assert tracker.norm_bound == bandit.norm_bound
+        assert 0.0 < tracker.least_consistent_norm <= 2.0  # the function's norm
+
+    def test_save_and_load(self):
+        bandit = play(make_bandit(norm_bound=None), 20)
+        again = make_bandit(norm_bound=None)
+        state = bandit.state_dict()
+        again.load_state_dict(state)
+        assert again.norm_bound == bandit.norm_bound
+        assert again.assumptions == bandit.assumptions
+        norm, least = state["norm_bound"]
+        for bad in ([0.5 * norm, least], [norm, 2.0 * norm], [norm], norm):
+            with pytest.raises(StateError):
+                again.load_state_dict({**state, "norm_bound": bad})
+        with pytest.raises(StateError):
+            make_bandit().load_state_dict(state)
 
 
 class TestBatches:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import BKBUCB, KernelRegression
+from kernelucb import BKBUCB, KernelRegression, NormTracker, least_consistent_norm
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
@@ -27,7 +27,7 @@ from kernelucb.confidence.bkb import (
 )
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
-from problems import frozen_kernel, make_problem, normal, uniform
+from problems import RKHSFunction, frozen_kernel, make_problem, normal, uniform
 from tolerances import GRADCHECK, SCALE, SINGLE
 
 LAM = 0.04
@@ -235,3 +235,53 @@ class TestPlumbing:
     def test_other_models(self):
         with pytest.raises(UnsupportedError, match="BKBModel"):
             BKBUCB(make_problem().model, norm_bound=1.0)
+
+
+class TestEstimatedNorm:
+    r"""The least consistent norm of the sketch is a valid lower bound."""
+
+    def model(self, qbar, norm=3.0, n=60):
+        function = RKHSFunction.random(frozen_kernel("matern52"), norm, 2, 1)
+        X = uniform(n, 2, 0)
+        Y = function(X) + 0.1 * normal(n, 2)
+        return BKBModel(X, Y.unsqueeze(-1), frozen_kernel("matern52"), 0.01, qbar)
+
+    def test_all_points_inducing_is_the_exact_one(self):
+        model = self.model(qbar=1e9)
+        state = model.state
+        exact = least_consistent_norm(
+            KernelRegression(
+                state.distinct_inputs, state.sums, frozen_kernel("matern52"), 0.1
+            )
+        )
+        tracker = NormTracker()
+        BKBUCB(model, norm_bound=tracker)
+        assert tracker.least_consistent_norm == pytest.approx(exact, rel=1e-6)
+
+    @pytest.mark.parametrize("qbar", [0.02, 0.3, 2.0, 1e9])
+    def test_never_above_the_exact_one_nor_the_norm(self, qbar):
+        tracker, exact = NormTracker(), NormTracker()
+        BKBUCB(self.model(qbar), norm_bound=tracker)
+        BKBUCB(self.model(1e9), norm_bound=exact)
+        least = tracker.least_consistent_norm
+        assert 0.0 <= least <= exact.least_consistent_norm * (1.0 + 1e-6)
+        assert least <= 3.0
+
+    @pytest.mark.parametrize("norm_bound", [None, "cautious"])
+    def test_says_that_it_is_an_estimate(self, norm_bound):
+        model = self.model(required_qbar(100, 0.05))
+        acqf = BKBUCB(model, norm_bound=norm_bound)
+        assert acqf.assumptions["norm"].status is Status.ESTIMATED
+        assert not acqf.assumptions.certified
+        given_ = BKBUCB(model, norm_bound=acqf.norm_bound)
+        assert given_.width == pytest.approx(acqf.width)
+        assert given_.assumptions.certified
+
+    def test_in_outcome_units(self):
+        r"""Outcomes times 1000, with a transform that takes it away again."""
+        trackers = {1.0: NormTracker(), 1e3: NormTracker()}
+        for scale, tracker in trackers.items():
+            model = make_model(scale=scale, outcome_transform=Standardize(1))
+            BKBUCB(model, norm_bound=tracker)
+        assert trackers[1e3].norm_bound == pytest.approx(1e3 * trackers[1.0].norm_bound)
+        assert trackers[1.0].least_consistent_norm > 0.0

@@ -1,6 +1,8 @@
 r"""Estimated priors: the formulas of Wang et al. (2018), updates, gaps, bad input."""
 
+import json
 import math
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -244,6 +246,18 @@ class TestMissing:
         assert not DiscreteMetaModel(values, X).estimated
         assert model.value_range == (float(values[~gone].min()), float(values[~gone].max()))
 
+    def test_a_stored_prior_says_it_as_well(self):
+        values, random = self.low_rank()
+        gone = torch.rand(values.shape, generator=random) < 0.2
+        X = torch.arange(20.0).double().unsqueeze(-1)
+        model = DiscreteMetaModel(values.masked_fill(gone, torch.nan), X, seed=3)
+        options = json.loads(json.dumps(model.constructor_options(), allow_nan=False))
+        data = SimpleNamespace(X=X[:2], Y=values[:1, :2].mT)
+        stored = DiscreteMetaModel(**DiscreteMetaModel.construct_inputs(data, **options))
+        assert stored.estimated == model.estimated
+        assert torch.equal(stored.completion.values, model.completion.values)
+        assert stored.value_range == model.value_range
+
     def test_hopeless_shares_are_refused(self):
         values, random = self.low_rank(rank=10)
         gone = torch.rand(values.shape, generator=random) < 0.7
@@ -363,6 +377,16 @@ class TestFeatures:
         assert float(error) < 1.0
         correlation = models[0].covar_module(X).to_dense()
         assert float((correlation - torch.cov(sampled.mT)).abs().mean()) < 0.3
+
+    def test_a_stored_prior_says_that_its_features_were_trained(self):
+        model = FeatureMetaModel(CANDIDATES, VALUES, num_features=4, progress=False)
+        options = json.loads(json.dumps(model.constructor_options(), allow_nan=False))
+        data = SimpleNamespace(X=CANDIDATES[:2], Y=VALUES[:1, :2].mT)
+        stored = FeatureMetaModel(**FeatureMetaModel.construct_inputs(data, **options))
+        assert stored.estimated == {"features"}
+        model = model.condition_on_observations(data.X, data.Y)
+        for left, right in zip(moments_of(model), moments_of(stored), strict=True):
+            assert torch.equal(left, right)
 
     def test_too_few_inputs_in_a_task(self):
         inputs = [CANDIDATES, CANDIDATES[:3]]

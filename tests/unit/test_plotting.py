@@ -4,10 +4,15 @@ import sys
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from gpytorch.kernels import MaternKernel
 
-from kernelucb import AbbasiYadkoriUCB, KernelRegression, MartingaleMixtureUCB
+from kernelucb import (
+    AbbasiYadkoriUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    ScalarizedUCB,
+)
 from kernelucb.plotting import band_widths, plot_bands, slice_points, slice_weights
 
 LINE = torch.linspace(0, 1, 20, dtype=torch.float64).unsqueeze(-1)
@@ -51,6 +56,17 @@ def test_legend_names_everything(axes):
     plot_bands(bands, LINE, data=points, chosen=points, true_function=torch.sin, axes=axes)
     names = set(axes.get_legend_handles_labels()[1])
     assert names == {"exact", "AY", "mean", "true function", "data", "chosen points"}
+
+
+def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(axes):
+    one, other = acquisitions().values()
+    total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
+    plot_bands({"sum": total}, LINE, axes=axes)
+    drawn = next(line for line in axes.lines if line.get_label() == "mean").get_ydata()
+    expected = 0.5 + 2.0 * one.regression.mean(LINE) - other.regression.mean(LINE)
+    assert drawn == pytest.approx(expected.numpy())
+    with pytest.raises(UnsupportedError, match="leave out fade"):
+        plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, axes=axes)
 
 
 def test_slice_weights_are_one_on_the_line_and_fall_off():

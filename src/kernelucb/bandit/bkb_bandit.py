@@ -23,6 +23,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.batch_search import pick_batch
 from kernelucb.bandit.bkb_state import BKBState
+from kernelucb.bandit.bounds import raise_estimate
 from kernelucb.bandit.plays import read_plays
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.bkb import BKBRule, Budget
@@ -168,10 +169,10 @@ class BKBBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
-        noise, norm = self.candidates.new_tensor([self.noise_std]), self._state.norm
-        statement = given_norm(self.norm_bound)
+        norm, statement = self._state.norm, given_norm(self.norm_bound)
         if isinstance(norm, NormTracker):
             statement = estimated_norm(norm.norm_bound, norm.least_consistent_norm)
+        noise = self.candidates.new_tensor([self.noise_std])
         known = Knowledge(self._estimated, noise)
         return self.rule.assumptions(self.num_observations, known, statement)
 
@@ -216,10 +217,7 @@ class BKBBandit:
         shorter than the rule allows.
 
         Args:
-            max_size: Largest batch; 1000 when absent.
-
-        Returns:
-            At least one index.
+            max_size: Largest batch; 1000 when absent. At least one arm is picked.
 
         Raises:
             ValueError: If the size is no whole number above zero.
@@ -256,14 +254,9 @@ class BKBBandit:
         r"""With the norm bound that is estimated from it; where one was given, as it is."""
         tracker = state.norm
         if isinstance(tracker, NormTracker):
-            _raise(tracker, self._tracker)
-            dimension = self.candidates.shape[1]
-            self.rule.norm(
-                tracker,
-                DTCRegression(
-                    self.prior, state.arms, self.noise_std, dimension, self._estimated
-                ),
-            )
+            raise_estimate(tracker, self._tracker)
+            given = self.noise_std, self.candidates.shape[1], self._estimated
+            self.rule.norm(tracker, DTCRegression(self.prior, state.arms, *given))
         return state
 
     def state_dict(self) -> dict[str, Any]:
@@ -289,7 +282,7 @@ class BKBBandit:
         r"""As a whole, so that an interrupted update leaves the old one."""
         self._state = state
         if isinstance(state.norm, NormTracker):
-            _raise(self._tracker, state.norm)
+            raise_estimate(self._tracker, state.norm)
 
     def _arguments(self) -> dict[str, Any]:
         r"""Arguments of the construction that the observations do not change."""
@@ -303,11 +296,3 @@ class BKBBandit:
 def _stage(count: int) -> int:
     r"""Rises with every observation at first, then with every sixteenth part of them."""
     return math.floor(math.log(count, 17.0 / 16.0)) if count else -1
-
-
-def _raise(tracker: NormTracker | None, other: NormTracker | None) -> None:
-    r"""Raise a tracker's estimates to those of another, where there are both."""
-    if tracker is not None and other is not None:
-        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
-        tracker.least_consistent_norm = least
-        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)

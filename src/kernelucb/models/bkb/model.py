@@ -29,7 +29,7 @@ from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.prior import Prior
 
 
-class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
+class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
     The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
@@ -90,7 +90,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
             seed: Seed of the draws.
             mean_module: Known prior mean; zero when absent.
             input_transform: Applied to all inputs.
-            outcome_transform: Applied to all outcomes; trained on the first ones only.
+            outcome_transform: Applied to all outcomes; trained on the first ones.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -226,7 +226,9 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     @checked
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
+    def condition_on_observations(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Tensor, Y: Tensor, **_: Any
+    ) -> "BKBModel":
         r"""The model after more observations, whose inputs become inducing points.
 
         This one stays as it is, and so do the other inducing points: nothing is drawn.
@@ -248,14 +250,11 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
 
     @checked
     def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
-        r"""Add observations in place and draw the inducing points again.
+        r"""Add observations in place and draw the inducing points again; this model.
 
         Args:
             X: ``n x d`` inputs.
             Y: ``n x 1`` outcomes.
-
-        Returns:
-            This model.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.

@@ -28,7 +28,12 @@ class CosineFeatures(Module):
     Raises:
         BotorchTensorDimensionError: If they are not ``d x K`` and ``K``.
         InputDataError: If a value is not finite, or the types differ.
+
+    Attributes:
+        of_the_tasks: Whether a ``FeatureMetaModel`` trained them on its own tasks.
     """
+
+    of_the_tasks = False
 
     @checked
     def __init__(self, frequencies: Tensor, phases: Tensor) -> None:

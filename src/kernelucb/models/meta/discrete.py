@@ -1,5 +1,6 @@
 r"""A prior estimated on a finite set of candidates."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,6 +72,7 @@ class DiscreteMetaModel(MetaModel):
         if len(candidates.unique(dim=0)) < len(candidates):
             raise InputDataError("candidates has equal rows; each input must appear once.")
         values = candidate_values(task_values, len(candidates))
+        self._task_values, self._seed = values, seed
         self.candidates, self.completion = candidates, complete_matrix(values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
         self._moments = moments = TaskMoments.of(self.completion.values)
@@ -111,13 +113,26 @@ class DiscreteMetaModel(MetaModel):
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
         r"""Arguments from BoTorch's or Ax's dataset and ``constructor_options``."""
-        data = {"train_X": training_data.X, "train_Y": training_data.Y}
-        return data | {n: as_double(options[n]) for n in ("task_values", "candidates")}
+        values = [
+            [math.nan if value is None else value for value in row]
+            for row in options["task_values"]
+        ]
+        return {
+            "task_values": as_double(values),
+            "candidates": as_double(options["candidates"]),
+            "train_X": training_data.X,
+            "train_Y": training_data.Y,
+            "seed": options["seed"],
+        }
 
     def constructor_options(self) -> dict[str, Any]:
-        r"""The (completed) task values and the candidates, as lists."""
-        values = self.completion.values.tolist()
-        return {"task_values": values, "candidates": self.candidates.tolist()}
+        r"""Task values (None where missing), candidates and seed."""
+        values = [
+            [None if math.isnan(value) else value for value in row]
+            for row in self._task_values.tolist()
+        ]
+        candidates = self.candidates.tolist()
+        return {"task_values": values, "candidates": candidates, "seed": self._seed}
 
     @checked
     def task_norms(self, task_values: Tensor) -> Tensor:

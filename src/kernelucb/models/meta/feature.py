@@ -89,13 +89,16 @@ class FeatureMetaModel(MetaModel):
         """
         super().__init__()
         self._tasks = tasks = listed_tasks(task_inputs, task_values)
-        groups, cutoff = grouped(tasks), _INDEPENDENT
-        self.estimated = frozenset({"features"} if features is None else ())
+        groups = grouped(tasks)
         if features is None:
             most = max(min(len(inputs) for inputs, _ in tasks) // 2, 1)
-            count, cutoff = min(num_features, most), _TRAINED
+            count = min(num_features, most)
             features = CosineFeatures.train_on(groups, count, seed=seed, progress=progress)
+            features.of_the_tasks = True
         self.features = frozen_copy(features)
+        trained = isinstance(features, CosineFeatures) and features.of_the_tasks
+        self.estimated = frozenset({"features"} if trained else ())
+        cutoff = _TRAINED if trained else _INDEPENDENT
         self._combinations = self._independent_combinations(groups, cutoff)
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(group) for group in groups])
@@ -114,7 +117,9 @@ class FeatureMetaModel(MetaModel):
             for name in ("task_inputs", "task_values")
         }
         parts = (as_double(options[name]) for name in ("frequencies", "phases"))
-        return data | tasks | {"features": CosineFeatures(*parts)}
+        features = CosineFeatures(*parts)
+        features.of_the_tasks = options["of_the_tasks"]
+        return data | tasks | {"features": features}
 
     def constructor_options(self) -> dict[str, Any]:
         r"""The tasks and the cosine features, as lists.
@@ -134,6 +139,7 @@ class FeatureMetaModel(MetaModel):
             "task_values": [each.tolist() for each in values],
             "frequencies": features.frequencies.tolist(),
             "phases": features.phases.tolist(),
+            "of_the_tasks": features.of_the_tasks,
         }
 
     @checked

@@ -42,31 +42,25 @@ class NystromRegression(RidgeState):
 
     and the last square is at most ``(1 + s) rho^2 + (1 + 1/s) a^T E a`` for any split
     ``s``. For weights ``a = [Z, y_w] p`` all of it is a quadratic form of size ``m + 1``.
-    One generalised eigendecomposition makes it diagonal, and then the best weights at
-    every regulariser have the form of a ridge estimate: eigenvalues, targets and features
+    One generalised eigendecomposition makes it diagonal: eigenvalues, targets and features
     take the place of those of ``KernelRegression``, and ``MartingaleMixtureUCB``'s exact
     dual of this smaller problem is a valid, slightly wider bound. Where the inducing
     points span all observations, ``E = 0`` and the two agree.
 
     The split is the one that balances the two parts on average over the observations at
-    ``tau = 1``. No ``t x t`` matrix is formed; a query costs ``O(m^2)``.
-
-    The remainder ``E`` on the span of the weights is computed by one pass over all pairs of
-    distinct inputs, ``O(t^2 m)``, or bounded from above in ``O(t M^2)`` with ``M`` further
-    points: with ``Z'`` the coordinates on all of them, ``E = (Z' Z'^T - Z Z^T) + E'`` of
-    which the first is computed and the second is at most the trace of ``E'``. With many
-    further points the difference is small, and queries still cost ``O(m^2)``.
+    ``tau = 1``. No ``t x t`` matrix is formed; a query costs ``O(m^2)``. ``E`` is computed
+    by one pass over all pairs of distinct inputs, ``O(t^2 m)``, or bounded in ``O(t M^2)``
+    with ``M`` further points: with ``Z'`` the coordinates on all of them,
+    ``E = (Z' Z'^T - Z Z^T) + E'``, and ``E'`` is at most its trace.
 
     Source: ours, by weak duality; at the best of all weights it is the dual of Flynn & Reeb
     (2024), Theorem 4.5.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
-        >>> acqf = SketchedMartingaleMixtureUCB(state, norm_bound=10.0)
 
     Attributes:
-        eigenvalues: ``r <= m + 1`` eigenvalues, ascending.
-        targets: ``r`` coordinates of the whitened outcomes.
+        eigenvalues: ``r <= m + 1`` eigenvalues, ascending; see ``RidgeState``.
     """
 
     feature_basis: Tensor
@@ -92,23 +86,20 @@ class NystromRegression(RidgeState):
         Args:
             train_X: ``n x d`` inputs.
             train_Y: ``n x 1`` or ``n`` outcomes.
-            covar_module: Kernel of the prior, output scale included. Trainable parameters
-                count as estimated, as for ``KernelRegression``.
+            covar_module: Kernel of the prior, as for ``KernelRegression``.
             noise_std: Sub-Gaussian noise scale in outcome units, one number or ``n``.
             inducing_points: ``m x d`` inputs, observed or not, chosen in any way.
             mean_module: Known prior mean; zero when absent.
-            remainder_points: ``M x d`` further inputs, observed or not, to bound the
-                remainder ``E`` with; by default it is computed by a pass over all pairs of
-                inputs, which takes minutes for 10^5 of them. A few times as many as
-                inducing points, more for rough kernels, spread over where the inputs are
-                (BoTorch's ``draw_sobol_samples``, say); none at all makes it the trace.
+            remainder_points: ``M x d`` further inputs, observed or not, to bound ``E``
+                with: a few times as many as inducing points, spread over where the inputs
+                are (``draw_sobol_samples``, say); none at all makes it the trace. By
+                default a pass over all pairs of inputs, minutes for 10^5 of them.
             chunk_size: Rows and columns of the blocks in which it is computed.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If there are no data, or they are not finite.
-            ValueError: If the noise or the chunk size is not above zero, or the noise is
-                lost in the rounding of the prior's deviations.
+            ValueError: If noise or chunk size is not above zero, or noise is rounding.
         """
         super().__init__()
         targets = training_targets(train_X, train_Y)
@@ -165,20 +156,21 @@ class NystromRegression(RidgeState):
         self.prior = data.prior
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
         self.prior.check_fits(inputs)
-        inducing = self._kernel_points("inducing_points", inducing_points, inputs)
+
+        def kernel_points(name: str, points: Tensor) -> Tensor:
+            _check_columns(name, points, self.dimension)
+            return self.prior.transform(finite(name, points).detach().to(inputs))
+
+        inducing = kernel_points("inducing_points", inducing_points)
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
         self.register_buffer("noise_std", noise)
         self.basis = self.outer = Basis.of(self.prior, inducing)
         if remainder_points is not None and remainder_points.numel() > 0:
-            further = self._kernel_points("remainder_points", remainder_points, inputs)
+            further = kernel_points("remainder_points", remainder_points)
             self.outer = self.basis.extended(further)
         self.sums = Sums.empty(self.outer, pairs=remainder_points is None)
         self._add(inputs, data.train_targets, noise)
-
-    def _kernel_points(self, name: str, points: Tensor, like: Tensor) -> Tensor:
-        _check_columns(name, points, self.dimension)
-        return self.prior.transform(finite(name, points).detach().to(like))
 
     def _add(self, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> None:
         check_noise("noise_std", float(noise_std.min()), self.prior.variance(inputs))
@@ -210,17 +202,14 @@ class NystromRegression(RidgeState):
 
     @property
     def remainder(self) -> float:
-        r"""Largest eigenvalue of ``E`` on the span of the weights (or its bound): small
-        against ``tau = 1`` where the inducing points are enough.
-        """
+        r"""Largest eigenvalue of ``E``, or its bound: below 1 where points are enough."""
         return float(torch.linalg.eigvalsh(self._problem.remainder)[-1])
 
     @torch.no_grad()
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
         r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
 
-        Args:
-            regularizers: ``g`` values ``tau``; see ``Sums.evidence``.
+        See ``Sums.evidence``; ``regularizers`` are ``g`` values ``tau``.
         """
         return self.sums.evidence(self._like_state(regularizers))
 
@@ -236,18 +225,16 @@ class NystromRegression(RidgeState):
         Args:
             X: ``p x d`` raw inputs.
             Y: ``p x 1`` or ``p`` outcomes.
-            noise_std: Noise scale, one number or ``p``; when absent, the one that all
-                observations so far share.
+            noise_std: One number or ``p``; when absent, the one of all so far.
 
         Raises:
             ValueError: If the noise scale is missing and there is not one so far.
         """
         targets = training_targets(X, Y)
         _check_columns("X", X, self.dimension)
-        if noise_std is None:
-            if not self.has_one_noise_scale:
-                raise ValueError("noise_std is needed: the observations have several.")
-            noise_std = float(self.noise_std[0])
+        if noise_std is None and not self.has_one_noise_scale:
+            raise ValueError("noise_std is needed: the observations have several.")
+        noise_std = float(self.noise_std[0]) if noise_std is None else noise_std
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_std)
         inputs = self.prior.transform(X.detach().to(noise))
         state = draft_of(self)
@@ -260,9 +247,8 @@ class NystromRegression(RidgeState):
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
-        For variances only: the outcomes are filled with the prior mean, the noise with
-        the root mean square of the known scales. Pending points become inducing points,
-        along whose new directions the observations so far count as residual_variance.
+        For variances only; the noise there is the root mean square of the known scales.
+        Pending points become inducing points, whose new directions hold no data.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
@@ -278,8 +264,7 @@ class NystromRegression(RidgeState):
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``.
 
-        ``residual_variance`` holds the split part of ``rho^2`` as well, so it may exceed
-        what ``features`` leave of the prior variance.
+        ``residual_variance`` holds the split part of ``rho^2`` as well.
         """
         inputs = self.prior.transform(X.to(self.eigenvalues))
         coordinates, rest = self.basis.project(inputs)
@@ -295,8 +280,7 @@ class NystromRegression(RidgeState):
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
 
-        What the features leave of the two points counts as opposite to each other: the
-        triangle inequality.
+        Residuals of the two count as opposite: the triangle inequality.
         """
         covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
         variance = points.prior_variance + other.prior_variance - 2.0 * covariance

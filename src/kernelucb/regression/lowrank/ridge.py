@@ -1,57 +1,20 @@
 r"""A sketch as a ridge regression: the state of BKB's confidence set."""
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from kernelucb._numerics.frozen import draft_of
+from kernelucb.regression.lowrank.arms import SketchedArms
 from kernelucb.regression.lowrank.basis import Basis
-from kernelucb.regression.lowrank.sketch import Sketch
+from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection, difference, resolved
 from kernelucb.regression.ridge import RidgeState
 
-
-class Sketched(Protocol):
-    r"""Observations with a sketch of them: ``DTCState`` and ``SketchedArms``."""
-
-    @property
-    def basis(self) -> Basis:
-        r"""Features of the inducing points."""
-        ...
-
-    @property
-    def sketch(self) -> Sketch:
-        r"""The observations as the features see them."""
-        ...
-
-    @property
-    def counts(self) -> Tensor:
-        r"""``u`` numbers of observations at different inputs."""
-        ...
-
-    @property
-    def squares(self) -> Tensor:
-        r"""``u`` sums of the squares of outcomes minus prior means there."""
-        ...
-
-    @property
-    def variance(self) -> Tensor:
-        r"""``u`` latent variances there."""
-        ...
-
-    @property
-    def prior_variance(self) -> Tensor:
-        r"""``u`` prior variances there."""
-        ...
-
-    @property
-    def residual_variance(self) -> Tensor:
-        r"""``u`` values, what the features leave of the prior variances."""
-        ...
+# Observations with a sketch of them.
+Sketched = DTCState | SketchedArms
 
 
 class DTCRegression(RidgeState):
