@@ -37,8 +37,6 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         ...     model, norm_bound=[10.0, 4.0], noise_std=[0.1, 0.05], delta=0.05,
         ...     posterior_transform=ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0])),
         ... )
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
-        ...                                  raw_samples=256)
 
     Attributes:
         acqfs: The bands of the single outcomes (those of weight zero are left out).
