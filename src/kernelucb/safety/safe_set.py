@@ -49,9 +49,21 @@ class SafeSet:
         >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
         >>> x, value = optimize_acqf_discrete(acqf, q=1, choices=safe_set.filter(choices))
 
-    Attributes:
-        constraints: The constraints.
-        safe_points: ``m x d`` points that are safe whatever the bands say.
+    Args:
+        bands: Confidence band of each constrained outcome, such as
+            ``MartingaleMixtureUCB``. Their failure probabilities add up.
+        thresholds: One for all outcomes or one for each, outcome units.
+        sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
+        safe_points: ``m x d`` points known to be safe: beforehand, or because they were in
+            the safe set in an earlier round, which is as good.
+        allow_estimated: Whether to accept bands that are not certified.
+
+    Raises:
+        UncertifiedError: If a band is not certified and that is not allowed, or one of its
+            assumptions is violated.
+        ValueError: If thresholds or sides do not fit.
+        BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
+        InputDataError: If a safe point is not finite.
     """
 
     @checked
@@ -64,24 +76,6 @@ class SafeSet:
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        r"""Safe set of one or several constraints.
-
-        Args:
-            bands: Confidence band of each constrained outcome, such as
-                ``MartingaleMixtureUCB``. Their failure probabilities add up.
-            thresholds: One for all outcomes or one for each, outcome units.
-            sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
-            safe_points: ``m x d`` points known to be safe: beforehand, or because they
-                were in the safe set in an earlier round, which is as good.
-            allow_estimated: Whether to accept bands that are not certified.
-
-        Raises:
-            UncertifiedError: If a band is not certified and that is not allowed, or one of
-                its assumptions is violated.
-            ValueError: If thresholds or sides do not fit.
-            BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
-            InputDataError: If a safe point is not finite.
-        """
         listed = list(bands) if isinstance(bands, Sequence) else [bands]
         if not listed:
             raise ValueError("bands is empty; a safe set needs at least one constraint.")
