@@ -15,21 +15,16 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.martingale_mixture import (
-    ANALYTIC_SOURCE,
-    ConvexSet,
-    ExactSet,
-    GridSet,
-    Witness,
-    analytic_band,
-    attaining_function,
-    grid_regularizers,
-)
+from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
+from kernelucb.confidence.martingale_mixture.convex import ConvexSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import (
     MixtureProblem,
     known_noise_problem,
     unknown_noise_problem,
 )
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
