@@ -12,7 +12,7 @@ from kernelucb.bandit.bounds import BanditBound, Dual, MartingaleMixture, RidgeB
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet
 from kernelucb.bandit.history import History, Systems
-from kernelucb.bandit.observations import Arms, Observations
+from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.bandit.saved import Saved, largest_wait, prior_values
 from kernelucb.bandit.search import ExactSearch
 from kernelucb.bandit.spectral import SpectralHistory
@@ -116,15 +116,10 @@ class Bands(ABC, Generic[BoundT]):
     @abstractmethod
     def _new_current(self) -> Any: ...
 
-    def supports(self, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
-        r"""Largest values of ``sign * (f - mean)`` at arms.
+    def supports(self, arms: Arms, signs: Signs) -> list[Tensor]:
+        r"""Largest values of ``sign * (f - mean)`` at ``a`` arms, outcome units.
 
-        Args:
-            arms: ``a`` arms.
-            signs: Sides of the band, 1 or -1.
-
-        Returns:
-            ``a`` values for each sign, outcome units.
+        A vector of ``a`` values for each sign.
         """
         current = self.current()
         if not isinstance(current, ConfidenceSet):
@@ -133,16 +128,14 @@ class Bands(ABC, Generic[BoundT]):
         return [current.support(points, sign).value for sign in signs]
 
     @abstractmethod
-    def _supports(
-        self, current: Any, arms: Arms, signs: tuple[int, ...]
-    ) -> list[Tensor]: ...
+    def _supports(self, current: Any, arms: Arms, signs: Signs) -> list[Tensor]: ...
 
     def contradiction(self) -> Assumption | None:
         r"""The assumption that the data contradict, if any."""
         return None
 
     def _ellipsoids(
-        self, systems: Systems, widths: Tensor, arms: Arms, signs: tuple[int, ...]
+        self, systems: Systems, widths: Tensor, arms: Arms, signs: Signs
     ) -> list[Tensor]:
         r"""The least of the ellipsoid bounds at the systems' regularisers."""
         deviation, variance = systems.moments(self.history.project(arms))
@@ -189,7 +182,7 @@ class RidgeBands(Bands[RidgeBound]):
             return None  # the history knows all
         return self.bound.confidence_set(self.observations.regression())
 
-    def _supports(self, current: None, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
+    def _supports(self, current: None, arms: Arms, signs: Signs) -> list[Tensor]:
         taus = self.bound.known_regularizers.to(self.observations.inputs)
         systems = self.history.systems("bound", taus)
         width = self.bound.width(float(systems.fit().log_det))
@@ -222,9 +215,7 @@ class MixtureBands(Bands[MartingaleMixture]):
         consistency = self.consistency
         return consistency.current() if self.is_resolved else consistency.from_scratch()
 
-    def _supports(
-        self, current: CurrentSet, arms: Arms, signs: tuple[int, ...]
-    ) -> list[Tensor]:
+    def _supports(self, current: CurrentSet, arms: Arms, signs: Signs) -> list[Tensor]:
         if self.search is not None:
             if min(len(arms.inputs), self.observations.count) > 0:
                 return self.search.support(arms, current, signs)

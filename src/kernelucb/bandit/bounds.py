@@ -27,17 +27,11 @@ from kernelucb.regression import KernelRegression
 
 @dataclass(frozen=True, eq=False)
 class BanditBound(ABC):
-    r"""A bound and its parameters.
+    r"""A bound and its parameters."""
 
-    Attributes:
-        norm: Norm bound, outcome units; a tracker where it is estimated.
-        noise_std: Sub-Gaussian noise scale, outcome units.
-        delta: Failure probability.
-    """
-
-    norm: float | NormTracker
-    noise_std: float
-    delta: float
+    norm: float | NormTracker  # outcome units; a tracker where it is estimated
+    noise_std: float  # sub-Gaussian noise scale, outcome units
+    delta: float  # failure probability
 
     source: ClassVar[str]
 
@@ -92,22 +86,14 @@ class BanditBound(ABC):
 
     @abstractmethod
     def check_noise(self, variance: Tensor) -> None:
-        r"""Raise a ValueError where round-off would decide what the data say.
-
-        Args:
-            variance: Prior variances at observed arms, outcome units squared.
-        """
+        r"""Raise a ValueError where round-off in prior variances decides what the data say."""
 
 
 @dataclass(frozen=True, eq=False)
 class MartingaleMixture(BanditBound):
-    r"""Bounds over the functions that satisfy a fit and a norm constraint.
+    r"""Bounds over the functions that satisfy a fit and a norm constraint."""
 
-    Attributes:
-        scales: Covariance scales ``c`` of the mixture, one or more.
-    """
-
-    scales: tuple[float, ...]
+    scales: tuple[float, ...]  # covariance scales c of the mixture, one or more
 
     @property
     def references(self) -> Tensor:
@@ -195,13 +181,9 @@ class Analytic(Grid):
 
 @dataclass(frozen=True, eq=False)
 class RidgeBound(BanditBound):
-    r"""A ridge estimate plus or minus a width times its standard deviation.
+    r"""A ridge estimate plus or minus a width times its standard deviation."""
 
-    Attributes:
-        regularizer: ``tau``, which the theorem fixes.
-    """
-
-    regularizer: float
+    regularizer: float  # tau, which the theorem fixes
 
     @property
     def known_regularizers(self) -> Tensor:

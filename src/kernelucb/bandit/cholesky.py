@@ -18,18 +18,13 @@ class GrowingCholesky:
 
     Stored as block rows whose diagonal blocks are inverted, so that a solve is a handful
     of matrix products. Forks share storage and read only the first ``count`` rows.
-
-    Attributes:
-        regularizer: ``tau``.
-        count: Number of rows ``n``.
-        log_det: ``ln det(I + K_w / tau)``.
-        squared_targets: ``|L^-1 y_w|^2``.
     """
 
     def __init__(self, regularizer: float, like: Tensor) -> None:
-        self.regularizer = regularizer
-        self.count, self.log_det, self.squared_targets = 0, 0.0, 0.0
-        self._like = like
+        self.regularizer, self._like = regularizer, like
+        self.count = 0  # number of rows n
+        self.log_det = 0.0  # ln det(I + K_w / tau)
+        self.squared_targets = 0.0  # |L^-1 y_w|^2
         self._rows: list[Tensor] = []
         self._inverses: list[Tensor] = []
         self._solved_targets = self._storage = self._spare = like.new_empty(0)
@@ -48,12 +43,8 @@ class GrowingCholesky:
         return self._solved_targets[: self.count]
 
     def append(self, solved: Tensor, variance: float, target: float) -> None:
-        r"""Add one row.
-
-        Args:
-            solved: ``n`` values ``L^-1 k`` of the whitened covariances ``k`` with the rest.
-            variance: Whitened prior variance.
-            target: Outcome minus prior mean, noise units.
+        r"""Add one row: ``L^-1`` times its whitened covariances with those before, its
+        whitened prior variance, and its outcome minus prior mean in noise units.
         """
         pivot = math.sqrt(variance + self.regularizer - float(solved @ solved))
         start = self.count % _BLOCK

@@ -15,7 +15,7 @@ from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.bands import Bands
 from kernelucb.bandit.bounds import BanditBound, raise_estimate
-from kernelucb.bandit.observations import Arms, Observations, allowed_columns
+from kernelucb.bandit.observations import Arms, Observations, Signs, allowed_columns
 from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
@@ -233,11 +233,11 @@ class KernelBandit:
             self._publish(bands)
 
     def _publish(self, bands: Bands[Any]) -> None:
-        r"""Make them the state: all at once, so that an interruption leaves the old one."""
+        r"""Take them all at once, so that an interruption leaves the old ones."""
         self._bands = bands
         raise_estimate(self._tracker, bands.bound.tracker)
 
-    def _supports(self, X: Tensor, signs: tuple[int, ...]) -> Tensor:
+    def _supports(self, X: Tensor, signs: Signs) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
         bands = self._bands.fork()
 

@@ -12,6 +12,7 @@ from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
 _FIRST_CAPACITY = 64
+Signs = tuple[int, ...]  # sides of a band: 1 for the upper, -1 for the lower
 
 
 class Arms(NamedTuple):
@@ -35,18 +36,12 @@ class Arms(NamedTuple):
 
 
 class Observations:
-    r"""Inputs and outcomes in storage that grows geometrically.
-
-    Attributes:
-        prior: Prior of the outcomes.
-        noise_std: Noise scale, outcome units.
-        count: Number of observations ``n``.
-        total_variance: Sum of the prior variances, outcome units squared.
-    """
+    r"""``n`` inputs and outcomes in storage that grows geometrically."""
 
     def __init__(self, prior: Prior, noise_std: float) -> None:
-        self.prior, self.noise_std = prior, noise_std
-        self.count, self.total_variance = 0, 0.0
+        self.prior, self.noise_std = prior, noise_std  # outcome units
+        self.count = 0  # n
+        self.total_variance = 0.0  # sum of the prior variances, outcome units squared
         device = next(prior.parameters(), torch.zeros(1)).device
         self._inputs = torch.empty(0, 0, dtype=torch.float64, device=device)
         self._outcomes = self._inputs.new_empty(0)

@@ -20,10 +20,7 @@ _TINY = torch.finfo(torch.float64).tiny
 class RidgeSearch:
     r"""Ridge estimates along ``tau``; with it the misfit rises and the norm falls.
 
-    Args:
-        spectrum: The observations.
-        squared_radius: Of the fit, noise units.
-        norm: Norm bound, prior units.
+    ``squared_radius`` is that of the fit in noise units, ``norm`` its bound in prior units.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
-from kernelucb.bandit.observations import Arms
+from kernelucb.bandit.observations import Arms, Signs
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
@@ -36,16 +36,12 @@ class ExactSearch:
 
     As a function of ``ln(tau)`` each term is known at Chebyshev nodes on an interval that
     holds the minimisers of all arms and moves with them.
-
-    Attributes:
-        interval: Ends of the interval in ``ln(tau)``; None before the first search.
-        seen: Smallest and largest minimiser since the last eigenbasis.
     """
 
     def __init__(self, history: SpectralHistory) -> None:
         self.history = history
-        self.interval: Interval | None = None
-        self.seen = _NONE_SEEN
+        self.interval: Interval | None = None  # of the search before, if there was one
+        self.seen = _NONE_SEEN  # extreme minimisers since the last eigenbasis
         self._basis_count = history.basis.num_observations
         self._chebyshev: ChebyshevInterval | None = None
 
@@ -61,9 +57,7 @@ class ExactSearch:
         self.seen = _NONE_SEEN if seen is None else (seen[0], seen[1])
         self._basis_count = self.history.basis.num_observations
 
-    def support(
-        self, arms: Arms, current: CurrentSet, signs: tuple[int, ...]
-    ) -> list[Tensor]:
+    def support(self, arms: Arms, current: CurrentSet, signs: Signs) -> list[Tensor]:
         r"""Largest value of ``sign * (f(x) - m(x))`` at each arm, for each sign."""
         norm, squared = current.constraints.norm, current.squared_radius
         ball = norm * safe_sqrt(arms.prior_variance)

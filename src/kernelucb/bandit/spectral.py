@@ -112,14 +112,7 @@ class SchurSystems:
 
 
 class SpectralHistory(History):
-    r"""All observations: an eigenbasis, renewed now and then, and those since.
-
-    Attributes:
-        basis: Eigenbasis of the older observations.
-        largest_variance: Largest prior variance of an observation.
-        newest: Number ``p`` of observations since.
-        capacity: How many of them there may be before the basis is due.
-    """
+    r"""All observations: an eigenbasis, renewed now and then, and the newest since."""
 
     def __init__(self, observations: Observations) -> None:
         super().__init__(observations)
@@ -132,9 +125,10 @@ class SpectralHistory(History):
         self._restart(Eigenbasis.of(regression), largest)
 
     def _restart(self, basis: Eigenbasis, largest_variance: float) -> None:
-        self.basis, self.largest_variance = basis, largest_variance
-        self.newest = 0
-        # An `eigh` costs as much as carrying so many.
+        self.basis = basis  # of the older observations
+        self.largest_variance = largest_variance  # of the priors of all observations
+        self.newest = 0  # number p of observations since
+        # An `eigh` costs as much as carrying so many; then the basis is due.
         self.capacity = max(8, basis.num_observations // 16)
         like = basis.eigenvalues
         self._features = like.new_empty(self.capacity, len(like))
