@@ -96,11 +96,8 @@ def interpolate(
 ) -> Expansion:
     r"""An expansion under Matern 5/2 that goes through a function at 1,200 points.
 
-    Args:
-        function: Maps ``n x d`` points to ``n`` values.
-        bounds: ``2 x d`` corners of the box.
-        minimisers: ``m x d`` points that it goes through as well.
-        length: Length scale, in sides of the box.
+    And through its ``m x d`` minimisers; ``length`` is the length scale, in sides of the
+    box with corners ``bounds`` (``2 x d``).
     """
     low, side = bounds[0], bounds[1] - bounds[0]
     centres = (sobol(bounds, _NUM_CENTRES, seed=99) - low) / side

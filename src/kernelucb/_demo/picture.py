@@ -1,5 +1,6 @@
 r"""The picture of the demo."""
 
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 def write_picture(run: Run, path: Path) -> None:
     r"""Bands along one or two lines through the recommended point, and the gap.
 
-    Args:
-        run: With at least one round.
-        path: Where to write; the suffix decides the format.
-
-    Raises:
-        ImportError: If matplotlib is absent.
+    The run has at least one round; the suffix of the path decides the format.
     """
     plt = load_pyplot()
     with plt.rc_context(RC):
@@ -89,21 +85,16 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
 @torch.no_grad()
 def interesting_coordinates(run: Run, best: Tensor) -> list[int]:
     r"""The two coordinates along which the mean through a point varies the most."""
-    variation = []
+    variation: dict[int, float] = {}
     for coordinate, (low, high) in enumerate(run.problem.bounds.T.tolist()):
         line = slice_points(best, coordinate, low, high, num_points=100)
         mean = run.acquisition.regression.mean(line)
-        variation.append(float(mean.max() - mean.min()))
-    order = sorted(range(len(variation)), key=lambda index: -variation[index])
-    return sorted(order[:2])
+        variation[coordinate] = float(mean.max() - mean.min())
+    return sorted(nlargest(2, variation, key=variation.__getitem__))
 
 
 def _draw_slice(
-    run: Run,
-    bands: dict[str, KernelUCB],
-    best: Tensor,
-    coordinate: int,
-    axes: "Axes",
+    run: Run, bands: dict[str, KernelUCB], best: Tensor, coordinate: int, axes: "Axes"
 ) -> None:
     low, high = run.problem.bounds[:, coordinate].tolist()
     line = slice_points(best, coordinate, low, high)
@@ -161,12 +152,10 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
     values = run.problem.function(points)
     # Levels at quantiles show the valleys of functions with a huge range.
     levels = values.quantile(torch.linspace(0.0, 1.0, 13, dtype=values.dtype))
-    height = values.reshape(first.shape)
     levels = levels.unique().tolist()
-    shades = load_pyplot().get_cmap("Blues_r")(
-        torch.linspace(0.35, 1.0, len(levels) - 1).tolist()
-    )
-    axes.contourf(first, second, height, levels, colors=shades)
+    darkness = torch.linspace(0.35, 1.0, len(levels) - 1).tolist()
+    shades = load_pyplot().get_cmap("Blues_r")(darkness)
+    axes.contourf(first, second, values.reshape(first.shape), levels, colors=shades)
 
 
 def _draw_gap(run: Run, axes: "Axes") -> None:

@@ -1,7 +1,7 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -12,11 +12,9 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture import (
     ANALYTIC_SOURCE,
     ConvexSet,
@@ -28,6 +26,7 @@ from kernelucb.confidence.martingale_mixture import (
     grid_regularizers,
 )
 from kernelucb.confidence.martingale_mixture.problem import (
+    MixtureProblem,
     known_noise_problem,
     unknown_noise_problem,
 )
@@ -139,22 +138,19 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         """
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
-        unknown = isinstance(noise_std, UnknownNoise)
         scale = covariance_scale
-        if scale is None:
-            scale = "mixture" if unknown else 1.0
-        if unknown:
-            regression = KernelRegression.of(model)
+        if isinstance(noise_std, UnknownNoise):
+            scale = "mixture" if scale is None else scale
+            state = KernelRegression.of(model)
             problem = unknown_noise_problem(
-                regression, norm_bound, noise_std, delta, scale, strict
+                state, norm_bound, noise_std, delta, scale, strict
             )
         else:
-            regression = KernelRegression.of(model, noise_std)
-            problem = known_noise_problem(regression, norm_bound, fit, delta, scale, strict)
-        band = _Builder(problem.regression, problem.constraints, problem.assumptions)
-        super().__init__(
-            model, band(form, alphas), maximize, posterior_transform, X_pending
-        )
+            scale = 1.0 if scale is None else scale
+            state = KernelRegression.of(model, noise_std)
+            problem = known_noise_problem(state, norm_bound, fit, delta, scale, strict)
+        band = _confidence_set(problem, form, alphas)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
         self.delta = delta
         self.covariance_scale = scale
@@ -185,45 +181,28 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
 
-class _Builder(NamedTuple):
+def _confidence_set(
+    problem: MixtureProblem[KernelRegression], form: Form, alphas: Alphas
+) -> ConfidenceSet[Any]:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
-
-    regression: KernelRegression
-    constraints: Constraints
-    assumptions: Assumptions
-
-    def __call__(self, form: Form, alphas: Alphas) -> ConfidenceSet[Any]:
-        if form == "analytic":
-            return self.analytic(alphas)
-        if form == "convex":
-            return self.convex(alphas)
-        return self.dual(alphas)
-
-    def analytic(self, alphas: Alphas) -> ConfidenceSet[Any]:
-        regularizer = self.constraints.radius.tau_ref
-        if alphas is not None:
-            if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
-                raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-            regularizer = float(self._regularizers(alphas))
-        assumptions = self.assumptions.by(ANALYTIC_SOURCE)
-        return analytic_band(self.regression, self.constraints, regularizer, assumptions)
-
-    def convex(self, alphas: Alphas) -> ConfidenceSet[Any]:
+    regression, constraints = problem.regression, problem.constraints
+    assumptions = problem.assumptions
+    if form == "convex":
         if alphas is not None:
             raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
-        if self.constraints.contradiction is not None:
-            # A relaxed set is nearly one function: too thin for an interior-point solver.
-            return self.dual(None)
-        assumptions = self.assumptions.by(ConvexSet.source)
-        return ConvexSet(self.regression, self.constraints, assumptions)
-
-    def dual(self, alphas: Alphas) -> ConfidenceSet[Any]:
-        if alphas is None:
-            assumptions = self.assumptions.by(ExactSet.source)
-            return ExactSet(self.regression, self.constraints, assumptions)
-        grid, assumptions = self._regularizers(alphas), self.assumptions.by(GridSet.source)
-        return GridSet(self.regression, self.constraints, grid, assumptions)
-
-    def _regularizers(self, alphas: Any) -> Tensor:
-        noise_variance = float(self.regression.noise_std.max()) ** 2
-        return grid_regularizers(alphas, self.constraints.radius.tau_ref, noise_variance)
+        # A relaxed set is nearly one function: too thin for an interior-point solver.
+        if constraints.contradiction is None:
+            return ConvexSet(regression, constraints, assumptions.by(ConvexSet.source))
+    grid, tau_ref = None, constraints.radius.tau_ref
+    if alphas is not None:
+        single = not isinstance(alphas, str) and torch.as_tensor(alphas).numel() == 1
+        if form == "analytic" and not single:
+            raise ValueError('form="analytic" takes one ridge parameter as alphas.')
+        noise_variance = float(regression.noise_std.max()) ** 2
+        grid = grid_regularizers(alphas, tau_ref, noise_variance)
+    if form == "analytic":
+        tau = tau_ref if grid is None else float(grid)
+        return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
+    if grid is None:
+        return ExactSet(regression, constraints, assumptions.by(ExactSet.source))
+    return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))

@@ -6,19 +6,13 @@ import torch
 from torch import Tensor
 
 
-def check_resolved(
-    smallest_regularizer: float, noise_std: Tensor | float, variance: Tensor
-) -> None:
-    r"""Check that kernel values resolve the ridge parameters of a bound.
+def check_resolved(tau: float, noise_std: Tensor | float, variance: Tensor) -> None:
+    r"""Check that kernel values resolve the ridge parameter ``tau`` of a bound.
 
     Kernel values are rounded to ``eps k(x, x)``, which must be below ``tau noise_std^2``;
     otherwise the bound would depend on round-off. For theorems that fix ``tau``; the bounds
-    of the martingale mixture hold at any ``tau``, and take a larger one.
-
-    Args:
-        smallest_regularizer: ``tau``.
-        noise_std: Noise scales, outcome units.
-        variance: Prior variances at the observed inputs, outcome units squared.
+    of the martingale mixture hold at any ``tau``, and take a larger one. ``variance``
+    holds prior variances at the observed inputs, outcome units squared.
 
     Raises:
         ValueError: If round-off is larger; names the smallest noise scale that works.
@@ -26,7 +20,7 @@ def check_resolved(
     noise = float(torch.as_tensor(noise_std).min())
     largest = float(variance.max()) if variance.numel() else 0.0
     rounding = torch.finfo(torch.float64).eps * largest
-    ridge = noise**2 * smallest_regularizer
+    ridge = noise**2 * tau
     if not ridge >= rounding:
         smallest = noise * math.sqrt(rounding / ridge)
         raise ValueError(

@@ -12,9 +12,7 @@ from kernelucb.regression import KernelRegression, RidgeState
 class RidgeBand(RidgeSet[RidgeStateT]):
     r"""``mean_tau(x) +- width * sqrt(var_tau(x))`` at one regulariser ``tau``.
 
-    Attributes:
-        regularizer: ``tau = alpha / noise_std^2``.
-        width: Multiplier of the standard deviation, dimensionless.
+    ``width`` is dimensionless; ``tau = alpha / noise_std^2``.
     """
 
     def __init__(
@@ -26,19 +24,15 @@ class RidgeBand(RidgeSet[RidgeStateT]):
         design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, assumptions, design)
-        self.regularizer = regularizer
-        self.width = width
+        self.regularizer, self.width = regularizer, width
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
         tau = points.centre.prior_mean.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
-        return Support(
-            value=sign * deviation + radius,
-            regularizer=tau.expand(deviation.shape),
-            gap=torch.zeros_like(deviation),
-        )
+        value = sign * deviation + radius
+        return Support(value, tau.expand(value.shape), torch.zeros_like(value))
 
     def with_design(self, design: RidgeState) -> "RidgeBand[RidgeStateT]":
         r"""The band with variances of another state."""

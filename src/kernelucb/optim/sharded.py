@@ -5,8 +5,6 @@ where ``ray.init`` or the environment variable ``RAY_ADDRESS`` says; on its own 
 this machine.
 """
 
-from typing import Any
-
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from torch import Tensor
@@ -44,7 +42,12 @@ def argmax(
         InputDataError: If there are no candidates, or a value is NaN.
         ValueError: If a number is not a whole number of at least one.
     """
-    ray = _ray()
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(
+            "Sharded scoring needs Ray: pip install kernelucb[ray]"
+        ) from error
     size = whole_number("chunk_size", chunk_size)
     if candidates.dim() != 2 or len(candidates) <= size:
         return chunked.argmax(acqf, candidates, size)
@@ -73,13 +76,3 @@ def _best_of_shard(
     except InputDataError as error:
         raise InputDataError(f"Counted from candidate {start}: {error}") from error
     return best._replace(index=start + best.index)
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            "Sharded scoring needs Ray: pip install kernelucb[ray]"
-        ) from error
-    return ray

@@ -15,12 +15,7 @@ from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_ya
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    norm_bound_under_prior,
-)
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
@@ -91,24 +86,25 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         """
         super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
-        if not isinstance(noise_std, UnknownNoise):
-            if tracker is not None:
-                raise ValueError(
-                    "A tracker is for an unknown noise scale; give "
-                    "noise_std=UnknownNoise(...) with its limits, or leave it out."
-                )
-            regression = KernelRegression.of(model, noise_std)
-            bound = norm_bound_under_prior(norm_bound, regression, delta)
-            band = _known_noise_band(regression, bound, delta)
-            norm = bound.value
-        else:
-            regression = KernelRegression.of(model)
+        if isinstance(noise_std, UnknownNoise):
+            state = KernelRegression.of(model)
             tracker, statement = corollary_tracker(
-                tracker, regression, norm_bound, noise_std, delta
+                tracker, state, norm_bound, noise_std, delta
             )
-            tracker.observe(regression)
-            band = streaming_band(regression, tracker, delta, statement)
-            norm = regression.norm_in_prior_units(tracker.norm_bound)
+            tracker.observe(state)
+            band = streaming_band(state, tracker, delta, statement)
+            norm = state.norm_in_prior_units(tracker.norm_bound)
+        elif tracker is None:
+            state = KernelRegression.of(model, noise_std)
+            norm, statement = norm_bound_under_prior(norm_bound, state, delta)
+            assumptions = rkhs_assumptions(ABBASI_YADKORI_SOURCE, state, delta, statement)
+            # Theorem 1 at alpha = noise_std^2 / B^2.
+            band = abbasi_yadkori_band(state, norm, delta, norm**-2, assumptions)
+        else:
+            raise ValueError(
+                "A tracker is for an unknown noise scale; give "
+                "noise_std=UnknownNoise(...) with its limits, or leave it out."
+            )
         self.maximize = maximize
         self.confidence_set = band
         # sqrt(sigma^2 / alpha) = B, so the band is B v standard deviations wide.
@@ -132,11 +128,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:
-        r"""Choose candidates, one for each sample.
-
-        Args:
-            X: ``n x d`` candidates; the cost is ``O(n^3)``.
-            num_samples: Number of samples.
+        r"""Choose among ``n x d`` candidates, one for each sample, at a cost of ``O(n^3)``.
 
         Returns:
             ``num_samples x d`` chosen candidates.
@@ -184,8 +176,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Args:
             num_samples: Number of functions.
-            num_features: Number of random Fourier features (even) that approximate the
-                prior; the conditioning on the data is exact.
+            num_features: Even number of random Fourier features that approximate the prior;
+                the conditioning on the data is exact.
 
         Returns:
             A model that maps ``n x d`` points, or ``num_samples x n x d`` with points of
@@ -246,13 +238,3 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             sample_transform=None if self.maximize else torch.neg,
         )
         return points.to(device)
-
-
-def _known_noise_band(
-    regression: KernelRegression, norm: NormBound, delta: float
-) -> RidgeBand[KernelRegression]:
-    r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
-    assumptions = rkhs_assumptions(
-        ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
-    )
-    return abbasi_yadkori_band(regression, norm.value, delta, norm.value**-2, assumptions)

@@ -125,8 +125,7 @@ class SafeSet:
             thresholds: See ``SafeSet``.
             norm_bound: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
                 for each; estimates need ``allow_estimated``.
-            noise_std: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
-                for each.
+            noise_std: Likewise.
             delta: Failure probability of everything that shares it.
             num_bounds: Number of bands that share ``delta``.
             sides: See ``SafeSet``.
@@ -143,10 +142,8 @@ class SafeSet:
         singles = single_output_models(models)
         if len(singles) == 0:
             raise ValueError("models is empty; a safe set needs at least one constraint.")
-        count = len(singles)
-        if num_bounds is not None:
-            count = whole_number("num_bounds", num_bounds)
-        if count < len(singles):
+        shares = len(singles) if num_bounds is None else num_bounds
+        if (count := whole_number("num_bounds", shares)) < len(singles):
             raise ValueError(
                 f"num_bounds is {count}, below the number of constraints {len(singles)}."
             )
@@ -169,11 +166,9 @@ class SafeSet:
     @property
     def assumptions(self) -> Assumptions:
         r"""What safety rests on: all bands at once, and the points given as safe."""
+        bands = [constraint.band for constraint in self.constraints]
         joined = Assumptions.joined(
-            {
-                f"constraint {i}": constraint.band.assumptions
-                for i, constraint in enumerate(self.constraints, 1)
-            },
+            {f"constraint {i}": band.assumptions for i, band in enumerate(bands, 1)},
             "every point of the safe set satisfies the constraints",
         )
         if not ((joined.anytime and joined.all_points) or joined.violated):
@@ -186,18 +181,12 @@ class SafeSet:
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
     def margin(self, X: Tensor) -> Tensor:
-        r"""How far the bands keep points inside the tightest constraint; differentiable.
+        r"""How far the bands keep ``... x d`` points inside the tightest constraint.
 
-        The lower bound minus the threshold (for ``"<="``, the threshold minus the upper
-        bound), in prior standard deviations of the outcome, so that different units
-        compare. At least 0 where the bands keep every constraint; ``safe_points`` count
-        for ``is_safe`` only.
-
-        Args:
-            X: ``... x d`` points.
-
-        Returns:
-            A ``...`` tensor.
+        A differentiable ``...`` tensor: the lower bound minus the threshold (for ``"<="``,
+        the threshold minus the upper bound), in prior standard deviations of the outcome,
+        so that different units compare. At least 0 where the bands keep every constraint;
+        ``safe_points`` count for ``is_safe`` only.
 
         Raises:
             InputDataError: If a value is not finite.
@@ -229,13 +218,7 @@ class SafeSet:
 
     @checked
     def filter(self, choices: Tensor) -> Tensor:
-        r"""The safe ones of a finite set of candidates.
-
-        Args:
-            choices: ``n x d`` candidates.
-
-        Returns:
-            ``m x d`` of them, in their order, at least one.
+        r"""The safe ones of ``n x d`` candidates, in their order, at least one.
 
         Raises:
             NoSafePointError: If none is safe.

@@ -48,8 +48,7 @@ def gen_safe_initial_conditions(
     coordinate) at lengths halved 12 times, which finds sets too thin for Sobol points.
     Unsafe candidates are dropped; BoTorch's heuristic picks among the others by value.
 
-    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``, or
-    ``optimize_acqf_safely``, which does.
+    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``.
 
     Args:
         acq_function: The acquisition function.
@@ -94,13 +93,7 @@ def gen_safe_initial_conditions(
 
 
 def check_search(bounds: Tensor, num_restarts: int, raw_samples: int) -> None:
-    r"""Check the box and the numbers of points of a search.
-
-    Raises:
-        BotorchTensorDimensionError: If ``bounds`` are not `2 x d`.
-        InputDataError: If a limit is not finite.
-        ValueError: If a number is not a whole number of at least 1.
-    """
+    r"""Check the box and the numbers of points of a search."""
     if tensor("bounds", bounds).dim() != 2 or len(bounds) != 2:
         raise BotorchTensorDimensionError(
             f"bounds must be `2 x d`, got shape {tuple(bounds.shape)}."
@@ -135,9 +128,8 @@ def _candidates(
         return sobol
     origins = anchors[torch.randint(len(anchors), (raw_samples,), device=sobol.device)]
     steps = sobol - origins
-    single = torch.zeros_like(steps)
     column = torch.randint(steps.shape[-1], (raw_samples, 1), device=steps.device)
-    single.scatter_(1, column, steps.gather(1, column))
+    single = torch.zeros_like(steps).scatter(1, column, steps.gather(1, column))
     steps[::2] = single[::2]
     lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
     halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))
