@@ -1,11 +1,8 @@
 r"""Functions drawn from the posterior of a regression state, by Matheron's rule."""
 
-from typing import cast
-
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise import GeneralizedLinearPath, gen_kernel_features
-from gpytorch.kernels import Kernel
 from torch import Tensor
 from torch.nn import Module
 
@@ -77,7 +74,7 @@ class PosteriorPaths(Module):
 def _prior_paths(
     regression: KernelRegression, num_paths: int, num_features: int
 ) -> GeneralizedLinearPath:
-    kernel = cast(Kernel, regression.prior.covar_module)
+    kernel = regression.prior.covar_module
     try:
         features = gen_kernel_features(
             kernel=kernel,
