@@ -86,7 +86,7 @@ class BanditBound(ABC):
 
     @abstractmethod
     def check_noise(self, variance: Tensor) -> None:
-        r"""Raise a ValueError where round-off in prior variances decides what the data say."""
+        r"""Raise a ValueError where rounded prior variances hide what the data say."""
 
 
 @dataclass(frozen=True, eq=False)
