@@ -26,7 +26,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
-from kernelucb.confidence.martingale_mixture import GridSet
+from kernelucb.confidence.martingale_mixture.dual import GridSet
 from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.models import BKBModel
 

@@ -6,7 +6,6 @@ from pathlib import PurePath
 from benchmarks import runner
 from kernelucb._demo import loop
 from kernelucb._demo.problems import PROBLEMS, make_problem
-from kernelucb._demo.records import Settings
 
 FUNCTIONS = tuple(PROBLEMS)
 
@@ -61,7 +60,7 @@ class Run:
 def play(task: Task) -> Run:
     r"""Play the demo once and count its misses."""
     problem = make_problem(task.function)
-    settings = Settings(seed=task.seed, estimate=task.estimate, rounds=task.rounds)
+    settings = loop.Settings(seed=task.seed, estimate=task.estimate, rounds=task.rounds)
     demo = loop.Run(problem, settings)
     rows = list(demo.steps())
     return Run(

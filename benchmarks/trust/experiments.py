@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from benchmarks.trust import demo, lost, stops, unsafe
 from benchmarks.trust.counts import Group
 from benchmarks.trust.functions import TEST_FUNCTIONS
-from kernelucb._demo.records import Settings
+from kernelucb._demo.loop import Settings
 
 STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Settings().rounds
 CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), demo.FUNCTIONS

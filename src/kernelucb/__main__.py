@@ -17,10 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from kernelucb._demo.loop import NUM_CANDIDATES, Run
+from kernelucb._demo.loop import NUM_CANDIDATES, Run, Settings
 from kernelucb._demo.options import make_parser
 from kernelucb._demo.problems import make_problem
-from kernelucb._demo.records import Settings
 from kernelucb._demo.wording import origin, promise, task
 from kernelucb.exceptions import SolverError
 
@@ -29,13 +28,9 @@ _INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    r"""Run the demo.
+    r"""Run the demo with these arguments, by default those of the process.
 
-    Args:
-        argv: Command-line arguments; those of the process when absent.
-
-    Returns:
-        Exit status: 0, 1 when the run had to stop, 130 after Ctrl-C.
+    Returns the exit status: 0, 1 when the run had to stop, 130 after Ctrl-C.
     """
     arguments = make_parser().parse_args(argv)
     names = Settings.__dataclass_fields__
@@ -59,7 +54,8 @@ def _run(settings: Settings, arguments: Namespace) -> int:
     status, ending = _play(run)
     if ending:
         print(f"kernelucb: {ending}", file=sys.stderr)
-    _print_table(run, console)
+    if run.rounds:
+        _print_table(run, console)
     _print_closing(run, console)
     if run.rounds and not arguments.no_picture:
         _write_picture(run, arguments.output, console)
@@ -68,26 +64,25 @@ def _run(settings: Settings, arguments: Namespace) -> int:
 
 def _play(run: Run) -> tuple[int, str]:
     r"""Play under a progress bar; returns the exit status and why it ended early."""
-    columns = (
+    terminal = Console(stderr=True)
+    progress = Progress(
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("rounds, {task.fields[state]}"),
+        console=terminal,
+        transient=True,
+        disable=not terminal.is_terminal,
     )
-    terminal = Console(stderr=True)
-    progress = Progress(
-        *columns, console=terminal, transient=True, disable=not terminal.is_terminal
-    )
+    total = run.settings.rounds
     with progress:
-        task = progress.add_task(
-            run.problem.name, total=run.settings.rounds, state="starting"
-        )
+        task = progress.add_task(run.problem.name, total=total, state="starting")
         try:
             for row in run.steps():
                 state = f"best {row.best:.4g}, gap {row.gap:.4g}"
                 progress.update(task, advance=1, state=state)
         except (KeyboardInterrupt, SolverError) as error:
-            played = f"after {len(run.rounds)} of {run.settings.rounds} rounds"
+            played = f"after {len(run.rounds)} of {total} rounds"
             if isinstance(error, KeyboardInterrupt):
                 return _INTERRUPTED, f"interrupted {played}"
             return _STOPPED, f"stopped {played}: {error}"
@@ -95,23 +90,15 @@ def _play(run: Run) -> tuple[int, str]:
 
 
 def _print_table(run: Run, console: Console) -> None:
-    if not run.rounds:
-        return
     gap = "certified gap*" if run.certified else "gap*"
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("round", "x", "y", "best y", "width at x", gap, "truth in"):
         justify = "left" if heading == "x" else "right"
         table.add_column(heading, justify=justify, no_wrap=True)
     for row in run.rounds:
-        table.add_row(
-            str(row.number),
-            _in_threes(row.x.tolist()),
-            f"{row.y:.4g}",
-            f"{row.best:.4g}",
-            f"{row.width:.4g}",
-            f"{row.gap:.4g}",
-            f"{math.floor(1000 * row.covered) / 10:g} %",
-        )
+        numbers = [f"{value:.4g}" for value in (row.y, row.best, row.width, row.gap)]
+        covered = f"{math.floor(1000 * row.covered) / 10:g} %"
+        table.add_row(str(row.number), _in_threes(row.x.tolist()), *numbers, covered)
     console.print(table)
     console.print(
         f"* largest regret of the recommended point on {NUM_CANDIDATES} fixed candidates "

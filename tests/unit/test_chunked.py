@@ -14,7 +14,7 @@ from kernelucb import (
     NystromRegression,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.martingale_mixture import ExactSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
 from problems import frozen_kernel, make_problem, normal, uniform

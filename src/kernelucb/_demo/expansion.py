@@ -22,22 +22,13 @@ _STARTS = 16
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    r"""The function ``mean + sum_i weights_i k(x, centre_i)`` on a box.
-
-    Attributes:
-        mean: The constant.
-        kernel: Matern kernel with an output scale, in outcome units squared, of inputs
-            that are scaled to the unit cube; not trainable.
-        centres: ``n x d`` points of the unit cube.
-        weights: ``n`` numbers.
-        bounds: ``2 x d`` corners of the box.
-    """
+    r"""The function ``mean + sum_i weights_i k(x, centre_i)`` on a box."""
 
     mean: float
-    kernel: ScaleKernel
-    centres: Tensor
-    weights: Tensor
-    bounds: Tensor
+    kernel: ScaleKernel  # Matern, on inputs scaled to the unit cube
+    centres: Tensor  # ``n x d``, in the unit cube
+    weights: Tensor  # ``n``
+    bounds: Tensor  # ``2 x d`` corners of the box
 
     @property
     def base(self) -> MaternKernel:
@@ -96,11 +87,8 @@ def interpolate(
 ) -> Expansion:
     r"""An expansion under Matern 5/2 that goes through a function at 1,200 points.
 
-    Args:
-        function: Maps ``n x d`` points to ``n`` values.
-        bounds: ``2 x d`` corners of the box.
-        minimisers: ``m x d`` points that it goes through as well.
-        length: Length scale, in sides of the box.
+    And through its ``m x d`` minimisers; ``length`` is the length scale, in sides of the
+    box with corners ``bounds`` (``2 x d``).
     """
     low, side = bounds[0], bounds[1] - bounds[0]
     centres = (sobol(bounds, _NUM_CENTRES, seed=99) - low) / side

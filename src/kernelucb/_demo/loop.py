@@ -17,8 +17,8 @@ from torch import Tensor
 
 from kernelucb._demo.expansion import sobol
 from kernelucb._demo.problems import Problem
-from kernelucb._demo.records import Round, Settings
 from kernelucb.acquisition import MartingaleMixtureUCB
+from kernelucb.acquisition.martingale_mixture import Form
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -26,6 +26,35 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 NUM_CANDIDATES = 1024
 _NOISE_FRACTION = 0.02
 _NOISE_STREAM = 10**9
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""What the demo does; see ``--help``."""
+
+    rounds: int = 40
+    initial: int | None = None
+    noise_std: float | None = None
+    delta: float = 0.05
+    norm_bound: float | None = None
+    estimate: bool = False
+    covariance_scale: float = 1.0
+    form: Form = "dual"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Round:
+    r"""One row of the table; the band is the one before ``y`` was seen."""
+
+    number: int  # counted from one
+    x: Tensor  # ``d`` inputs
+    y: float  # noisy outcome
+    best: float  # smallest outcome so far
+    width: float  # of the band at ``x``
+    gap: float  # largest regret, on the candidates, of the recommended point
+    regret: float  # its true regret on the candidates
+    covered: float  # share of the candidates at which the band held the true function
 
 
 @dataclass
@@ -60,9 +89,9 @@ class Run:
         self._update()
 
     @property
-    def horizon(self) -> int:
-        r"""Number of observations when the run is complete."""
-        return len(self.X) - len(self.rounds) + self.settings.rounds
+    def num_initial(self) -> int:
+        r"""Number of observations before the first round."""
+        return len(self.X) - len(self.rounds)
 
     @property
     def norm_too_small(self) -> bool:
@@ -107,11 +136,7 @@ class Run:
             yield row
 
     def certificate(self) -> tuple[Tensor, float]:
-        r"""Recommended point and its largest regret on the candidates.
-
-        The candidates are a fixed finite set and the points evaluated; on it the
-        maximum is exact, elsewhere nothing is claimed.
-        """
+        r"""Recommended point and its largest regret on candidates and points evaluated."""
         points = torch.cat([self.candidates, self.X])
         recommended, gap = _recommend(*self.band.bounds(points))
         return points[recommended], gap
@@ -141,6 +166,7 @@ class Run:
         return (self.problem.function(X) + self.noise_std * noise).unsqueeze(-1)
 
     def _model(self) -> SingleTaskGP:
+        problem = self.problem
         with warnings.catch_warnings():
             # The prior is in outcome units, so the outcomes are not standardised; the
             # bound gets the noise itself, which GPyTorch may round up.
@@ -150,28 +176,23 @@ class Run:
                 self.X,
                 self.Y,
                 torch.full_like(self.Y, self.noise_std**2),
-                covar_module=self.problem.function.kernel,
+                covar_module=problem.function.kernel,
                 mean_module=self.mean,
-                input_transform=Normalize(
-                    self.problem.dimension, bounds=self.problem.bounds
-                ),
+                input_transform=Normalize(problem.dimension, bounds=problem.bounds),
                 outcome_transform=None,
             )
 
     def _update(self) -> None:
         r"""Rebuild the acquisition function and the band from the data so far."""
-        settings, model = self.settings, self._model()
-        common = {
-            "noise_std": self.noise_std,
-            "delta": settings.delta,
-            "covariance_scale": settings.covariance_scale,
-        }
+        settings = self.settings
         build = partial(
             MartingaleMixtureUCB,
-            model,
+            self._model(),
             norm_bound=self.norm_bound,
+            noise_std=self.noise_std,
+            delta=settings.delta,
+            covariance_scale=settings.covariance_scale,
             maximize=False,
-            **common,
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InconsistentConfidenceSetWarning)

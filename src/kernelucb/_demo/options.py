@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelucb._demo.loop import Settings
 from kernelucb._demo.problems import PROBLEMS
-from kernelucb._demo.records import Settings
 
 _SUFFIXES = (".png", ".pdf", ".svg")
 
@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
         "bounds in common use. Ctrl-C stops early and still prints and draws what there "
         "is.",
     )
-    parser.set_defaults(**asdict(Settings()))
+    parser.set_defaults(**asdict(Settings()), output=Path("kernelucb-demo.png"))
     parser.add_argument(
         "--function",
         metavar="NAME",
@@ -40,76 +40,16 @@ def make_parser() -> argparse.ArgumentParser:
         "sum of kernel functions that goes through the well-known function of that name, "
         "rkhs a random one of norm 10",
     )
-    _add_loop_options(parser)
-    _add_bound_options(parser)
-    parser.add_argument(
-        "--output",
-        metavar="PATH",
-        type=_picture_path,
-        default=Path("kernelucb-demo.png"),
-        help="picture to write, .png, .pdf or .svg (default kernelucb-demo.png)",
-    )
-    parser.add_argument("--no-picture", action="store_true", help="print the table only")
-    return parser
-
-
-def _add_loop_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--rounds",
-        metavar="N",
-        type=_count,
-        help="points that the bound chooses (default %(default)s)",
-    )
-    parser.add_argument(
-        "--initial",
-        metavar="N",
-        type=_count,
-        help="quasi-random points before round 1 (default 4 per input, at least 5)",
-    )
-    parser.add_argument(
-        "--noise-std",
-        metavar="STD",
-        type=_positive,
-        help="standard deviation of the Gaussian noise, in outcome units, known to the "
-        "bound (default 2 %% of the function's standard deviation over its domain)",
-    )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=_natural,
-        help="seed of initial points, noise and search (default %(default)s)",
-    )
-
-
-def _add_bound_options(parser: argparse.ArgumentParser) -> None:
     norm = parser.add_mutually_exclusive_group()
-    norm.add_argument(
-        "--norm-bound",
-        metavar="B",
-        type=_positive,
-        help="bound on the RKHS norm of the function minus the prior mean, for the "
-        "demo's kernel (default: the norm of the function, which the demo knows)",
-    )
     norm.add_argument(
         "--estimate",
         action="store_true",
-        help="do not use that norm: estimate a bound from the data in every round, as "
-        "one has to for a black box of unknown norm; then nothing is certified",
+        help="do not use the function's norm: estimate a bound from the data in every "
+        "round, as one has to for a black box of unknown norm; then nothing is certified",
     )
-    parser.add_argument(
-        "--delta",
-        metavar="P",
-        type=_probability,
-        help="probability that the band fails at any point in any round "
-        "(default %(default)s)",
-    )
-    parser.add_argument(
-        "--covariance-scale",
-        metavar="C",
-        type=_positive,
-        help="scale of the martingale mixture relative to the prior covariance; any "
-        "value is valid, it moves the width only (default %(default)g)",
-    )
+    for name, (metavar, read, text) in _VALUES.items():
+        group = norm if name == "--norm-bound" else parser
+        group.add_argument(name, metavar=metavar, type=read, help=text)
     parser.add_argument(
         "--form",
         choices=("dual", "analytic", "convex"),
@@ -117,22 +57,31 @@ def _add_bound_options(parser: argparse.ArgumentParser) -> None:
         "looser closed form, convex is exact through a cone program and slower "
         "(default %(default)s)",
     )
+    parser.add_argument("--no-picture", action="store_true", help="print the table only")
+    return parser
 
 
-def _positive(text: str) -> float:
-    return _checked(float, text, lambda value: 0 < value < math.inf, "a number above 0")
+def _number(
+    kind: type[int | float], accept: Callable[[Any], bool], wanted: str
+) -> Callable[[str], Any]:
+    r"""Reads a number of that kind that is accepted; ``wanted`` says which are."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not accept(value):
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
+        return value
+
+    return read
 
 
-def _probability(text: str) -> float:
-    return _checked(float, text, lambda value: 0 < value < 1, "between 0 and 1")
-
-
-def _count(text: str) -> int:
-    return _checked(int, text, lambda value: value > 0, "a whole number above 0")
-
-
-def _natural(text: str) -> int:
-    return _checked(int, text, lambda value: value >= 0, "a whole number, 0 or more")
+_positive = _number(float, lambda value: 0 < value < math.inf, "a number above 0")
+_probability = _number(float, lambda value: 0 < value < 1, "between 0 and 1")
+_count = _number(int, lambda value: value > 0, "a whole number above 0")
+_natural = _number(int, lambda value: value >= 0, "a whole number, 0 or more")
 
 
 def _picture_path(text: str) -> Path:
@@ -146,13 +95,45 @@ def _picture_path(text: str) -> Path:
     return path
 
 
-def _checked(
-    kind: Callable[[str], Any], text: str, accept: Callable[..., bool], wanted: str
-) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not accept(value):
-        raise argparse.ArgumentTypeError(f"must be {wanted}, got {text!r}")
-    return value
+# Name of the value, how it is read, and what it is.
+_VALUES: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "--norm-bound": (
+        "B",
+        _positive,
+        "bound on the RKHS norm of the function minus the prior mean, for the demo's "
+        "kernel (default: the norm of the function, which the demo knows)",
+    ),
+    "--rounds": ("N", _count, "points that the bound chooses (default %(default)s)"),
+    "--initial": (
+        "N",
+        _count,
+        "quasi-random points before round 1 (default 4 per input, at least 5)",
+    ),
+    "--noise-std": (
+        "STD",
+        _positive,
+        "standard deviation of the Gaussian noise, in outcome units, known to the bound "
+        "(default 2 %% of the function's standard deviation over its domain)",
+    ),
+    "--seed": (
+        "N",
+        _natural,
+        "seed of initial points, noise and search (default %(default)s)",
+    ),
+    "--delta": (
+        "P",
+        _probability,
+        "probability that the band fails at any point in any round (default %(default)s)",
+    ),
+    "--covariance-scale": (
+        "C",
+        _positive,
+        "scale of the martingale mixture relative to the prior covariance; any value is "
+        "valid, it moves the width only (default %(default)g)",
+    ),
+    "--output": (
+        "PATH",
+        _picture_path,
+        "picture to write, .png, .pdf or .svg (default %(default)s)",
+    ),
+}

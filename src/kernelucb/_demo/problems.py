@@ -21,38 +21,23 @@ from kernelucb._demo.expansion import Expansion, interpolate, matern, sobol
 
 @dataclass(frozen=True)
 class Original:
-    r"""The well-known function that a black box goes through, and how closely.
-
-    Attributes:
-        title: Its name.
-        minimum: Its smallest value, to six decimals.
-        largest: Largest difference on ``points`` points it was not fitted to.
-        typical: Root mean square difference there.
-        points: How many.
-        kink: Whether a kink gives it no finite norm under the kernel.
-    """
+    r"""The well-known function that a black box goes through, and how closely."""
 
     title: str
-    minimum: float
-    largest: float
-    typical: float
+    minimum: float  # to six decimals
+    largest: float  # largest difference on ``points`` points it was not fitted to
+    typical: float  # root mean square difference there
     points: int
-    kink: bool
+    kink: bool  # whether a kink gives it no finite norm under the kernel
 
 
 @dataclass(frozen=True)
 class Problem:
-    r"""A black box on a box, with what is known about it.
+    r"""A black box on a box, with what is known about it."""
 
-    Attributes:
-        name: What ``--function`` takes.
-        function: Maps ``n x d`` points to ``n`` values without noise.
-        original: What it goes through; None where it is defined by its kernel.
-    """
-
-    name: str
+    name: str  # what ``--function`` takes
     function: Expansion
-    original: Original | None = None
+    original: Original | None = None  # None where the kernel defines the black box
 
     @property
     def bounds(self) -> Tensor:
@@ -100,10 +85,7 @@ def _through(
 
 
 def _synthetic(
-    title: str,
-    make: Callable[[], SyntheticTestFunction],
-    length: float,
-    kink: bool = False,
+    title: str, make: Callable[[], SyntheticTestFunction], length: float, kink: bool = False
 ) -> tuple[Expansion, Original]:
     function = make()
     return _through(
@@ -143,17 +125,12 @@ def _drawn(norm: float = 10.0, num_centres: int = 20) -> tuple[Expansion, None]:
 # Ackley's kink: near its minimum it behaves like |x|, which on the plane lies in the
 # Sobolev space H^s for s < 2 only, and the space of Matern 5/2 there is H^3.5 (Wendland
 # 2005, Corollary 10.48). The others are smooth up to the faces, so their norms are finite.
+_make_ackley = partial(Ackley, dim=2, bounds=[(-5.0, 5.0)] * 2)
 PROBLEMS: dict[str, Callable[[], tuple[Expansion, Original | None]]] = {
     "branin": partial(_synthetic, "Branin", Branin, length=0.5),
     "hartmann3": partial(_synthetic, "Hartmann 3", partial(Hartmann, dim=3), length=0.3),
     "hartmann6": partial(_synthetic, "Hartmann 6", partial(Hartmann, dim=6), length=0.5),
-    "ackley": partial(
-        _synthetic,
-        "Ackley",
-        partial(Ackley, dim=2, bounds=[(-5.0, 5.0)] * 2),
-        length=0.2,
-        kink=True,
-    ),
+    "ackley": partial(_synthetic, "Ackley", _make_ackley, length=0.2, kink=True),
     "levy": partial(_synthetic, "Levy", partial(Levy, dim=2), length=0.2),
     "rosenbrock": partial(_synthetic, "Rosenbrock", partial(Rosenbrock, dim=2), length=0.5),
     "forrester": _forrester,

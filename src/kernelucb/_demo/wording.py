@@ -75,7 +75,8 @@ def _black_box(run: Run) -> str:
 
 
 def _norm_bound(run: Run) -> str:
-    norm = f"The RKHS norm of such a sum follows from its weights: {_norm(run)}."
+    value = run.problem.function.norm
+    norm = f"The RKHS norm of such a sum follows from its weights: {value:.4g}."
     if run.settings.estimate:
         return (
             f"{norm} The band does not get it: it uses an estimate (NormTracker.cautious)."
@@ -83,7 +84,3 @@ def _norm_bound(run: Run) -> str:
     if run.settings.norm_bound is None:
         return f"{norm} The norm bound is that, rounded up."
     return f"{norm} The norm bound, {run.settings.norm_bound:.6g}, was given."
-
-
-def _norm(run: Run) -> str:
-    return f"{run.problem.function.norm:.4g}"

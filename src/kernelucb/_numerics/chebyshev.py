@@ -41,13 +41,9 @@ class ChebyshevInterval:
         self._grid_polynomials = self.polynomials(self.grid).mT
 
     def coefficients(self, values: Tensor) -> Tensor:
-        r"""Coefficients of functions and of their first two derivatives.
+        r"""Chebyshev coefficients of functions and of their first two derivatives.
 
-        Args:
-            values: ``b x count`` values at the nodes.
-
-        Returns:
-            ``b x 3 x count`` coefficients of Chebyshev polynomials.
+        From ``b x count`` values at the nodes, ``b x 3 x count``.
         """
         zeroth = values @ self._transform
         first = zeroth @ self._derivative
@@ -66,10 +62,8 @@ class ChebyshevInterval:
 def node_count(half_width: float, singularity: float, tolerance: float) -> int:
     r"""Number of nodes that brings the error to ``tolerance``.
 
-    Args:
-        half_width: Half the width of the interval.
-        singularity: Distance of the nearest singularities from the real axis.
-        tolerance: Error relative to the functions' size on the ellipse.
+    ``singularity`` is the distance of the nearest singularities from the real axis, the
+    tolerance is relative to the functions' size on the ellipse.
     """
     ratio = singularity / half_width
     rho = ratio + math.sqrt(ratio**2 + 1.0)

@@ -20,14 +20,11 @@ _SOLVER_ARGUMENTS = {
 class EllipsoidBallProgram:
     r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
 
-    Compiled once for all query points, which differ in ``c`` alone.
+    Compiled once for all query points, which differ in ``c`` alone. ``scales`` and
+    ``centre`` hold ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained
+    by the first ball.
 
     Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
-
-    Args:
-        scales: ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained by
-            the first ball.
-        centre: ``p`` values.
     """
 
     def __init__(self, scales: Tensor, centre: Tensor) -> None:
@@ -36,9 +33,8 @@ class EllipsoidBallProgram:
 
         count = len(scales)
         variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
-        residual = (
-            cp.multiply(scales.cpu().numpy(), variable[:count]) - centre.cpu().numpy()
-        )
+        fitted = cp.multiply(scales.cpu().numpy(), variable[:count])
+        residual = fitted - centre.cpu().numpy()
         problem = cp.Problem(
             cp.Maximize(objective @ variable),
             [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
@@ -53,9 +49,8 @@ class EllipsoidBallProgram:
             SolverError: If the solver fails or returns numbers that are not finite.
         """
         try:
-            (solution,) = self._layer(
-                objective.cpu().double(), solver_args=_SOLVER_ARGUMENTS
-            )
+            costs = objective.cpu().double()
+            (solution,) = self._layer(costs, solver_args=_SOLVER_ARGUMENTS)
         except self._solver_errors as error:
             raise SolverError(
                 'The conic solver failed; use form="dual", which gives the same bound '

@@ -7,26 +7,15 @@ from kernelucb._numerics.checks import finite, tensor
 
 
 def check_one_domain(candidates: Tensor | None, bounds: Tensor | None) -> None:
-    r"""Refuse two domains, and none.
-
-    Raises:
-        ValueError: If not exactly one is given.
-    """
+    r"""Refuse two domains, and none."""
     if (candidates is None) == (bounds is None):
         raise ValueError("The domain: give either candidates or bounds.")
 
 
 def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return ``n x d`` points in float64, at least one.
+    r"""Return ``n x d`` points in float64, at least one and all finite.
 
-    Args:
-        name: The argument's name, for the message.
-        X: The points.
-        dimension: ``d``; None where any will do.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape is not ``n x d``.
-        InputDataError: If there are none, or a value is not finite.
+    ``name`` is for the message; ``dimension`` is ``d``, or None where any will do.
     """
     shape = tuple(tensor(name, X).shape)
     if len(shape) != 2 or shape[1] != (dimension or shape[1]):
@@ -39,16 +28,9 @@ def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor
 
 
 def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return the ``2 x d`` limits of a box in float64.
+    r"""Return ``2 x d`` limits of a box in float64, finite, each lower one below its upper.
 
-    Args:
-        bounds: Lower and upper limits.
-        dimension: ``d``; None where any will do.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape is not ``2 x d``.
-        InputDataError: If a limit is not finite.
-        ValueError: If a lower limit is not below its upper limit.
+    ``dimension`` is ``d``, or None where any will do.
     """
     shape = tuple(tensor("bounds", bounds).shape)
     if len(shape) != 2 or shape != (2, dimension or shape[1]):

@@ -35,7 +35,7 @@ _COMBINED = {AdditiveKernel: add, ProductKernel: mul}
 def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
     r"""Kernel values of ``n x d'`` and ``m x d'`` inputs, ``n x m``.
 
-    Each row is computed without regard to the other points on the left.
+    A row does not depend on the other points on the left.
     """
     return _values(kernel, left, right, _squared_distances)
 
@@ -57,12 +57,9 @@ def constant_variance(kernel: Kernel) -> bool:
 
 @torch.no_grad()
 def check_fits(kernel: Any, mean: Any, inputs: Tensor) -> None:
-    r"""Check that a kernel and a mean take such inputs and give one value each.
+    r"""Check that a kernel and a mean (or None) take such inputs and give one value each.
 
-    Args:
-        kernel: The kernel.
-        mean: The mean, or None.
-        inputs: ``n x d'``; only the first one is tried.
+    Of the ``n x d'`` inputs, only the first one is tried.
 
     Raises:
         UnsupportedError: If they do not take them, or give several values.
@@ -165,10 +162,7 @@ def _squared_distances(left: Tensor, right: Tensor) -> Tensor:
 
 
 class _SquaredDistances(torch.autograd.Function):
-    r"""Squared distances by differences, with a gradient by matrix products.
-
-    Twice differentiable.
-    """
+    r"""Squared distances by differences, twice differentiable by matrix products."""
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:

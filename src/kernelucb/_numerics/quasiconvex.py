@@ -31,7 +31,7 @@ def minimize_quasiconvex(
     start: Tensor,
     tolerance: Tensor,
 ) -> Minimum:
-    r"""Minimise quasi-convex functions by Newton's method inside a shrinking bracket.
+    r"""Minimise ``n`` quasi-convex functions by Newton's method inside a shrinking bracket.
 
     The sign of the slope says on which side of a point the minimum of a quasi-convex
     function lies, so every evaluation shrinks the bracket. A Newton step that would leave
@@ -39,11 +39,11 @@ def minimize_quasiconvex(
 
     Args:
         slopes: Maps ``n`` arguments to ``n`` first and ``n`` second derivatives.
-        lower: ``n`` left ends of brackets that hold the minima.
-        upper: ``n`` right ends.
-        start: ``n`` first guesses inside the brackets.
-        tolerance: ``n`` values; a search ends with the step whose predicted decrease is at
-            most half of this.
+        lower: Left ends of brackets that hold the minima.
+        upper: Right ends.
+        start: First guesses inside the brackets.
+        tolerance: A search ends with the step whose predicted decrease is at most half
+            of this.
     """
     position, last_step = start, upper - lower
     gap = torch.full_like(start, torch.inf)

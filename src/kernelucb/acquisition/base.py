@@ -9,10 +9,7 @@ from typing import Any, Generic
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import (
-    PosteriorTransform,
-    ScalarizedPosteriorTransform,
-)
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
@@ -79,12 +76,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         return self.regression.prior_std
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Condition variances on points that are being evaluated (GP-BUCB).
+        r"""Condition variances on ``p x d`` points that are being evaluated (GP-BUCB).
 
         Means and radii stay as they are; ``bounds`` ignores pending points.
-
-        Args:
-            X_pending: ``p x d`` points, or None.
 
         Raises:
             BotorchTensorDimensionError: If ``X_pending`` is not ``p x d``.
@@ -139,12 +133,8 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
         # Radius and norm follow from the data when a bound is built and are no tensors.
-        saved = {
-            name.removeprefix(prefix): value
-            for name, value in state_dict.items()
-            if name.startswith(prefix)
-        }
-        own = self.state_dict()
+        saved = {name: v for name, v in state_dict.items() if name.startswith(prefix)}
+        own = self.state_dict(prefix=prefix)
         if saved.keys() != own.keys() or not all(
             isinstance(saved[name], Tensor) and same_tensors(saved[name], value)
             for name, value in own.items()
@@ -157,14 +147,13 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Value to maximise at candidate points.
+        r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
         Args:
-            X: A ``(b1 x ... bk) x 1 x d``-dim tensor of candidate points.
+            X: ``b x 1 x d`` candidate points; ``b`` may be several dimensions.
 
         Returns:
-            A ``(b1 x ... bk)``-dim tensor: the upper bound, or minus the lower bound when
-            ``maximize=False``.
+            A tensor of shape ``b``.
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
@@ -173,11 +162,7 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         return self._evaluate(X, self._scoring_set.support)
 
     def majorant(self, X: Tensor) -> Tensor:
-        r"""Upper bound on the values, without a search; the values where there is none.
-
-        Args:
-            X: As for ``forward``.
-        """
+        r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
         return self._evaluate(X, self._scoring_set.majorant)
 
     def _evaluate(self, X: Tensor, support: _Support) -> Tensor:
@@ -207,13 +192,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         return offset + weight * points.baseline + abs(weight) * half_width
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The confidence band, without sign, posterior transform or pending points.
+        r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors in outcome units.
 
-        Args:
-            X: ``n x d`` points.
-
-        Returns:
-            Lower and upper bound, two ``n``-vectors in outcome units.
+        The plain band, without sign, posterior transform or pending points.
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``n x d``.

@@ -1,7 +1,7 @@
 r"""Input constructors: how BoTorch and Ax build the acquisition functions."""
 
-import inspect
 from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from botorch.acquisition.input_constructors import acqf_input_constructor
@@ -27,20 +27,13 @@ def register_input_constructor(
 ) -> type[KernelUCB]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
-    The constructor accepts exactly what ``acqf_class`` accepts, checks that every required
-    argument is there, and rejects what would otherwise be ignored silently (constraints,
-    objectives, thresholds).
-
-    Args:
-        acqf_class: The class to register.
-        build: Where the class is not built from the model itself: what makes its arguments
-            from the model and the options. The constructor then accepts what this accepts.
+    It checks that every required argument is there, and rejects what would otherwise be
+    ignored silently (constraints, objectives, thresholds). If the class is not built from
+    the model itself, ``build`` makes its arguments from the model and the options; the
+    constructor then accepts what ``build`` accepts.
     """
-    own = list(inspect.signature(build or acqf_class).parameters.values())
-    rejected = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-        for name in _REJECTED
-    ]
+    own = list(signature(build or acqf_class).parameters.values())
+    rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _REJECTED]
 
     def construct_inputs(model: Model, **options: Any) -> dict[str, Any]:
         for name, reason in _REJECTED.items():
@@ -50,7 +43,7 @@ def register_input_constructor(
                     f"{acqf_class.__name__} does not take `{name}`: {reason}."
                 )
         for parameter in own:
-            required = parameter.default is inspect.Parameter.empty
+            required = parameter.default is Parameter.empty
             if required and parameter.name not in {"model", *options}:
                 raise ValueError(
                     f"{acqf_class.__name__} needs the option `{parameter.name}`."
@@ -59,6 +52,6 @@ def register_input_constructor(
         return arguments if build is None else build(**arguments)
 
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
-    construct_inputs.__signature__ = inspect.Signature(own + rejected)  # type: ignore[attr-defined]
+    construct_inputs.__signature__ = Signature(own + rejected)  # type: ignore[attr-defined]
     acqf_input_constructor(acqf_class)(construct_inputs)
     return acqf_class

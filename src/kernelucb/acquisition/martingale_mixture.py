@@ -1,7 +1,7 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -12,25 +12,19 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.geometry import Constraints
-from kernelucb.confidence.martingale_mixture import (
-    ANALYTIC_SOURCE,
-    ConvexSet,
-    ExactSet,
-    GridSet,
-    Witness,
-    analytic_band,
-    attaining_function,
-    grid_regularizers,
-)
+from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
+from kernelucb.confidence.martingale_mixture.convex import ConvexSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import (
+    MixtureProblem,
     known_noise_problem,
     unknown_noise_problem,
 )
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
@@ -43,8 +37,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     r"""Largest value over the functions that explain the data, anytime.
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
-    the martingale-mixture radius of the data. Where the assumptions below are true, the
-    band ``bounds(X)`` holds the true function at every point and every round at once with
+    the martingale-mixture radius of the data. If the assumptions below are true, the band
+    ``bounds(X)`` holds the true function at every point and every round at once with
     probability ``1 - delta``, for inputs chosen from the past by any rule.
     ``assumptions`` says which of them were given and which were estimated.
 
@@ -93,68 +87,60 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         r"""Martingale-mixture upper confidence bound.
 
         Args:
-            model: A single-output exact GP such as ``SingleTaskGP``, or a
-                ``KernelRegression``.
+            model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
-                ``covar_module`` as it stands, in outcome units. By default it is
-                estimated from the data, and ``assumptions`` says so; ``"cautious"`` is a
-                larger estimate (``NormTracker.cautious()``), and a ``NormTracker`` keeps
-                the estimate from falling in later rounds.
-            noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent.
-                ``UnknownNoise()`` where no number is known: the noise is then Gaussian,
-                with one scale, and the set is tight for scales of 0.001 to 10 prior
-                standard deviations. With its two limits only scales between them count.
+                ``covar_module`` as it stands, outcome units. By default estimated from the
+                data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate, and
+                a ``NormTracker`` keeps the estimate from falling in later rounds.
+            noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
+                observation; from the likelihood (or ``train_Yvar``) when absent. With
+                ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is
+                tight for scales of 0.001 to 10 prior standard deviations; with its two
+                limits only scales between them count.
             delta: Failure probability.
             fit: What bounds the distance to the data: ``"martingale"``, the closed form of
                 the martingale mixture, or a ``PrequentialRadius`` of the same observations
-                in the same order, from predictions by refitted models. Noise and ``delta``
+                in the same order, from predictions by refitted models; noise and ``delta``
                 are then those of the radius.
-            covariance_scale: For ``fit="martingale"``: scale ``c`` of the mixture relative
-                to the model's prior. Several numbers, or ``"mixture"`` for 17 powers of
-                two from 1/256 to 256, mix over ``J`` scales with equal weights: anytime as
-                well, no ``c`` to tune, and the squared radius (in noise units) is at most
-                ``2 ln J`` above that of the best scale in hindsight. By default 1, and
-                ``"mixture"`` where the noise is unknown.
+            covariance_scale: For ``fit="martingale"``: scale of the mixture relative to the
+                model's prior. Several numbers, or ``"mixture"`` for 17 powers of two from
+                1/256 to 256, mix over ``J`` scales with equal weights: anytime as well, and
+                the squared radius (in noise units) is at most ``2 ln J`` above that of the
+                best scale in hindsight. By default 1; ``"mixture"`` for unknown noise.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
-                the exact bound as a cone program (``"dual"`` where the set was empty and
+                the exact bound as a cone program (``"dual"`` for a set that was empty and
                 had to be widened).
-            alphas: Ridge parameters in outcome units squared. For ``"dual"`` a grid, or
-                ``"paper"`` for the paper's. For ``"analytic"`` one number, by default
-                ``noise_std^2 / covariance_scale`` (of the scale that explains the data
-                best, where there are several). With one noise scale per observation
-                they are read against the largest.
+            alphas: Ridge parameters, outcome units squared; read against the largest noise
+                scale. For ``"dual"`` a grid, or ``"paper"`` for the paper's. For
+                ``"analytic"`` one number, by default ``noise_std^2 / covariance_scale`` (of
+                several scales, the one that explains the data best).
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, or ``fit`` is of other
-                observations.
+            ValueError: If a scalar is out of its range, or ``fit`` has other observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
-        unknown = isinstance(noise_std, UnknownNoise)
         scale = covariance_scale
-        if scale is None:
-            scale = "mixture" if unknown else 1.0
-        if unknown:
-            regression = KernelRegression.of(model)
+        if isinstance(noise_std, UnknownNoise):
+            scale = "mixture" if scale is None else scale
+            state = KernelRegression.of(model)
             problem = unknown_noise_problem(
-                regression, norm_bound, noise_std, delta, scale, strict
+                state, norm_bound, noise_std, delta, scale, strict
             )
         else:
-            regression = KernelRegression.of(model, noise_std)
-            problem = known_noise_problem(regression, norm_bound, fit, delta, scale, strict)
-        band = _Builder(problem.regression, problem.constraints, problem.assumptions)
-        super().__init__(
-            model, band(form, alphas), maximize, posterior_transform, X_pending
-        )
+            scale = 1.0 if scale is None else scale
+            state = KernelRegression.of(model, noise_std)
+            problem = known_noise_problem(state, norm_bound, fit, delta, scale, strict)
+        band = _confidence_set(problem, form, alphas)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
         self.delta = delta
         self.covariance_scale = scale
@@ -165,15 +151,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
 
     @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
-        r"""The function of the confidence set that attains the exact bound at a point.
+        r"""The function that attains the exact upper (or lower) bound at a ``1 x d`` point.
 
-        Args:
-            X: ``1 x d`` point.
-            upper: Whether it attains the upper or the lower bound.
-
-        Returns:
-            A function that maps ``n x d`` points to ``n`` outcomes, with its norm and its
-            distance to the data. It belongs to the exact set whatever the form.
+        It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
+        data, and belongs to the exact set whatever the form.
         """
         if X.shape != (1, self.regression.dimension):
             raise BotorchTensorDimensionError(
@@ -185,45 +166,28 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
 
-class _Builder(NamedTuple):
+def _confidence_set(
+    problem: MixtureProblem[KernelRegression], form: Form, alphas: Alphas
+) -> ConfidenceSet[Any]:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
-
-    regression: KernelRegression
-    constraints: Constraints
-    assumptions: Assumptions
-
-    def __call__(self, form: Form, alphas: Alphas) -> ConfidenceSet[Any]:
-        if form == "analytic":
-            return self.analytic(alphas)
-        if form == "convex":
-            return self.convex(alphas)
-        return self.dual(alphas)
-
-    def analytic(self, alphas: Alphas) -> ConfidenceSet[Any]:
-        regularizer = self.constraints.radius.tau_ref
-        if alphas is not None:
-            if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
-                raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-            regularizer = float(self._regularizers(alphas))
-        assumptions = self.assumptions.by(ANALYTIC_SOURCE)
-        return analytic_band(self.regression, self.constraints, regularizer, assumptions)
-
-    def convex(self, alphas: Alphas) -> ConfidenceSet[Any]:
+    regression, constraints = problem.regression, problem.constraints
+    assumptions = problem.assumptions
+    if form == "convex":
         if alphas is not None:
             raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
-        if self.constraints.contradiction is not None:
-            # A relaxed set is nearly one function: too thin for an interior-point solver.
-            return self.dual(None)
-        assumptions = self.assumptions.by(ConvexSet.source)
-        return ConvexSet(self.regression, self.constraints, assumptions)
-
-    def dual(self, alphas: Alphas) -> ConfidenceSet[Any]:
-        if alphas is None:
-            assumptions = self.assumptions.by(ExactSet.source)
-            return ExactSet(self.regression, self.constraints, assumptions)
-        grid, assumptions = self._regularizers(alphas), self.assumptions.by(GridSet.source)
-        return GridSet(self.regression, self.constraints, grid, assumptions)
-
-    def _regularizers(self, alphas: Any) -> Tensor:
-        noise_variance = float(self.regression.noise_std.max()) ** 2
-        return grid_regularizers(alphas, self.constraints.radius.tau_ref, noise_variance)
+        # A relaxed set is nearly one function: too thin for an interior-point solver.
+        if constraints.contradiction is None:
+            return ConvexSet(regression, constraints, assumptions.by(ConvexSet.source))
+    grid, tau_ref = None, constraints.radius.tau_ref
+    if alphas is not None:
+        single = not isinstance(alphas, str) and torch.as_tensor(alphas).numel() == 1
+        if form == "analytic" and not single:
+            raise ValueError('form="analytic" takes one ridge parameter as alphas.')
+        noise_variance = float(regression.noise_std.max()) ** 2
+        grid = grid_regularizers(alphas, tau_ref, noise_variance)
+    if form == "analytic":
+        tau = tau_ref if grid is None else float(grid)
+        return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
+    if grid is None:
+        return ExactSet(regression, constraints, assumptions.by(ExactSet.source))
+    return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))

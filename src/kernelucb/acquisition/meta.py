@@ -34,7 +34,17 @@ class MetaUCB(KernelUCB[PosteriorState]):
     Lemma 11 and Corollary 6 each side of the band holds at a point and a round fixed in
     advance. It bounds ``f`` where the estimated prior is right; for a band that does not
     assume that, give ``model.to_gp(...)`` and ``model.norm_bound(...)`` to
-    ``MartingaleMixtureUCB``.
+    ``MartingaleMixtureUCB``, which also explains the other arguments.
+
+    Args:
+        model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
+            evaluations so far, if any.
+        delta: Failure probability.
+
+    Raises:
+        ValueError: If ``delta`` is not between 0 and 1, or the training functions are too
+            few for it at this round; the message says how many are needed.
+        UnsupportedError: If the model or the transform cannot be represented.
 
     Attributes:
         zeta: Multiplier of the standard deviation.
@@ -49,21 +59,6 @@ class MetaUCB(KernelUCB[PosteriorState]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Upper confidence bound of meta Bayesian optimisation.
-
-        Args:
-            model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far, if any.
-            delta: Failure probability.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If ``delta`` is not between 0 and 1, or the training functions are
-                too few for it at this round; the message says how many are needed.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         _check_model(model)
         probability("delta", delta)
         zeta = exploration_factor(model.num_tasks, model.num_evaluations + 1, delta)
@@ -80,13 +75,18 @@ class MetaUCB(KernelUCB[PosteriorState]):
 class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
-    ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of exceeding the
-    target does. ``bounds`` is one estimated standard deviation on either side of the mean
-    and carries no guarantee.
+    ``(mu_t - target) / sqrt(k_t)``, which orders points as that probability does.
+    ``bounds`` is the mean plus and minus one standard deviation, without a guarantee.
 
     Source: Wang, Kim & Kaelbling (2018), Section 4.1; the regret bounds of Theorems 2 and 4
     need a target of at least ``max f``. Unlike ``MetaUCB`` it is defined for any number of
-    training functions from the number of evaluations plus two.
+    training functions from the number of evaluations plus two. Other arguments and errors:
+    see ``MetaUCB``.
+
+    Args:
+        target: Value to exceed (to fall below, where the outcome is minimised); by default
+            the largest (smallest) value of the training functions and of the evaluations
+            so far.
 
     Attributes:
         target: The value to exceed, outcome units.
@@ -101,22 +101,6 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Probability of improvement of meta Bayesian optimisation.
-
-        Args:
-            model: A ``DiscreteMetaModel`` or ``FeatureMetaModel``, conditioned on the
-                evaluations so far, if any.
-            target: Value to exceed (to fall below, where the outcome is minimised); by
-                default the largest (smallest) value of the training functions and of the
-                evaluations so far.
-            maximize: If False, the outcome is minimised.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If the target is not a finite number.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         _check_model(model)
         given = None if target is None else finite_scalar("target", target)
         guarantee = "the regret bound for the whole search, for a target of at least max f"

@@ -6,10 +6,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.abbasi_yadkori import (
-    ABBASI_YADKORI_SOURCE,
-    abbasi_yadkori_band,
-)
+from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_band
 from kernelucb.confidence.norm.tracker import (
     NormBound,
@@ -34,6 +31,12 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
     a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
     ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
     Looser than ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent. With one
+            noise scale per observation it is read against the largest.
     """
 
     def __init__(
@@ -48,23 +51,6 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Abbasi-Yadkori upper confidence bound.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
-            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
-            delta: Failure probability.
-            alpha: Ridge parameter, outcome units squared; ``noise_std^2`` when absent.
-                With one noise scale per observation it is read against the largest.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If a scalar is out of its range.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         regression, norm = _data(model, norm_bound, noise_std, delta)
         noise_variance = float(regression.noise_std.max()) ** 2
         tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
@@ -82,6 +68,12 @@ class IGPUCB(KernelUCB[KernelRegression]):
     Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
     ``t eta`` taken as 2. Assumptions as for ``AbbasiYadkoriUCB``; one noise scale for all
     observations (the largest, where the model has several).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        horizon: Number of rounds ``T`` that the bound must hold for; at least the number of
+            observations.
     """
 
     def __init__(
@@ -96,23 +88,6 @@ class IGPUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Improved GP-UCB.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
-            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
-            delta: Failure probability.
-            horizon: Number of rounds ``T`` that the bound must hold for; at least the
-                number of observations.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If a scalar is out of its range.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         positive_scalar("horizon", horizon)
         regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
         if regression.num_observations > horizon:
@@ -137,6 +112,12 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
     acquisition function chose from earlier outcomes are not covered, so in a search this is
     a heuristic, and ``assumptions`` says so unless ``fixed_design`` is set. One noise scale
     for all observations (the largest, where the model has several).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Args:
+        delta: Failure probability of one round.
+        fixed_design: Whether the inputs were fixed before any outcome was seen.
     """
 
     def __init__(
@@ -151,22 +132,6 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Wang & de Freitas upper confidence bound.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the norm of ``f - mean``; see ``MartingaleMixtureUCB``.
-            noise_std: Sub-Gaussian noise scale, outcome units; by default the likelihood's.
-            delta: Failure probability of one round.
-            fixed_design: Whether the inputs were fixed before any outcome was seen.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If a scalar is out of its range.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         regression, norm = _data(model, norm_bound, noise_std, delta, one_scale=True)
         assumptions = rkhs_assumptions(
             WANG_DE_FREITAS_SOURCE, regression, delta, norm.assumption, anytime=False

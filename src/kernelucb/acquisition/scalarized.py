@@ -37,12 +37,19 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         ...     model, norm_bound=[10.0, 4.0], noise_std=[0.1, 0.05], delta=0.05,
         ...     posterior_transform=ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0])),
         ... )
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
-        ...                                  raw_samples=256)
 
-    Attributes:
-        acqfs: The bands of the single outcomes (those of weight zero are left out).
-        weights: Their weights.
+    Args:
+        acqfs: A bound for each outcome, without a posterior transform. The sum of their
+            ``delta`` is the failure probability.
+        weights: One for each. Outcomes of weight zero are left out.
+        offset: Added to the sum.
+        maximize: If False, the value is minus the lower bound of the sum.
+        X_pending: ``p x d`` points under evaluation, for all outcomes.
+
+    Raises:
+        ValueError: If there are no outcomes, or the number of weights differs.
+        UnsupportedError: If a bound has a posterior transform.
+        BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
     """
 
     def __init__(
@@ -54,46 +61,27 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         maximize: bool = True,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Bound of a weighted sum.
-
-        Args:
-            acqfs: A bound for each outcome, without a posterior transform. The sum of their
-                ``delta`` is the failure probability.
-            weights: One for each. Outcomes of weight zero are left out.
-            offset: Added to the sum.
-            maximize: If False, the value is minus the lower bound of the sum.
-            X_pending: ``p x d`` points under evaluation, for all outcomes.
-
-        Raises:
-            ValueError: If there are no outcomes, or the number of weights differs.
-            UnsupportedError: If a bound has a posterior transform.
-            BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
-        """
         if len(acqfs) == 0:
             raise ValueError("acqfs is empty; a sum needs at least one outcome.")
         listed = per_output("weights", weights, len(acqfs))
         values = [finite_scalar("weights", weight) for weight in listed]
-        if not any(values):
+        used = [j for j, weight in enumerate(values) if weight != 0.0]
+        if not used:
             raise ValueError("All weights are zero; at least one must not be.")
         offset = finite_scalar("offset", offset)
-        used = {
-            f"output {j}": (acqf, weight)
-            for j, (acqf, weight) in enumerate(zip(acqfs, values, strict=True), 1)
-            if weight != 0.0
-        }
-        parts = [acqf for acqf, _ in used.values()]
+        parts = [acqfs[j] for j in used]
         _check_parts(parts)
         assumptions = Assumptions.joined(
-            {name: acqf.assumptions for name, (acqf, _) in used.items()},
+            {f"output {j + 1}": acqfs[j].assumptions for j in used},
             "the band of the weighted sum holds",
         )
-        own_weights = [weight for _, weight in used.values()]
+        nonzero = [values[j] for j in used]
         sets = [acqf.confidence_set for acqf in parts]
-        confidence_set = ScalarizedSet(sets, own_weights, assumptions, offset)
+        confidence_set = ScalarizedSet(sets, nonzero, assumptions, offset)
         models: Any = ModuleList([acqf.model for acqf in parts])
         super().__init__(models, confidence_set, maximize, None, X_pending)
         self.acqfs = ModuleList(parts)
-        self.weights = tuple(own_weights)
+        self.weights = tuple(nonzero)
 
     @classmethod
     def from_model(
@@ -119,11 +107,9 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
                 of models with one output each.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight for each
                 output.
-            norm_bound: Bound on the RKHS norm, outcome units; one for all outputs or one
-                for each. Estimated from the data where absent.
-            noise_std: Noise scale, one for all outputs or a sequence with one for each (a
-                number, a tensor with one value for each observation, or None); from the
-                likelihoods when absent.
+            norm_bound: As for the ``bound``, one for all outputs or a sequence with one for
+                each.
+            noise_std: Likewise.
             delta: Failure probability of all bands together.
             bound: Which band.
             options: Its other options, the same for all outputs.
@@ -131,8 +117,7 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
             X_pending: See ``ScalarizedUCB``.
 
         Raises:
-            ValueError: If a scalar is out of its range, or a sequence has the wrong
-                length.
+            ValueError: If a scalar is out of its range, or a sequence has the wrong length.
             UnsupportedError: If the model or the transform cannot be represented.
         """
         inputs = scalarized_inputs(
@@ -167,13 +152,11 @@ def scalarized_inputs(
     weights, offset = _weights(posterior_transform, len(singles))
     norms = per_output_norms("norm_bound", norm_bound, len(singles))
     noises = per_output("noise_std", noise_std, len(singles))
-    own = {"norm_bound": (norm_bound, norms), "noise_std": (noise_std, noises)}
-    parameters = signature(bound).parameters
-    each = {
-        name: values
-        for name, (value, values) in own.items()
-        if name in parameters or value is not None
-    }
+    each, parameters = {}, signature(bound).parameters
+    if "norm_bound" in parameters or norm_bound is not None:
+        each["norm_bound"] = norms
+    if "noise_std" in parameters or noise_std is not None:
+        each["noise_std"] = noises
     unknown = (each.keys() | (options or {}).keys()) - parameters.keys()
     if unknown:
         names = ", ".join(sorted(map(str, unknown)))
@@ -183,22 +166,12 @@ def scalarized_inputs(
         raise UnsupportedError("All weights of the posterior transform are 0.")
     share = probability("delta", delta) / len(used)
     build: Any = bound
-    bands = [
-        build(
-            singles[j],
-            delta=share,
-            **{name: values[j] for name, values in each.items()},
-            **(options or {}),
-        )
-        for j in used
-    ]
-    return {
-        "acqfs": bands,
-        "weights": [weights[j] for j in used],
-        "offset": offset,
-        "maximize": maximize,
-        "X_pending": X_pending,
-    }
+    bands: list[KernelUCB] = []
+    for j in used:
+        own = {name: values[j] for name, values in each.items()}
+        bands.append(build(singles[j], delta=share, **own, **(options or {})))
+    sums = {"acqfs": bands, "weights": [weights[j] for j in used], "offset": offset}
+    return {**sums, "maximize": maximize, "X_pending": X_pending}
 
 
 def _weights(transform: PosteriorTransform | None, count: int) -> tuple[list[float], float]:

@@ -20,7 +20,7 @@ from kernelucb.confidence.fit.mixture import (
     sketched_radius,
     sketched_source,
 )
-from kernelucb.confidence.martingale_mixture import ExactSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
     mixture_problem,

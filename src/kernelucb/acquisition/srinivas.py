@@ -22,8 +22,15 @@ class SrinivasUCB(KernelUCB[KernelRegression]):
     be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``),
     Theorem 2 (``CompactDomain``) or Theorem 3 (``BoundedNorm``).
 
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
     Example:
         >>> acqf = SrinivasUCB(model, theorem=FiniteDomain(size=1000))
+
+    Args:
+        theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
+        scale: Multiplies beta. Any number below 1 (their experiments use 0.2) gives up the
+            guarantee, and ``assumptions`` says so.
 
     Attributes:
         beta: ``beta_t``, without ``scale``.
@@ -41,23 +48,6 @@ class SrinivasUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""GP-UCB.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            noise_std: Noise scale, outcome units; from the likelihood when absent.
-            delta: Failure probability.
-            theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
-            scale: Multiplies beta. Any number below 1 (their experiments use 0.2) gives up
-                the guarantee, and ``assumptions`` says so.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If a scalar is out of its range.
-            UnsupportedError: If the model or the transform cannot be represented.
-        """
         probability("delta", delta)
         positive_scalar("scale", scale)
         terms = theorem.terms(KernelRegression.of(model, noise_std), delta)

@@ -20,11 +20,9 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
     scale, comes from the data.
 
     With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
-    minimum over all rounds so far. Without one it is computed from all data at once: from
-    the bounds given, one step of the corollary for each observation, every step on all
-    data. That is valid because the noise bounds hold for every regulariser at once, on the
-    same event. What earlier rounds showed is not remembered then, so the interval may
-    widen again from one round to the next.
+    minimum over all rounds so far. Without one, the corollary takes one step for each
+    observation, every step on all data: valid, since the noise bounds hold for every
+    regulariser on the same event, but the interval may widen again in the next round.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
@@ -32,12 +30,26 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
     is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
     noise. The noise of the model's likelihood is not used.
 
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
     Example:
         >>> acqf = StreamingKernelUCB(
         ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
         ... )
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
-        ...                                  raw_samples=256)
+
+    Args:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default that
+            of the ``tracker``; without one, or with a ``NormTracker``, it is estimated.
+        noise_std: What is known of the noise scale: its lower limit, which must be given,
+            and its upper limit or None.
+        delta: Failure probability of the band and the noise interval together.
+        tracker: Bounds on the noise so far, built with the same limits and norm bound and
+            at most this ``delta``. It is updated with the model's data.
+
+    Raises:
+        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
+            than the model.
+        UnsupportedError: If the model has one noise scale for each observation.
 
     Attributes:
         noise_interval: Lower and upper bound on the noise scale from the data, outcome
@@ -58,28 +70,6 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Kernel UCB with unknown noise.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                that of the ``tracker``; without one, or with a ``NormTracker``, it is
-                estimated from the data.
-            noise_std: What is known of the noise scale: its lower limit, which must be
-                given, and its upper limit or None.
-            delta: Failure probability of the band and the noise interval together.
-            tracker: Bounds on the noise so far, built with the same limits and norm bound
-                and at most this ``delta``. It is updated with the model's data.
-            maximize: If False, the value is minus the lower bound.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
-            X_pending: ``p x d`` points under evaluation.
-
-        Raises:
-            ValueError: If a scalar is out of its range, or the tracker has other limits, a
-                larger ``delta`` or more observations than the model.
-            UnsupportedError: If the model or the transform cannot be represented, or the
-                model has one noise scale for each observation.
-        """
         regression = KernelRegression.of(model)
         tracker, norm = corollary_tracker(tracker, regression, norm_bound, noise_std, delta)
         interval = tracker.observe(regression)

@@ -16,13 +16,8 @@ from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.experiments import check_experiment, complete_assumptions
 from kernelucb.ax.models import TRANSFORMS
-from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import (
-    check_outcomes,
-    state_missing_outcomes,
-    state_progressions,
-)
 
 
 @checked
@@ -74,13 +69,7 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
 
 
 class FittedBound(NamedTuple):
-    r"""A bound on all data of an experiment.
-
-    Attributes:
-        acqf: The bound.
-        adapter: Turns parameters into the inputs of the bound.
-        digest: The search space as the bound sees it.
-    """
+    r"""A bound on all data, what turns parameters into its inputs, and their ranges."""
 
     acqf: KernelUCB
     adapter: TorchAdapter
@@ -89,12 +78,11 @@ class FittedBound(NamedTuple):
 
 def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> FittedBound:
     r"""Fit the strategy's bound to an experiment; neither of them changes."""
-    check_experiment(bound_spec(strategy), experiment)
+    spec = bound_spec(strategy).copy()
+    check_experiment(spec, experiment)
     data = experiment.lookup_data()
     if data.empty:
         raise ValueError("No trial has been observed yet; complete one first.")
-    check_outcomes(bound_spec(strategy), experiment)
-    spec = bound_spec(strategy).copy()
     spec.fit(experiment, data)
     adapter: Any = spec.fitted_adapter
     arguments = adapter._get_transformed_gen_args(search_space=experiment.search_space)
@@ -110,17 +98,12 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
         torch_opt_config=config,
         botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
     )
-    state_missing_outcomes(acquisition.acqf, experiment)
-    state_progressions(acquisition.acqf, adapter)
+    complete_assumptions(acquisition.acqf, adapter, experiment)
     return FittedBound(acquisition.acqf, adapter, digest)
 
 
 def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
-    r"""The generation strategy itself, or that of a client.
-
-    Raises:
-        ValueError: If the client has no generation strategy.
-    """
+    r"""The generation strategy itself, or that of a client; ``ValueError`` without."""
     if not isinstance(source, Client):
         return source
     if source._maybe_generation_strategy is None:
@@ -132,11 +115,7 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""The generator spec that builds the strategy's bound.
-
-    Raises:
-        UnsupportedError: If it has no bound.
-    """
+    r"""What builds the strategy's bound; ``UnsupportedError`` if it has none."""
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
             acqf_class = spec.generator_kwargs.get("botorch_acqf_class")

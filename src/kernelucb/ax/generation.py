@@ -17,13 +17,7 @@ from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS, default_model_config
 from kernelucb.ax.nodes import KernelUCBNode
-from kernelucb.ax.options import (
-    check_class,
-    checked_optimizer_options,
-    checked_options,
-)
-
-_INITIAL_NODE = "Sobol"
+from kernelucb.ax.options import checked_optimizer_options, checked_options
 
 
 @checked
@@ -42,10 +36,9 @@ def generation_strategy(
     **Units.** Ax's own strategies winsorise and standardise the outcomes anew in every
     trial, which would change what a fixed norm bound means. This one leaves outcomes
     alone: ``norm_bound``, ``noise_std`` and ``acqf.bounds`` are in the units of the
-    outcomes you report, in every trial (``SingleTaskGP`` standardises inside, which the
-    bound undoes). Where ``noise_std`` is absent, the standard errors reported with the
-    outcomes are the noise scale; without any, it is the likelihood's estimate. Ax takes
-    standard errors with all outcomes or with none.
+    outcomes you report (``SingleTaskGP`` standardises inside, which the bound undoes).
+    Where ``noise_std`` is absent, the standard errors reported with the outcomes, with all
+    or with none, are the noise scale; without any, it is the likelihood's estimate.
 
     **Inputs.** The kernel sees inputs scaled to the unit cube by the bounds of the search
     space, after the logarithm of log-scaled parameters, so the norm bound refers to ``f``
@@ -55,21 +48,19 @@ def generation_strategy(
     the progression is one more input: the norm bound must then cover ``f`` as a function of
     it, too. What ``acqf.bounds`` takes are the inputs before the scaling.
 
-    **Kernel.** Ax fits the length scales and the mean to the data in every trial.
-    A norm belongs to one kernel, so ``norm_bound`` must cover the length scales that the
-    fit may choose. ``acqf.assumptions`` marks kernel and mean as estimated: no theorem
-    covers that, and the bound's probability is not known. A model from
-    ``fixed_model_config`` is not fitted.
+    **Kernel.** Ax fits the length scales and the mean in every trial, and ``norm_bound``
+    must cover all length scales that the fit may choose. ``acqf.assumptions`` marks kernel
+    and mean as estimated: no theorem covers that, and the bound's probability is not known.
+    A model from ``fixed_model_config`` is not fitted.
 
     **Norm.** Without ``norm_bound``, or with ``"cautious"`` (see
     ``NormTracker.cautious``), the norm is estimated from the data anew in every trial,
     which ``acqf.assumptions`` says. A ``NormTracker`` is refused, since Ax cannot store it.
 
-    **Parallel trials.** Trials are chosen with variances conditioned on the inputs of
-    running and abandoned ones. The bound takes over when ``num_initial`` trials exist that
-    have neither failed nor been abandoned, and ``min_observed`` of them are observed; until
-    then more Sobol trials are handed out, so that no worker waits. Trials attached by hand
-    count.
+    **Parallel trials.** Variances are conditioned on the inputs of running and abandoned
+    trials. The bound takes over when ``num_initial`` trials exist that have neither failed
+    nor been abandoned, and ``min_observed`` of them are observed; until then more Sobol
+    trials are handed out, so that no worker waits. Trials attached by hand count.
 
     **Storage.** An experiment that is saved and reopened goes on as it would have gone on
     otherwise: the searches for a trial are seeded by the arms before it. Ax stores outcomes
@@ -87,9 +78,7 @@ def generation_strategy(
 
     For the other bounds the objective must be one outcome. Outcome constraints, several
     objectives and, with those bounds, sums of outcomes raise ``UnsupportedError`` whenever
-    trials are asked for, before the first one is handed out and also in an experiment that
-    was configured anew or reopened. With ``ScalarizedUCB``, so does a list of the wrong
-    length (``ValueError``).
+    trials are asked for, and a list of the wrong length raises ``ValueError``.
 
     Example:
         >>> client.set_generation_strategy(
@@ -123,7 +112,6 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    check_class(acqf_class)
     config = model_config or default_model_config()
     acqf_options = checked_options(acqf_class, options or {}, config)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})
@@ -143,67 +131,62 @@ def generation_strategy(
             f"horizon is {horizon}, but the bound waits for {observed} observed trials; "
             "make it larger, or min_observed smaller."
         )
-    name = acqf_class.__name__
-    bound = _bound_node(name, acqf_class, acqf_options, config, optimizer_kwargs)
-    initial = _initial_node(name, num_initial, observed, seed)
-    return GenerationStrategy(name=f"{_INITIAL_NODE}+{name}", nodes=[initial, bound])
+    initial = _initial_node(acqf_class.__name__, num_initial, observed, seed)
+    bound = _bound_node(acqf_class, acqf_options, config, optimizer_kwargs)
+    name = f"{initial.name}+{bound.name}"
+    return GenerationStrategy(name=name, nodes=[initial, bound])
 
 
 def _initial_node(
     next_node: str, num_initial: int, min_observed: int, seed: int | None
 ) -> KernelUCBNode:
     r"""Sobol trials until enough exist and enough of them are observed."""
+    sobol = GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
+    enough = MinTrials(
+        threshold=num_initial,
+        transition_to=next_node,
+        not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+        use_all_trials_in_exp=True,
+    )
+    observed = MinTrials(
+        threshold=min_observed,
+        transition_to=next_node,
+        only_in_statuses=[TrialStatus.COMPLETED],
+        use_all_trials_in_exp=True,
+        count_only_trials_with_data=True,
+    )
     return KernelUCBNode(
-        name=_INITIAL_NODE,
-        generator_specs=[
-            GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
-        ],
-        transition_criteria=[
-            MinTrials(
-                threshold=num_initial,
-                transition_to=next_node,
-                not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
-                use_all_trials_in_exp=True,
-            ),
-            MinTrials(
-                threshold=min_observed,
-                transition_to=next_node,
-                only_in_statuses=[TrialStatus.COMPLETED],
-                use_all_trials_in_exp=True,
-                count_only_trials_with_data=True,
-            ),
-        ],
+        name="Sobol",
+        generator_specs=[sobol],
+        transition_criteria=[enough, observed],
         should_deduplicate=True,
         suggested_experiment_status=ExperimentStatus.INITIALIZATION,
     )
 
 
 def _bound_node(
-    name: str,
     acqf_class: type[KernelUCB],
     acqf_options: dict[str, Any],
     model_config: ModelConfig,
     optimizer_kwargs: dict[str, Any],
 ) -> KernelUCBNode:
     r"""Trials that maximise the bound, on outcomes that no transform has touched."""
+    # A bound is for one outcome, a batched model for several.
+    model = SurrogateSpec(model_configs=[model_config], allow_batched_models=False)
     gen_options = {"optimizer_kwargs": optimizer_kwargs}
+    spec = GeneratorSpec(
+        generator_enum=Generators.BOTORCH_MODULAR,
+        generator_kwargs={
+            "surrogate_spec": model,
+            "botorch_acqf_class": acqf_class,
+            "botorch_acqf_options": acqf_options,
+            "transforms": [*TRANSFORMS],
+        },
+        generator_gen_kwargs={"model_gen_options": gen_options},
+    )
     return KernelUCBNode(
-        name=name,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=Generators.BOTORCH_MODULAR,
-                generator_kwargs={
-                    "surrogate_spec": SurrogateSpec(
-                        model_configs=[model_config],
-                        allow_batched_models=False,  # the bound is for one outcome
-                    ),
-                    "botorch_acqf_class": acqf_class,
-                    "botorch_acqf_options": acqf_options,
-                    "transforms": [*TRANSFORMS],
-                },
-                generator_gen_kwargs={"model_gen_options": gen_options},
-            )
-        ],
+        name=acqf_class.__name__,
+        generator_specs=[spec],
         should_deduplicate=True,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )

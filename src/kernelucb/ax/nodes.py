@@ -14,12 +14,7 @@ from ax.storage.json_store.decoder import object_from_json
 from ax.utils.common.random import with_rng_seed
 
 from kernelucb.ax.bounds import acquisition_of, bound_spec
-from kernelucb.ax.objectives import check_experiment
-from kernelucb.ax.outcomes import (
-    check_outcomes,
-    state_missing_outcomes,
-    state_progressions,
-)
+from kernelucb.ax.experiments import check_experiment, complete_assumptions
 
 
 class KernelUCBNode(GenerationNode):
@@ -30,23 +25,15 @@ class KernelUCBNode(GenerationNode):
     """
 
     def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
-        r"""Candidates, as from ``GenerationNode``, after a check of the experiment.
-
-        Raises:
-            UnsupportedError: If the bound does not support the experiment.
-            ValueError: If an option has the wrong number of entries for it.
-            InputDataError: If an outcome is unusable.
-        """
+        r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
         spec = bound_spec(self.generation_strategy)
         check_experiment(spec, experiment)
-        check_outcomes(spec, experiment)
         seed = self._seed(experiment) if spec in self.generator_specs else None
         with with_rng_seed(seed):
             run = super().gen(experiment=experiment, **arguments)
         acqf = acquisition_of(self._fitted_adapter)
         if acqf is not None:
-            state_missing_outcomes(acqf, experiment)
-            state_progressions(acqf, self._fitted_adapter)
+            complete_assumptions(acqf, self._fitted_adapter, experiment)
         return run
 
     def _seed(self, experiment: Experiment) -> int:
@@ -55,9 +42,8 @@ class KernelUCBNode(GenerationNode):
         Ax stores neither the state of torch's generator nor a client's ``random_seed``:
         without this, a reopened experiment would search from other starting points.
         """
-        before = [*sorted(experiment.arms_by_signature)]
-        before.append(str(len(self.generation_strategy._generator_runs)))
-        return crc32("".join(before).encode())
+        runs = len(self.generation_strategy._generator_runs)
+        return crc32("".join([*sorted(experiment.arms_by_signature), str(runs)]).encode())
 
     def _fit(
         self, experiment: Experiment, data: Data | None = None, **arguments: Any
@@ -74,7 +60,5 @@ class KernelUCBNode(GenerationNode):
         cls, args: dict[str, Any], **registries: Any
     ) -> dict[str, Any]:
         r"""Arguments of the constructor from what Ax stored."""
-        stored = super().deserialize_init_args(args)
-        return {
-            name: object_from_json(value, **registries) for name, value in stored.items()
-        }
+        stored = super().deserialize_init_args(args).items()
+        return {name: object_from_json(value, **registries) for name, value in stored}

@@ -47,9 +47,9 @@ _NOT_AN_OPTION = {
     "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
 }
-_BESIDE = "give it beside `options`, for all outcomes or one for each"
 _NOT_A_NESTED_OPTION = _NOT_AN_OPTION | dict.fromkeys(
-    ("norm_bound", "noise_std", "delta"), _BESIDE
+    ("norm_bound", "noise_std", "delta"),
+    "give it beside `options`, for all outcomes or one for each",
 )
 
 # Ax forbids these, or passes them itself.
@@ -83,18 +83,6 @@ _OPTIMIZERS = (
 )
 
 
-def check_class(acqf_class: type[KernelUCB]) -> None:
-    r"""Refuse what is not one of the bounds.
-
-    Raises:
-        UnsupportedError: If it is not.
-    """
-    if acqf_class not in _KNOWN:
-        names = ", ".join(bound.__name__ for bound in _KNOWN)
-        given = getattr(acqf_class, "__name__", repr(acqf_class))
-        raise UnsupportedError(f"acqf_class must be one of {names}; got {given}.")
-
-
 def checked_options(
     acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
 ) -> dict[str, Any]:
@@ -102,8 +90,13 @@ def checked_options(
 
     Raises:
         ValueError: If an option is unknown, missing, out of range or cannot be stored.
-        UnsupportedError: If bound and model do not fit together.
+        UnsupportedError: If the class is not one of the bounds, or does not fit the model.
     """
+    if acqf_class not in _KNOWN:
+        names = ", ".join(bound.__name__ for bound in _KNOWN)
+        raise UnsupportedError(
+            f"acqf_class must be one of {names}; got {acqf_class.__name__}."
+        )
     is_sum = acqf_class is ScalarizedUCB
     build: Any = ScalarizedUCB.from_model if is_sum else acqf_class
     _check_names(acqf_class.__name__, build, options, _NOT_AN_OPTION)
@@ -112,9 +105,8 @@ def checked_options(
     if is_sum:
         nested = plain.get("options") or {}
         if not isinstance(nested, Mapping):
-            raise ValueError(
-                f"options must be a mapping in the options, got {type(nested).__name__}."
-            )
+            given = type(nested).__name__
+            raise ValueError(f"options must be a mapping in the options, got {given}.")
         name = f"{MartingaleMixtureUCB.__name__} (in `options`)"
         _check_names(name, MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION)
         noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
@@ -128,12 +120,7 @@ def checked_options(
 
 
 def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Arguments of BoTorch's optimisers, as plain numbers that Ax can store.
-
-    Raises:
-        ValueError: If no optimiser has such an argument, Ax sets it itself, or a number of
-            points is not a whole number above 0.
-    """
+    r"""Arguments of BoTorch's optimisers, checked, as plain numbers that Ax can store."""
     known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
     for option in options:
         if option not in known:
@@ -197,9 +184,8 @@ def _check_names(
         if option in refused:
             raise ValueError(f"Leave out the option `{option}`: {refused[option]}.")
         if option not in allowed:
-            raise ValueError(
-                f"{name} has no option `{option}`; it takes {', '.join(allowed)}."
-            )
+            taken = ", ".join(allowed)
+            raise ValueError(f"{name} has no option `{option}`; it takes {taken}.")
     for option in allowed:
         required = parameters[option].default is inspect.Parameter.empty
         if required and option not in options:

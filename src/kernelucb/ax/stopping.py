@@ -26,10 +26,9 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
+from kernelucb.ax.experiments import missing_outcomes
 from kernelucb.ax.options import rehearsed_bound
-from kernelucb.ax.outcomes import missing_outcomes
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError
@@ -48,13 +47,9 @@ _WAYS = {
 
 
 class ArmDecision(NamedTuple):
-    r"""Whether to stop, why, and with which arm.
+    r"""Whether to stop and why, the certificate, and the recommended completed arm.
 
-    Attributes:
-        stop: Whether the gap is small enough and may be acted on.
-        reason: In words.
-        certificate: What it rests on; gap in the units of the metric.
-        arm: The completed arm that is recommended.
+    The gap is in the units of the metric.
     """
 
     stop: bool
@@ -66,26 +61,25 @@ class ArmDecision(NamedTuple):
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     r"""Stop when no arm can be better than the best completed one by more than ``gap``.
 
-    It may be asked at any time, also with trials under way. An anytime bound holds in all
-    rounds together, so with a certified bound the probability of ever stopping with an arm
-    that is too far from the optimum is at most its ``delta``. Each check fits the bound to
-    all outcomes of the experiment and changes neither the strategy nor its next trials.
+    It may be asked at any time, also with trials under way. With a certified anytime bound
+    the probability of ever stopping with an arm that is too far from the optimum is at most
+    its ``delta``. Each check fits the bound to all outcomes of the experiment and changes
+    neither the strategy nor its next trials.
 
     **What it acts on.** A bound with an estimated assumption is refused, if possible when
     the stopping strategy is made: kernel and mean are estimated unless the model comes from
     ``fixed_model_config``, the norm unless ``norm_bound`` is a number, the noise unless it
-    is given or standard errors are reported. With ``allow_estimated=True`` it stops on such
-    a bound as well; the probability of an error is then unknown, and the reason says so. It
-    never stops if the data contradict an assumption, nor on a bound that is not anytime or
-    does not hold at all points at once.
+    is given or standard errors are reported. With ``allow_estimated=True`` it is acted on;
+    the probability of an error is then unknown, and the reason says so. The strategy never
+    stops if the data contradict an assumption, nor on a bound that is not anytime or does
+    not hold at all points at once.
 
-    **Which gap.** That of the completed arm whose pessimistic bound is best, in the units
-    of the metric, whether it is maximised or minimised. Up to 2000 parameter combinations
-    are checked one by one. Otherwise the domain is the box of all inputs, with integers,
-    encoded choices and progressions as intervals and without parameter constraints, which
-    can only make the gap larger. In up to 3 dimensions branch and bound finds an upper
-    bound on the maximum. Otherwise (more dimensions, or a bound without a norm) the maximum
-    comes from a search, and the strategy never stops on that.
+    **Which gap.** That of the completed arm whose pessimistic bound is best. Up to 2000
+    parameter combinations are checked one by one. Otherwise the domain is the box of all
+    inputs, with integers, encoded choices and progressions as intervals and without
+    parameter constraints, which can only make the gap larger. In up to 3 dimensions branch
+    and bound finds an upper bound on the maximum. Otherwise (more dimensions, or a bound
+    without a norm) the maximum comes from a search, and the strategy never stops on that.
 
     **Trials without an outcome.** Failed and abandoned trials do not count, even if they
     reported something; trials under way and trials stopped early count with their last
@@ -182,8 +176,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         )
         decision = rule(fitted.acqf, recommended)
         reason = f"arm {arm.name}: {decision.reason}"
-        missing = missing_outcomes(experiment)
-        if missing:
+        if missing := missing_outcomes(experiment):
             reason += (
                 ", given that none of this depended on the noise of the outcomes: "
                 f"{missing}"
@@ -191,11 +184,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
 
     def _check(self, assumptions: Assumptions) -> None:
-        r"""Refuse estimates unless they are allowed, and say what to change in Ax.
-
-        Raises:
-            UncertifiedError: If an assumption is estimated and that is not allowed.
-        """
+        r"""Refuse estimates unless they are allowed, and say what to change in Ax."""
         if self.allow_estimated or not assumptions.estimated:
             return
         names = [name.rpartition(": ")[2] for name in assumptions.estimated]
@@ -229,13 +218,9 @@ def _best_arm(experiment: Experiment, fitted: FittedBound) -> tuple[Arm, Tensor]
     if not arms:
         raise ValueError("No trial in the search space has been observed yet.")
     X = _inputs(fitted.adapter, [arm.parameters for arm in arms])
-    index = int(_pessimistic(fitted.acqf, X).argmax())
+    lower, upper = fitted.acqf.bounds(X)
+    index = int(lower.argmax() if fitted.acqf.direction == 1 else upper.argmin())
     return arms[index], X[index]
-
-
-def _pessimistic(acqf: KernelUCB, X: Tensor) -> Tensor:
-    lower, upper = acqf.bounds(X)
-    return lower if acqf.direction == 1 else -upper
 
 
 def _candidates(space: SearchSpace, adapter: TorchAdapter) -> Tensor | None:
@@ -253,9 +238,8 @@ def _values(parameter: Parameter) -> list[Any] | range | None:
         return parameter.values
     if isinstance(parameter, FixedParameter):
         return [parameter.value]
-    if parameter.parameter_type is ParameterType.INT and isinstance(
-        parameter, RangeParameter
-    ):
+    is_range = isinstance(parameter, RangeParameter)
+    if is_range and parameter.parameter_type is ParameterType.INT:
         return range(int(parameter.lower), int(parameter.upper) + 1)
     return None
 

@@ -22,19 +22,15 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
-from kernelucb.confidence.martingale_mixture import (
-    ANALYTIC_SOURCE,
-    ExactSet,
-    GridSet,
-    grid_regularizers,
-)
+from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.norm.tracker import (
     NormTracker,
     estimated_norm,
     given_norm,
 )
-from kernelucb.confidence.resolution import check_resolved
-from kernelucb.confidence.ridge_band import fixed_ridge_band
+from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 

@@ -17,7 +17,7 @@ from kernelucb.bandit.bounds import (
 )
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
-from kernelucb.confidence.martingale_mixture import grid_regularizers
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
 
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]

@@ -15,7 +15,7 @@ from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Arms
 from kernelucb.bandit.spectral import SpectralHistory
-from kernelucb.confidence.martingale_mixture import regularizer_range
+from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
 # Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
 _SINGULARITY = math.pi

@@ -12,13 +12,7 @@ _BATCH = 2048
 
 
 class BoxMaximum(NamedTuple):
-    r"""Bounds on the maximum over a box.
-
-    Attributes:
-        value: Largest value found.
-        argument: ``d`` coordinates of the point where it was found.
-        upper: Upper bound on the maximum, if the bound on the change within a cell is one.
-    """
+    r"""Largest value found, the ``d`` coordinates where, and an upper bound on all."""
 
     value: float
     argument: Tensor
@@ -43,16 +37,12 @@ def largest_on_box(
     tolerance: float,
     max_evaluations: int,
 ) -> BoxMaximum:
-    r"""Maximise a function whose change over a cell is bounded.
+    r"""Maximise a function of ``m x d`` points over a ``2 x d`` box.
 
-    Args:
-        function: Maps ``m x d`` points to ``m`` values.
-        change: Maps ``m x d`` centres and ``m x d`` half sides to ``m`` upper bounds on
-            how far the function rises above its value at the centre within each cell.
-        box: ``2 x d`` lower and upper limits.
-        tolerance: Share of the maximum by which ``upper`` may exceed ``value``.
-        max_evaluations: Largest number of function values; where they are used up, or no
-            positive value is found, ``upper`` is the bound reached.
+    ``change`` maps ``m x d`` centres and half sides of cells to ``m`` upper bounds on how
+    far the function rises above its value at the centre. ``tolerance`` is the share of the
+    maximum by which ``upper`` may exceed ``value``; if the evaluations are used up, or no
+    positive value is found, ``upper`` is the bound reached.
     """
     whole = box.new_full((1,), torch.inf)
     cells = _Cells(box.mean(0, keepdim=True), 0.5 * (box[1:] - box[:1]), whole)
@@ -92,17 +82,13 @@ def _halved(cells: _Cells, change: Callable[[Tensor, Tensor], Tensor]) -> _Cells
 def largest_change(
     regression: RidgeState, norm: float
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
-    r"""How much a function with ``||f - m|| <= B`` changes within a cell.
+    r"""How much a function with ``||f - m|| <= B = norm`` (prior units) changes in a cell.
 
     Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
     ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
     the distance along each coordinate. None where a part is not known: for other kernels
     than RBF, Matern and rational quadratic, input transforms other than ``Normalize``, and
     prior means other than constant and linear ones.
-
-    Args:
-        regression: Holds the kernel.
-        norm: Norm bound, prior units.
     """
     prior = regression.prior
     if not (prior.falls_with_distance and prior.mean_is_linear):

@@ -1,6 +1,7 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, cast
 
 import torch
@@ -40,8 +41,8 @@ class RegretCertificate:
 
     If it is ``certified`` and what was given is true, the optimum over the domain exceeds
     the value at the recommended point by at most ``gap``, with the probability of the
-    bound. If the bound is anytime, this may be looked at in every round and acted on in
-    any. Otherwise ``summary`` says what is missing.
+    bound, in whatever round this is acted on if the bound is anytime. Otherwise ``summary``
+    says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
@@ -66,9 +67,7 @@ class RegretCertificate:
 
     @property
     def certified(self) -> bool:
-        r"""Whether the maximum is rigorous, the band one for all points at once, and every
-        assumption given.
-        """
+        r"""Whether the maximum is rigorous, the band for all points, and all given."""
         return self.rigorous and self.assumptions.all_points and self.assumptions.certified
 
     @property
@@ -115,8 +114,7 @@ def regret_certificate(
         candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
         bounds: ``2 x d`` lower and upper limits of a box.
         recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
-            best (upper bound, where small outcomes are sought), on a box among Sobol
-            points.
+            best (upper bound, if small outcomes are sought), on a box among Sobol points.
         tolerance: On a box, the share of the gap that branch and bound may leave open.
         max_evaluations: On a box, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -168,14 +166,9 @@ def _on_box(
     if change is None or box.shape[1] > _MOST_DIMENSIONS:
         return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
-    result = largest_on_box(
-        lambda X: confidence_set.max_gain_over(X, best, sign),
-        # The recommended point stays, so only f(x) changes within a cell.
-        change,
-        box,
-        tolerance,
-        max_evaluations,
-    )
+    # The recommended point stays, so only f(x) changes within a cell.
+    gain = partial(confidence_set.max_gain_over, reference=best, sign=sign)
+    result = largest_on_box(gain, change, box, tolerance, max_evaluations)
     challenger = result.argument if result.value > scan.gap else scan.challenger
     attained = max(result.value, scan.gap)
     upper = max(result.upper, attained)

@@ -18,15 +18,7 @@ def abbasi_yadkori_band(
     regularizer: float,
     assumptions: Assumptions,
 ) -> RidgeBand[KernelRegression]:
-    r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime.
-
-    Args:
-        regression: The data.
-        norm: Norm bound, prior units.
-        delta: Failure probability.
-        regularizer: ``tau = alpha / noise_std^2``.
-        assumptions: What the bound rests on.
-    """
+    r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime; prior units."""
     log_det = float(regression.log_det(regularizer))
     width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
     return fixed_ridge_band(regression, regularizer, width, assumptions)

@@ -72,15 +72,13 @@ class Assumptions:
     def joined(cls, parts: Mapping[str, "Assumptions"], claim: str) -> "Assumptions":
         r"""What several bounds at once rest on, by the union bound.
 
-        Args:
-            parts: The assumptions of each, by a name for it.
-            claim: What follows where all of them hold, in words.
+        ``claim`` says in words what follows from all of ``parts``, given by name.
         """
         deltas = [part.delta for part in parts.values()]
         total = None if None in deltas else sum(filter(None, deltas))
         anytime = all(part.anytime for part in parts.values())
         all_points = all(part.all_points for part in parts.values())
-        horizons = [p.horizon for p in parts.values() if p.horizon is not None]
+        horizons = [part.horizon for part in parts.values() if part.horizon is not None]
         horizon = min(horizons, default=None)
         rounds = rounds_in_words(anytime, horizon if anytime else None)
         points = "" if all_points else ", at single points only,"
@@ -125,10 +123,9 @@ class Assumptions:
 
     @property
     def summary(self) -> str:
-        r"""``"certified"``, or what keeps the bound from it.
+        r"""``"certified"``, or what keeps the bound from it, as the first line of a report.
 
-        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``: the
-        first words of everything that is printed about the bound.
+        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``.
         """
         if self.violated:
             return f"no guarantee: {', '.join(self._names(Status.VIOLATED))} violated"
@@ -140,11 +137,7 @@ class Assumptions:
         return tuple(item.name for item in self.items if item.status is status)
 
     def check_certified(self, user: str, allow_estimated: bool) -> None:
-        r"""Refuse to act on estimates without consent.
-
-        Args:
-            user: What acts on the band, for the message.
-            allow_estimated: Whether the user consents to estimates.
+        r"""Refuse to act on estimates unless ``allow_estimated``; ``user`` is what acts.
 
         Raises:
             UncertifiedError: If an assumption was estimated and that is not allowed; names
@@ -188,12 +181,7 @@ class Assumptions:
         return replace(self, items=(*self.items, item))
 
     def without_guarantee(self, reason: str, name: str = "theorem") -> "Assumptions":
-        r"""A copy that says why the guarantee does not hold.
-
-        Args:
-            reason: What is not met, in words.
-            name: Name of that assumption.
-        """
+        r"""A copy that says in words why the guarantee does not hold."""
         violated = Assumption(name, reason, Status.VIOLATED)
         return replace(self, guarantee=_NO_GUARANTEE).with_extra(violated)
 

@@ -65,8 +65,7 @@ class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
 
     def __init__(self, regression: StateT, assumptions: Assumptions) -> None:
         super().__init__()
-        self.regression = regression
-        self.assumptions = assumptions
+        self.regression, self.assumptions = regression, assumptions
 
     @property
     def norm(self) -> float | None:
@@ -79,20 +78,13 @@ class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
 
     @abstractmethod
     def support(self, points: PointsT, sign: int) -> Support:
-        r"""Support function at projected points; differentiable in the points.
+        r"""Support function at ``b`` points from ``project``; differentiable in the points.
 
-        Args:
-            points: ``b`` points from ``project``.
-            sign: ``1`` for the upper side of the band, ``-1`` for the lower.
+        ``sign`` is 1 for the upper side of the band, -1 for the lower.
         """
 
     def majorant(self, points: PointsT, sign: int) -> Support:
-        r"""Upper bound on ``support``, cheaper where that is found by a search.
-
-        Args:
-            points: As for ``support``.
-            sign: As for ``support``.
-        """
+        r"""Upper bound on ``support``, cheaper where that is found by a search."""
         return self.support(points, sign)
 
     @abstractmethod
@@ -110,11 +102,8 @@ class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
 
         Here the difference of two sides of the band; sets of functions give the maximum.
-
-        Args:
-            X: ``b x d`` raw points.
-            reference: ``1 x d`` raw point.
-            sign: 1, or -1 where small outcomes are sought.
+        ``X`` is ``b x d``, ``reference`` ``1 x d``; ``sign`` is -1 where small outcomes are
+        sought.
         """
         points, other = self.project(X), self.project(reference)
         above = self.support(points, sign).value
@@ -129,11 +118,8 @@ RidgePoints = QueryPoints[Projection]
 class RidgeSet(ConfidenceSet[RidgeStateT, RidgePoints]):
     r"""A set computed from the spectrum of a ridge regression.
 
-    Args:
-        regression: The data: centre and radius of the set.
-        assumptions: What the set rests on.
-        design: The state that gives variances: ``regression``, or the same with pending
-            points.
+    ``design`` is the state that gives variances: ``regression``, or the same with pending
+    points.
     """
 
     def __init__(
@@ -150,11 +136,11 @@ class RidgeSet(ConfidenceSet[RidgeStateT, RidgePoints]):
         r"""The set with variances of another state."""
 
     def with_pending(self, X_pending: Tensor) -> Self:
-        r"""The set with variances conditioned on ``p x d`` pending points as well."""
+        r"""See ``ConfidenceSet``."""
         return self.with_design(self.regression.with_pending(X_pending))
 
     def project(self, X: Tensor) -> RidgePoints:
-        r"""Project ``b x d`` raw points, once for each distinct state."""
+        r"""See ``ConfidenceSet``."""
         centre = self.regression.project(X)
         if self.design is self.regression:
             return QueryPoints(centre, centre)

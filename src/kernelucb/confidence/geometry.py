@@ -33,8 +33,7 @@ class Constraints(NamedTuple):
     Attributes:
         radius: Squared radius of the fit, noise units.
         norm: Norm bound, prior units.
-        contradiction: The assumption that was relaxed because the set was empty; None
-            where it was not.
+        contradiction: The assumption that was relaxed because the set was empty, or None.
     """
 
     radius: Radius
@@ -51,24 +50,16 @@ class Constraints(NamedTuple):
         return self.excess_from(regularizer, drop)
 
     def excess_from(self, regularizer: Tensor, drop: Tensor) -> Tensor:
-        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``.
-
-        Args:
-            regularizer: ``tau``.
-            drop: The difference of the forms, one value for each ``tau``.
-        """
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
         return self.radius.slack + regularizer * self.norm**2 + drop
 
     def log_excess_slopes(
         self, tau: Tensor, sums: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Excess, and the first two derivatives of its logarithm in ``ln(tau)``.
+        r"""Excess at ``b`` values of ``tau``; two derivatives of its log in ``ln(tau)``.
 
-        Args:
-            tau: ``b`` regularisers.
-            sums: For each of them ``sum_i w_i / (lam_i + tau)`` with the state's
-                ``drop_weights``, then ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p``
-                = 2 and 3.
+        ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the state's
+        ``drop_weights``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2 and 3.
         """
         drop = (self.radius.tau_ref - tau) * sums[0]
         excess = self.excess_from(tau, drop).clamp_min(_TINY)
@@ -83,15 +74,10 @@ def radius_beside_dropped(
     r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
 
     Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a
-    function of norm ``B`` says about the outcomes along those directions, at most
-    ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
+    function of norm ``B`` (prior units) says about the outcomes along those directions, at
+    most ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
     ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
     of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
-
-    Args:
-        regression: The data.
-        radius: Squared radius of the fit.
-        norm: Norm bound, prior units.
     """
     scales = regression.noise_std
     ratio = float(scales.max() / scales.min()) ** 2
@@ -103,20 +89,11 @@ def radius_beside_dropped(
 
 
 def consistent_constraints(
-    regression: RidgeState,
-    radius: Radius,
-    norm: float,
-    least: float,
-    strict: bool,
+    regression: RidgeState, radius: Radius, norm: float, least: float, strict: bool
 ) -> Constraints:
     r"""The constraints, relaxed with a warning where no function satisfies them.
 
-    Args:
-        regression: The data.
-        radius: Squared radius of the fit.
-        norm: Norm bound, prior units.
-        least: Least consistent norm, prior units.
-        strict: Raise instead of relaxing.
+    ``norm`` bounds the norm, ``least`` is the least consistent one, both in prior units.
 
     Raises:
         InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
@@ -141,17 +118,9 @@ def consistent_constraints(
 def attainable_norm(
     radius: Radius, norm: float, least: float, outcome_scale: float, strict: bool = False
 ) -> Constraints:
-    r"""The constraints, with a larger norm and a warning where no function satisfies them.
+    r"""As ``consistent_constraints``, for a finite ``least``: the norm is relaxed.
 
-    Args:
-        radius: Squared radius of the fit.
-        norm: Norm bound, prior units.
-        least: Least consistent norm, prior units; finite.
-        outcome_scale: Outcome units per prior unit, for the message.
-        strict: Raise instead of relaxing.
-
-    Raises:
-        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+    ``outcome_scale`` is the number of outcome units per prior unit, for the message.
     """
     if least <= norm:
         return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)

@@ -19,14 +19,8 @@ def igp_ucb_band(
     r"""Width ``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``.
 
     Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,
-    and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``.
-
-    Args:
-        regression: The data, with one noise scale for all observations.
-        norm: Norm bound, prior units.
-        delta: Failure probability.
-        horizon: Number of rounds ``T``.
-        assumptions: What the bound rests on.
+    and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``, for
+    one noise scale for all observations. ``norm`` is in prior units.
     """
     noise_std = float(regression.noise_std[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)

@@ -94,11 +94,9 @@ def _prior_and_noise(
 
 
 def _greedy_gain(ratios: Tensor, num_points: int) -> float:
-    r"""Gain of the points chosen one by one at the largest posterior variance.
+    r"""Gain of points chosen one by one, with repeats, at the largest posterior variance.
 
-    Args:
-        ratios: ``n x n`` prior covariance over the noise variance.
-        num_points: How many points are chosen, with repeats.
+    ``ratios`` is the ``n x n`` prior covariance over the noise variance.
     """
     variance = ratios.diagonal().clone()
     rows = ratios.new_zeros(num_points, len(ratios))

@@ -14,12 +14,7 @@ from kernelucb.regression.state import Points, State
 
 
 class WeightedPoints(NamedTuple):
-    r"""Query points of the sum.
-
-    Attributes:
-        baseline: ``b`` values that the support function is measured from.
-        parts: The points as each set sees them.
-    """
+    r"""Query points of the sum: ``b`` baselines, and the points as each set sees them."""
 
     baseline: Tensor
     parts: tuple[Points, ...]
@@ -36,8 +31,7 @@ class WeightedStates:
     def __init__(
         self, states: Sequence[State], weights: Sequence[float], offset: float
     ) -> None:
-        self.states, self.weights = tuple(states), tuple(weights)
-        self.offset = offset
+        self.states, self.weights, self.offset = tuple(states), tuple(weights), offset
         self.dimension = self.states[0].dimension
 
     @property
@@ -74,13 +68,8 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
     Its support function is ``sum_j |w_j|`` times that of the ``j``-th set, on the other
     side where ``w_j`` is negative. It holds the true sum whenever all sets hold theirs, so
     by the union bound with one minus the sum of their failure probabilities; the outcomes
-    and their noises may depend on each other in any way.
-
-    Args:
-        sets: A confidence set for each outcome.
-        weights: One for each, none of them zero.
-        assumptions: What the sets rest on together.
-        offset: Outcome units.
+    and their noises may depend on each other in any way. No weight may be zero; the offset
+    is in outcome units.
     """
 
     def __init__(
@@ -107,11 +96,8 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
             values.append(abs(weight) * support.value)
             regularizers.append(support.regularizer)
             gaps.append(abs(weight) * support.gap)
-        return Support(
-            torch.stack(values).sum(0),
-            torch.stack(regularizers, dim=-1),
-            torch.stack(gaps).sum(0),
-        )
+        value, gap = torch.stack(values).sum(0), torch.stack(gaps).sum(0)
+        return Support(value, torch.stack(regularizers, dim=-1), gap)
 
     def with_pending(self, X_pending: Tensor) -> "ScalarizedSet":
         r"""The set with variances conditioned on pending points of every outcome."""

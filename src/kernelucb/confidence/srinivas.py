@@ -23,13 +23,7 @@ _SIZE = 1000
 
 
 class Terms(NamedTuple):
-    r"""What the band of a theorem needs.
-
-    Attributes:
-        regression: The data, with the noise that the theorem counts with.
-        beta: Squared multiplier of the posterior standard deviation.
-        assumptions: What the band rests on.
-    """
+    r"""Data with the noise that a theorem counts with, its ``beta``, what it rests on."""
 
     regression: KernelRegression
     beta: float
@@ -93,10 +87,7 @@ class CompactDomain:
     def beta(self, round_number: int, delta: float, dimension: int) -> float:
         r"""``2 ln(t^2 2 pi^2 / (3 delta)) + 2 d ln(t^2 d b r sqrt(ln(4 d a / delta)))``.
 
-        Args:
-            round_number: ``t``, the round about to be played.
-            delta: Failure probability.
-            dimension: ``d``.
+        In round ``t``, about to be played, and dimension ``d``.
 
         Raises:
             ValueError: If ``lipschitz_a`` is too small for a probability bound.
@@ -164,28 +155,19 @@ class BoundedNorm:
         gain = observed if self.information_gain is None else self.information_gain
         log = math.log((regression.num_observations + 1) / delta)
         beta = 2.0 * norm.value**2 + 300.0 * gain * log**3
-        assumptions = rkhs_assumptions(
-            f"{_SOURCE} 3",
-            regression,
-            delta,
-            norm.assumption,
-            noise="almost surely bounded",
-        )
-        return Terms(regression, beta, assumptions.with_extra(self._gain(observed)))
+        source, noise = f"{_SOURCE} 3", "almost surely bounded"
+        known = rkhs_assumptions(source, regression, delta, norm.assumption, noise=noise)
+        return Terms(regression, beta, known.with_extra(self._gain(observed)))
 
     def _gain(self, observed: float) -> Assumption:
         name, given = "information gain", self.information_gain
-        if given is None:
-            statement = "that of the observed points (it is larger)"
-            return Assumption(
-                name, f"the maximum information gain is {statement}", Status.ESTIMATED
+        statement, status = "that of the observed points (it is larger)", Status.ESTIMATED
+        if given is not None:
+            statement = (
+                f"at most {given:.6g} nats; that of the observed points is {observed:.6g}"
             )
-        statement = (
-            f"the maximum information gain is at most {given:.6g} nats; that of the "
-            f"observed points is {observed:.6g}"
-        )
-        status = Status.GIVEN if observed <= given else Status.VIOLATED
-        return Assumption(name, statement, status)
+            status = Status.GIVEN if observed <= given else Status.VIOLATED
+        return Assumption(name, f"the maximum information gain is {statement}", status)
 
 
 Theorem = FiniteDomain | CompactDomain | BoundedNorm

@@ -60,7 +60,7 @@ def rkhs_assumptions(
         norm: Where the norm bound comes from.
         anytime: Whether the bound holds for all rounds at once.
         horizon: Number of rounds for which it holds; None for all.
-        guarantee: Overrides the usual wording.
+        guarantee: Replaces the usual wording.
         noise: Condition on the noise, in words.
     """
     usual = (
@@ -82,13 +82,7 @@ def bayesian_assumptions(
 ) -> Assumptions:
     r"""Assumptions of a bound for samples from the Gaussian process itself.
 
-    It holds on ``domain`` only: it says nothing about a maximum over other points.
-
-    Args:
-        source: Paper and theorem.
-        known: Which parts of the model were fitted to the data, and the noise scales.
-        delta: Failure probability.
-        domain: Where the bound holds, in words.
+    It holds on ``domain`` (in words) only: it says nothing about a maximum elsewhere.
     """
     prior = Assumption(
         "prior",

@@ -36,15 +36,12 @@ def corollary_tracker(
     noise: UnknownNoise,
     delta: float,
 ) -> tuple[StreamingNoiseTracker, Assumption]:
-    r"""The tracker given, if it fits the arguments, or a new one for Corollary 1.
+    r"""The tracker given, if it fits the arguments, or a new one; and its norm's origin.
 
-    A new one takes three quarters of ``delta``, as the corollary does. One that takes all
+    A new one takes three quarters of ``delta``, as Corollary 1 does. One that takes all
     of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
     A norm bound that is absent is the given tracker's, or else estimated, for noise whose
     scale is unknown.
-
-    Returns:
-        The tracker, and where its norm bound comes from.
 
     Raises:
         ValueError: If the tracker was built with other bounds or a larger ``delta``.
@@ -84,13 +81,8 @@ def streaming_band(
     ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
     ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
     width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
-    where the estimate is the prior mean.
-
-    Args:
-        regression: The data, those that the tracker has seen.
-        tracker: The noise interval.
-        delta: Failure probability of band and interval together.
-        norm_assumption: Where the tracker's norm bound comes from.
+    where the estimate is the prior mean. ``delta`` is the failure probability of band and
+    interval together; the data are those that the tracker has seen.
     """
     norm = regression.norm_in_prior_units(tracker.norm_bound)
     log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))

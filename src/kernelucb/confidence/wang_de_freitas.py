@@ -21,7 +21,8 @@ def wang_de_freitas_band(
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
     ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with
-    ``g`` half the log-determinant, in noise units.
+    ``g`` half the log-determinant and ``B`` the norm bound in prior units, for one noise
+    scale for all observations.
 
     Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand, Maillard &
     Pineau (2018), whose last term is printed as ``2 noise_std ln(2/delta)``. In the units
@@ -29,12 +30,6 @@ def wang_de_freitas_band(
     more often than ``delta`` where ``noise_std`` is below one. It rests on the
     concentration of a quadratic form of the noise, for inputs that do not depend on the
     noise and one round at a time.
-
-    Args:
-        regression: The data, with one noise scale for all observations.
-        norm: Norm bound, prior units.
-        delta: Failure probability.
-        assumptions: What the bound rests on.
     """
     gain = 0.5 * float(regression.log_det(1.0))
     squared = (

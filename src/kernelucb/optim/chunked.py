@@ -69,10 +69,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
 def _best_of_chunk(
     acqf: AcquisitionFunction, chunk: Tensor, floor: float
 ) -> tuple[int, float]:
-    r"""Position and value of the best candidate; any position if all are below ``floor``.
-
-    A bound is evaluated only where its majorant is above what is known already.
-    """
+    r"""Position and value of the best one; any position if none exceeds ``floor``."""
     X = chunk.unsqueeze(-2)
     if not isinstance(acqf, KernelUCB):
         values = acqf(X)

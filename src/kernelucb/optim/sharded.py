@@ -5,8 +5,6 @@ where ``ray.init`` or the environment variable ``RAY_ADDRESS`` says; on its own 
 this machine.
 """
 
-from typing import Any
-
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from torch import Tensor
@@ -39,12 +37,14 @@ def argmax(
         max_retries: How often a task is repeated whose worker was lost.
 
     Raises:
-        ImportError: If Ray is not installed.
-        BotorchTensorDimensionError: If the candidates are not ``n x d``.
-        InputDataError: If there are no candidates, or a value is NaN.
-        ValueError: If a number is not a whole number of at least one.
+        ImportError: If Ray is not installed. Other errors: see ``chunked.argmax``.
     """
-    ray = _ray()
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(
+            "Sharded scoring needs Ray: pip install kernelucb[ray]"
+        ) from error
     size = whole_number("chunk_size", chunk_size)
     if candidates.dim() != 2 or len(candidates) <= size:
         return chunked.argmax(acqf, candidates, size)
@@ -73,13 +73,3 @@ def _best_of_shard(
     except InputDataError as error:
         raise InputDataError(f"Counted from candidate {start}: {error}") from error
     return best._replace(index=start + best.index)
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError(
-            "Sharded scoring needs Ray: pip install kernelucb[ray]"
-        ) from error
-    return ray

@@ -15,12 +15,7 @@ from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_ya
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    norm_bound_under_prior,
-)
-from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
@@ -49,6 +44,20 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler(candidates, num_samples=1)
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
+    Args:
+        noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
+        model, norm_bound, delta, tracker: See ``StreamingKernelUCB``; a tracker is for
+            ``UnknownNoise`` only.
+        inflation: If False, samples are not inflated: they come from the posterior of a GP
+            of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
+        maximize: If False, the point with the smallest sample is chosen.
+        replacement: If False, several samples choose different candidates.
+
+    Raises:
+        ValueError: If a scalar is out of its range, or the tracker does not fit or is given
+            for a known noise.
+        UnsupportedError: If the model cannot be represented.
+
     Attributes:
         confidence_set: The band whose half-width is the inflated standard deviation.
         inflation_factor: ``v``; 1 without inflation.
@@ -67,48 +76,27 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         maximize: bool = True,
         replacement: bool = True,
     ) -> None:
-        r"""Kernel Thompson sampling.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                that of the ``tracker``; without one, or with a ``NormTracker``, it is
-                estimated from the data.
-            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
-                absent. Where it is not known, ``UnknownNoise`` with its lower limit.
-            tracker: For ``UnknownNoise``: bounds on it so far, built with the same limits
-                and at most this ``delta``. It is updated with the model's data.
-            delta: Failure probability of the band.
-            inflation: If False, samples are not inflated: they come from the posterior of a
-                GP of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
-            maximize: If False, the point with the smallest sample is chosen.
-            replacement: If False, several samples choose different candidates.
-
-        Raises:
-            ValueError: If a scalar is out of its range, or the tracker does not fit or is
-                given for a known noise.
-            UnsupportedError: If the model cannot be represented.
-        """
         super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
-        if not isinstance(noise_std, UnknownNoise):
-            if tracker is not None:
-                raise ValueError(
-                    "A tracker is for an unknown noise scale; give "
-                    "noise_std=UnknownNoise(...) with its limits, or leave it out."
-                )
-            regression = KernelRegression.of(model, noise_std)
-            bound = norm_bound_under_prior(norm_bound, regression, delta)
-            band = _known_noise_band(regression, bound, delta)
-            norm = bound.value
-        else:
-            regression = KernelRegression.of(model)
+        if isinstance(noise_std, UnknownNoise):
+            state = KernelRegression.of(model)
             tracker, statement = corollary_tracker(
-                tracker, regression, norm_bound, noise_std, delta
+                tracker, state, norm_bound, noise_std, delta
             )
-            tracker.observe(regression)
-            band = streaming_band(regression, tracker, delta, statement)
-            norm = regression.norm_in_prior_units(tracker.norm_bound)
+            tracker.observe(state)
+            band = streaming_band(state, tracker, delta, statement)
+            norm = state.norm_in_prior_units(tracker.norm_bound)
+        elif tracker is None:
+            state = KernelRegression.of(model, noise_std)
+            norm, statement = norm_bound_under_prior(norm_bound, state, delta)
+            assumptions = rkhs_assumptions(ABBASI_YADKORI_SOURCE, state, delta, statement)
+            # Theorem 1 at alpha = noise_std^2 / B^2.
+            band = abbasi_yadkori_band(state, norm, delta, norm**-2, assumptions)
+        else:
+            raise ValueError(
+                "A tracker is for an unknown noise scale; give "
+                "noise_std=UnknownNoise(...) with its limits, or leave it out."
+            )
         self.maximize = maximize
         self.confidence_set = band
         # sqrt(sigma^2 / alpha) = B, so the band is B v standard deviations wide.
@@ -132,11 +120,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:
-        r"""Choose candidates, one for each sample.
-
-        Args:
-            X: ``n x d`` candidates; the cost is ``O(n^3)``.
-            num_samples: Number of samples.
+        r"""Choose among ``n x d`` candidates, one for each sample, at a cost of ``O(n^3)``.
 
         Returns:
             ``num_samples x d`` chosen candidates.
@@ -184,8 +168,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Args:
             num_samples: Number of functions.
-            num_features: Number of random Fourier features (even) that approximate the
-                prior; the conditioning on the data is exact.
+            num_features: Even number of random Fourier features that approximate the prior;
+                the conditioning on the data is exact.
 
         Returns:
             A model that maps ``n x d`` points, or ``num_samples x n x d`` with points of
@@ -215,12 +199,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ) -> Tensor:
         r"""Choose points of a box, one for each sample, by BoTorch's optimiser.
 
-        Args:
-            bounds: ``2 x d`` lower and upper limits.
-            num_samples: Number of samples.
-            num_features: As for ``paths``.
-            raw_samples: Number of points at which each sample is tried first.
-            num_restarts: Number of these from which a gradient search starts.
+        Each sample of ``paths`` is tried at ``raw_samples`` points first; gradient searches
+        start from the best ``num_restarts`` of them. ``bounds`` are ``2 x d`` limits.
 
         Returns:
             ``num_samples x d`` points.
@@ -246,13 +226,3 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             sample_transform=None if self.maximize else torch.neg,
         )
         return points.to(device)
-
-
-def _known_noise_band(
-    regression: KernelRegression, norm: NormBound, delta: float
-) -> RidgeBand[KernelRegression]:
-    r"""Band of Theorem 1 at ``alpha = noise_std^2 / B^2``."""
-    assumptions = rkhs_assumptions(
-        ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
-    )
-    return abbasi_yadkori_band(regression, norm.value, delta, norm.value**-2, assumptions)

@@ -14,9 +14,7 @@ from kernelucb.regression import RidgeState
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_HEADROOM = (
-    2.0  # how far the picture reaches beyond the first band, in heights of that band
-)
+_HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
 _FAINTEST = 0.08  # opacity of marks that say nothing about the line
 
 
@@ -99,17 +97,9 @@ def plot_bands(
 def slice_points(
     point: Tensor, coordinate: int, lower: float, upper: float, num_points: int = 300
 ) -> Tensor:
-    r"""Points along one coordinate through a point.
+    r"""``num_points x d`` points through a point of ``d`` numbers.
 
-    Args:
-        point: ``d`` numbers.
-        coordinate: The coordinate that varies.
-        lower: Where it starts.
-        upper: Where it ends.
-        num_points: Number of points ``n``.
-
-    Returns:
-        ``n x d`` points.
+    The coordinate runs from ``lower`` to ``upper``, the others stay.
     """
     line = point.detach().reshape(1, -1).repeat(num_points, 1)
     line[:, coordinate] = torch.linspace(lower, upper, num_points, dtype=line.dtype)
@@ -170,33 +160,25 @@ def _limit_height(axes: "Axes", first: KernelUCB, X: Tensor) -> None:
     if bottom >= low - reach and top <= high + reach:
         return
     axes.set_ylim(max(bottom, low - reach), min(top, high + reach))
-    axes.annotate(
-        "what lies beyond is cut off",
-        (0.99, 0.98),
-        xycoords="axes fraction",
-        ha="right",
-        va="top",
-        fontsize="small",
-        color=GREY,
-    )
+    style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": GREY}
+    note = "what lies beyond is cut off"
+    axes.annotate(note, (0.99, 0.98), xycoords="axes fraction", **style)
 
 
 def _draw_bands(
     axes: "Axes", acquisitions: Mapping[str, KernelUCB], X: Tensor, coordinate: int
 ) -> None:
-    abscissa = X[:, coordinate]
+    x = X[:, coordinate]
     for index, (name, acquisition) in enumerate(acquisitions.items()):
         lower, upper = acquisition.bounds(X)
         if index == 0:
-            axes.fill_between(
-                abscissa, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name
-            )
+            axes.fill_between(x, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name)
             for side in (lower, upper):
-                axes.plot(abscissa, side, color=BLUE, lw=0.9, zorder=1.4)
+                axes.plot(x, side, color=BLUE, lw=0.9, zorder=1.4)
             continue
         style = OUTLINES[(index - 1) % len(OUTLINES)]
-        axes.plot(abscissa, upper, label=name, zorder=1.5, **style)
-        axes.plot(abscissa, lower, zorder=1.5, **style)
+        axes.plot(x, upper, label=name, zorder=1.5, **style)
+        axes.plot(x, lower, zorder=1.5, **style)
 
 
 def _draw_points(

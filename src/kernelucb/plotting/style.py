@@ -42,15 +42,10 @@ RC: dict[str, Any] = {
 
 
 def load_pyplot() -> ModuleType:
-    r"""``matplotlib.pyplot``, or an error that says how to install it.
-
-    Raises:
-        ImportError: If matplotlib is absent.
-    """
+    r"""``matplotlib.pyplot``, or an ``ImportError`` that says how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError(
-            "Pictures need matplotlib: pip install kernelucb[plot]"
-        ) from error
+        message = "Pictures need matplotlib: pip install kernelucb[plot]"
+        raise ImportError(message) from error
     return plt

@@ -1,7 +1,5 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
-from copy import copy
-
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
@@ -13,17 +11,16 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
+from kernelucb._numerics.frozen import draft_of
 from kernelucb.regression.decomposition import decompose
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, difference, project
+from kernelucb.regression.projection import Projection, project
 from kernelucb.regression.ridge import RidgeState
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
 _LARGEST_UPDATE = 64
-
-
 # Noise scales that one decomposition takes: the kernel matrix is divided by their squares,
 # and round-off is that of its largest entry.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
@@ -49,9 +46,8 @@ class KernelRegression(RidgeState):
             Repeated inputs are pooled: ``r`` is the number of distinct inputs, and one
             more for the scatter of repeated outcomes, at eigenvalue zero.
         targets: ``r`` values ``z = U^T D^-1/2 (y - m)``.
-        noise_std: ``n`` noise standard deviations, outcome units.
-        dimension: Number of raw input columns ``d``.
-        estimated: Parts of the model that were fitted to the data.
+
+    The other attributes are those of ``RidgeState``.
     """
 
     train_inputs: Tensor
@@ -114,22 +110,14 @@ class KernelRegression(RidgeState):
             UnsupportedError: If the model cannot be represented; the message says why.
             InputDataError: If its data are empty or not finite.
         """
-        data = read_model(model)
-        given = noise_std is not None
-        return cls.from_parts(
-            data.prior,
-            data.train_inputs,
-            data.train_targets,
-            noise_std if given else data.noise_std,
-            data.dimension,
-            data.estimated - {"noise"} if given else data.estimated,
-        )
+        prior, inputs, targets, noise, dimension, estimated = read_model(model)
+        if noise_std is not None:
+            noise, estimated = noise_std, estimated - {"noise"}
+        return cls.from_parts(prior, inputs, targets, noise, dimension, estimated)
 
     @classmethod
     def of(
-        cls,
-        model: "Model | KernelRegression",
-        noise_std: float | Tensor | None = None,
+        cls, model: "Model | KernelRegression", noise_std: float | Tensor | None = None
     ) -> "KernelRegression":
         r"""``model`` if it is a state already, otherwise the state of the model."""
         if not isinstance(model, KernelRegression):
@@ -166,19 +154,14 @@ class KernelRegression(RidgeState):
                 "the largest, or raise the smallest."
             )
         parts = decompose(prior, inputs, targets, noise)
-        self.prior = prior
-        self.eigenvalue_cutoff = parts.eigenvalue_cutoff
+        self.prior, self.eigenvalue_cutoff = prior, parts.eigenvalue_cutoff
         self.register_buffer("train_inputs", inputs)
         self.register_buffer("train_targets", targets)
         self.register_buffer("noise_std", noise)
-        self.register_buffer("distinct_inputs", parts.distinct_inputs)
-        self.register_buffer("distinct_index", parts.distinct_index)
-        self.register_buffer("distinct_variance", parts.distinct_variance)
-        self.register_buffer("distinct_lost", parts.distinct_lost)
-        self.register_buffer("eigenvalues", parts.eigenvalues)
         self.register_buffer("singular_values", parts.eigenvalues.sqrt())
-        self.register_buffer("targets", parts.targets)
-        self.register_buffer("feature_basis", parts.feature_basis)
+        for name, value in parts._asdict().items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
         r"""The state of the same data and prior under another noise scale.
@@ -189,19 +172,21 @@ class KernelRegression(RidgeState):
         factors = noise.to(self.noise_std) / self.noise_std
         if bool((factors == factors[0]).all()):
             return self._in_units(factors[0])
+        state = self._of_data(self.train_inputs, self.train_targets, noise_std)
+        state.estimated = self.estimated - {"noise"}
+        return state
+
+    def _of_data(
+        self, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
+    ) -> "KernelRegression":
+        r"""The state of other kernel inputs and outcomes under the same prior."""
         return self.from_parts(
-            self.prior,
-            self.train_inputs,
-            self.train_targets,
-            noise_std,
-            self.dimension,
-            self.estimated - {"noise"},
+            self.prior, inputs, targets, noise_std, self.dimension, self.estimated
         )
 
     def _in_units(self, factor: Tensor) -> "KernelRegression":
         r"""The state with all noise scales multiplied by ``factor``."""
-        state = copy(self)
-        state._buffers = dict(self._buffers)
+        state = draft_of(self)
         state.estimated = self.estimated - {"noise"}
         state.noise_std = self.noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
@@ -226,14 +211,7 @@ class KernelRegression(RidgeState):
         """
         inputs = factor * self.train_inputs
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
-        return self.from_parts(
-            self.prior,
-            inputs,
-            self.train_targets + shift,
-            self.noise_std,
-            self.dimension,
-            self.estimated,
-        )
+        return self._of_data(inputs, self.train_targets + shift, self.noise_std)
 
     @checked
     @torch.no_grad()
@@ -251,13 +229,10 @@ class KernelRegression(RidgeState):
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
             return PendingRegression(self, self._projected(pending), float(noise))
-        return self.from_parts(
-            self.prior,
+        return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
             torch.cat([self.noise_std, noise.expand(len(pending))]),
-            self.dimension,
-            self.estimated,
         )
 
     def project(self, X: Tensor) -> Projection:
@@ -266,10 +241,6 @@ class KernelRegression(RidgeState):
 
     def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
-
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
-        return difference(self.prior, points, other)
 
     @property
     def prior_std(self) -> float:
@@ -292,12 +263,9 @@ class KernelRegression(RidgeState):
     def covariance_at(
         self, left: Projection, right: Projection, regularizer: Tensor
     ) -> Tensor:
-        r"""Latent covariance between projected points, ``b x p``.
+        r"""Latent covariance between ``b`` and ``p`` projected points, ``b x p``.
 
-        Args:
-            left: Projection of ``b`` points.
-            right: Projection of ``p`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
         resolved = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)

@@ -35,8 +35,7 @@ class ModelData(NamedTuple):
         train_targets: ``n`` outcomes.
         noise_std: ``n`` noise standard deviations of the likelihood.
         dimension: Number of raw input columns ``d``.
-        estimated: Which parts were fitted to the same data (``"kernel"``, ``"mean"``,
-            ``"noise"``), for the report on assumptions.
+        estimated: Those of ``"kernel"``, ``"mean"``, ``"noise"`` fitted to the same data.
     """
 
     prior: Prior
@@ -48,11 +47,7 @@ class ModelData(NamedTuple):
 
 
 def read_model(model: Any) -> ModelData:
-    r"""Read a single-output exact GP.
-
-    Args:
-        model: A ``SingleTaskGP`` or any BoTorch model that is a GPyTorch ``ExactGP``
-            with attributes ``mean_module`` and ``covar_module``.
+    r"""Read a single-output exact GP with ``mean_module`` and ``covar_module``.
 
     Raises:
         UnsupportedError: If the model cannot be represented; the message says why.
@@ -65,10 +60,7 @@ def read_model(model: Any) -> ModelData:
     inputs = model.train_inputs[0].detach()
     targets = model.train_targets.detach()
     if inputs.shape[-2] == 0:
-        raise InputDataError(
-            "The model has no training data; a confidence bound needs at least one "
-            "observation."
-        )
+        raise InputDataError("The model has no training data; a bound needs at least one.")
     finite("The model's training inputs", inputs)
     finite("The model's training outcomes", targets)
     prior = Prior(
@@ -150,11 +142,9 @@ def _check_input_transform(model: Any) -> None:
 
 @torch.no_grad()
 def _check_prior(model: Any, inputs: Tensor) -> None:
-    r"""Refuse a model whose methods give another prior than its kernel and mean.
+    r"""Refuse a model (in eval mode) whose methods give another prior than its parts do.
 
-    Args:
-        model: In eval mode.
-        inputs: ``n x d'`` training inputs as the kernel sees them.
+    ``inputs`` are its ``n x d'`` training inputs as the kernel sees them.
     """
     if not _is_of_the_library(type(model).__call__):
         raise _other_prior(model, "has its own `__call__`")
@@ -227,18 +217,13 @@ def _other_prior(model: Any, what: str) -> UnsupportedError:
     )
 
 
-def outcome_units(
-    transform: OutcomeTransform | None,
-) -> tuple[float, float]:
+def outcome_units(transform: OutcomeTransform | None) -> tuple[float, float]:
     r"""Offset and scale that take the model's units to outcome units."""
-    if transform is None:
-        return 0.0, 1.0
-    steps = (
-        list(transform.values())
-        if isinstance(transform, ChainedOutcomeTransform)
-        else [transform]
-    )
     offset, scale = 0.0, 1.0
+    if transform is None:
+        return offset, scale
+    chained = isinstance(transform, ChainedOutcomeTransform)
+    steps = list(transform.values()) if chained else [transform]
     for step in reversed(steps):
         if type(step) is not Standardize:
             raise UnsupportedError(

@@ -32,11 +32,7 @@ def single_output_models(models: Any) -> list[Any]:
 
 
 def per_output(name: str, value: Any, count: int) -> list[Any]:
-    r"""One value for each output, from one for all or a sequence.
-
-    Raises:
-        ValueError: If a sequence has another length.
-    """
+    r"""One value for each output, from one for all or a sequence of that length."""
     if isinstance(value, Tensor) and value.dim() == 1:
         value = value.tolist()
     if not isinstance(value, Sequence) or isinstance(value, str):

@@ -1,11 +1,8 @@
 r"""Functions drawn from the posterior of a regression state, by Matheron's rule."""
 
-from typing import cast
-
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise import GeneralizedLinearPath, gen_kernel_features
-from gpytorch.kernels import Kernel
 from torch import Tensor
 from torch.nn import Module
 
@@ -18,10 +15,19 @@ class PosteriorPaths(Module):
     With ``g`` drawn from the prior and ``eps`` from the noise, at ``lambda = tau noise^2``,
     ``m(x) + scale g(x) + k(x, X) (K + lambda)^-1 (y - m - scale (g(X) + sqrt(tau) eps))``.
     The update is exact, in the eigenbasis of the state; ``g`` is a random sum of BoTorch's
-    Fourier features.
+    Fourier features. Random numbers come from torch's global generator.
 
-    Source: Wilson et al. (2020), Matheron's rule. Random numbers come from torch's global
-    generator.
+    Source: Wilson et al. (2020), Matheron's rule.
+
+    Args:
+        regression: The data and the prior.
+        regularizer: ``tau``; an infinite one leaves the prior.
+        scale: Factor of the standard deviation.
+        num_paths: Number of functions.
+        num_features: Number of Fourier features, even.
+
+    Raises:
+        UnsupportedError: If BoTorch has no Fourier features for the kernel.
     """
 
     weights: Tensor
@@ -34,21 +40,8 @@ class PosteriorPaths(Module):
         num_paths: int,
         num_features: int,
     ) -> None:
-        r"""Draw the paths.
-
-        Args:
-            regression: The data and the prior.
-            regularizer: ``tau``; an infinite one leaves the prior.
-            scale: Factor of the standard deviation.
-            num_paths: Number of functions.
-            num_features: Number of Fourier features, even.
-
-        Raises:
-            UnsupportedError: If BoTorch has no Fourier features for the kernel.
-        """
         super().__init__()
-        self.regression = regression
-        self.scale = scale
+        self.regression, self.scale = regression, scale
         self.prior_paths = _prior_paths(regression, num_paths, num_features)
         with torch.no_grad():
             self.register_buffer("weights", self._weights(regularizer))
@@ -67,9 +60,8 @@ class PosteriorPaths(Module):
     def forward(self, x: Tensor) -> Tensor:
         r"""Values at ``n x d`` points for all paths, or ``num_paths x n x d`` each its own.
 
-        Returns:
-            ``num_paths x n x 1`` values in outcome units, as BoTorch's deterministic models
-            have them; differentiable.
+        ``num_paths x n x 1`` in outcome units, as of BoTorch's deterministic models;
+        differentiable.
         """
         prior = self.regression.prior
         inputs = prior.transform(x.to(self.weights))
@@ -82,7 +74,7 @@ class PosteriorPaths(Module):
 def _prior_paths(
     regression: KernelRegression, num_paths: int, num_features: int
 ) -> GeneralizedLinearPath:
-    kernel = cast(Kernel, regression.prior.covar_module)
+    kernel = regression.prior.covar_module
     try:
         features = gen_kernel_features(
             kernel=kernel,

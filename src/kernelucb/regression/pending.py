@@ -53,15 +53,11 @@ class PendingRegression(RidgeState):
         self.register_buffer("left", left)
 
     def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        r"""Coordinates as in the state of the data, and covariances with pending points."""
         points = self.state.project(X)
         between = self.prior.covariance(points.inputs, self.pending.inputs)
         beyond = between - points.features @ self.features.mT
         return points._replace(pending_covariance=beyond)
-
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')`` in the form of a projected point."""
-        return self.state.difference(points, other)
 
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state of the data with other pending points in place of these."""
@@ -73,12 +69,7 @@ class PendingRegression(RidgeState):
         return self.state.prior_std
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Latent variance at projected points, ``b`` values, never negative.
-
-        Args:
-            points: ``b`` points from ``project``.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
-        """
+        r"""Latent variance at projected points, ``b`` values; see ``RidgeState``."""
         tau = regularizer.clamp_max(_INFINITE)
         shrinkage = tau / (self.eigenvalues + tau)
         factor = torch.linalg.cholesky(self._remaining(shrinkage, tau))
@@ -132,9 +123,9 @@ class PendingRegression(RidgeState):
         moved = applied(matrix_slopes[0], weights)
         weights_slope = solve(shared_slopes[0] - moved)
         slope = vecdot(2.0 * shared_slopes[0] - moved, weights)
-        bend = vecdot(
-            2.0 * shared_slopes[1] - applied(matrix_slopes[1], weights), weights
-        ) + 2.0 * vecdot(shared_slopes[0] - moved, weights_slope)
+        bent = 2.0 * shared_slopes[1] - applied(matrix_slopes[1], weights)
+        bend = vecdot(bent, weights)
+        bend = bend + 2.0 * vecdot(shared_slopes[0] - moved, weights_slope)
         own = self.state.variance_slopes(points, regularizer)
         told = (vecdot(shared, weights), slope, bend)
         return VarianceSlopes(

@@ -41,18 +41,12 @@ class Prior(Module):
         super().__init__()
         self.covar_module = frozen_copy(covar_module)
         self.mean_module = None if mean_module is None else frozen_copy(mean_module)
-        self.input_transform = (
-            None if input_transform is None else frozen_copy(input_transform)
-        )
-        self.offset = offset
-        self.scale = scale
+        given = input_transform is not None
+        self.input_transform = frozen_copy(input_transform) if given else None
+        self.offset, self.scale = offset, scale
 
     def check_fits(self, inputs: Tensor) -> None:
-        r"""Check that the prior takes ``n x d'`` kernel inputs.
-
-        Raises:
-            UnsupportedError: If it does not, or gives several values for a pair of points.
-        """
+        r"""Raise ``UnsupportedError`` unless it takes such ``n x d'`` kernel inputs."""
         kernels.check_fits(self.covar_module, self.mean_module, inputs)
 
     @property
@@ -63,10 +57,8 @@ class Prior(Module):
     @property
     def falls_with_distance(self) -> bool:
         r"""Whether the covariance surely falls with the distance along each raw input."""
-        transform = self.input_transform
-        return self.has_constant_variance and (
-            transform is None or type(transform) is Normalize
-        )
+        monotone = self.input_transform is None or type(self.input_transform) is Normalize
+        return self.has_constant_variance and monotone
 
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
@@ -97,11 +89,9 @@ class Prior(Module):
         return mean is None or type(mean) in (ZeroMean, ConstantMean, LinearMean)
 
     def mean_change(self, middle: Tensor, corner: Tensor) -> Tensor:
-        r"""Largest change of a linear prior mean within boxes, ``n`` values.
+        r"""Largest change of a linear prior mean within ``n`` boxes, ``n`` values.
 
-        Args:
-            middle: ``n x d'`` centres of the boxes.
-            corner: ``n x d'`` corners, the same one of each.
+        Each from its centre and one corner, ``n x d'``.
         """
         if not isinstance(self.mean_module, LinearMean):
             return middle.new_zeros(len(middle))

@@ -47,18 +47,11 @@ class Projection(NamedTuple):
 
 
 def project(
-    prior: Prior,
-    inputs: Tensor,
-    sections: Sections,
-    feature_basis: Tensor,
+    prior: Prior, inputs: Tensor, sections: Sections, feature_basis: Tensor
 ) -> Projection:
-    r"""Coordinates of kernel inputs in the eigenbasis; differentiable in the inputs.
+    r"""Coordinates of ``b x d'`` kernel inputs in the eigenbasis; differentiable in them.
 
-    Args:
-        prior: Prior of the outcomes.
-        inputs: ``b x d'`` kernel inputs.
-        sections: The ``m`` training sections.
-        feature_basis: ``m x r`` matrix that maps covariances to features.
+    ``feature_basis`` maps covariances with the ``m`` sections to ``r`` features, ``m x r``.
 
     Raises:
         InputDataError: If the kernel or the prior mean is not finite there.
@@ -75,14 +68,9 @@ def project(
 
 
 def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
-    r"""Check that the prior could be evaluated at query points.
+    r"""Raise ``InputDataError`` where the prior could not be evaluated at query points.
 
-    Args:
-        prior_mean: ``b`` values.
-        residual_variance: ``b`` values; NaN where the kernel or a feature is not finite.
-
-    Raises:
-        InputDataError: If a value is not finite.
+    ``residual_variance`` is NaN where the kernel or a feature is not finite.
     """
     if not bool(torch.isfinite(prior_mean + residual_variance).all()):
         raise InputDataError(
@@ -90,27 +78,3 @@ def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
             "large for 64-bit numbers. Rescale the inputs, those of the data as well "
             "(input_transform=Normalize(d))."
         )
-
-
-def difference(prior: Prior, points: Projection, other: Projection) -> Projection:
-    r"""The functional ``f(x) - f(x')`` in the form of a projected point.
-
-    Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
-
-    Args:
-        prior: Prior of the outcomes.
-        points: Projection of ``b`` points ``x``.
-        other: Projection of one point ``x'``.
-    """
-    covariance = prior.covariance(points.inputs, other.inputs)[:, 0]
-    prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
-    prior_variance = torch.where(
-        (points.inputs == other.inputs).all(-1), 0.0, prior_variance
-    )
-    prior_variance = prior_variance.clamp_min(0.0)
-    farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
-    features, rest = split_variance(
-        points.features - other.features, prior_variance, farthest.square()
-    )
-    mean = points.prior_mean - other.prior_mean
-    return Projection(points.inputs, mean, prior_variance, features, rest)

@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.features import split_variance
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 
@@ -52,15 +53,6 @@ class RidgeState(Module, ABC):
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
 
     @abstractmethod
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')`` in the form of a projected point.
-
-        Args:
-            points: Projection of ``b`` points ``x``.
-            other: Projection of one point ``x'``.
-        """
-
-    @abstractmethod
     def with_pending(self, X_pending: Tensor) -> "RidgeState":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
 
@@ -68,6 +60,22 @@ class RidgeState(Module, ABC):
     @abstractmethod
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
+
+        Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
+        """
+        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+        same = (points.inputs == other.inputs).all(-1)
+        prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
+        farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
+        features, rest = split_variance(
+            points.features - other.features, prior_variance, farthest.square()
+        )
+        mean = points.prior_mean - other.prior_mean
+        return Projection(points.inputs, mean, prior_variance, features, rest)
 
     @property
     def num_observations(self) -> int:
@@ -110,13 +118,7 @@ class RidgeState(Module, ABC):
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
 
-        Args:
-            X: ``b x d`` query points.
-            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior variance.
-
-        Raises:
-            BotorchTensorDimensionError: If ``X`` is not ``b x d``.
-            InputDataError: If the points are not real, finite numbers.
+        Arguments and errors as for ``mean``; ``tau = 1`` gives the GP posterior variance.
         """
         return self.variance_at(self.project(self._checked(X)), _column(regularizer))
 
@@ -130,10 +132,6 @@ class RidgeState(Module, ABC):
 
         ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
         nothing cancels where both forms are large and nearly equal, as at small noise.
-
-        Args:
-            tau_ref: A regulariser.
-            regularizer: ``tau``, any shape.
         """
         inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
         return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
@@ -144,25 +142,19 @@ class RidgeState(Module, ABC):
         return self.targets.square() * lam / (lam + tau_ref)
 
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Ridge estimate minus prior mean at projected points, ``b`` values.
+        r"""Ridge estimate minus prior mean at ``b`` projected points, ``b`` values.
 
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         Source: Flynn & Reeb (2024), Eq. (2), in the eigenbasis.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
         weights = (self.eigenvalues + regularizer).reciprocal_().mul_(self.mean_terms)
         return (points.features * weights).sum(-1)
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
-        r"""Latent variance at projected points, ``b`` values, never negative.
+        r"""Latent variance at ``b`` projected points, ``b`` values, never negative.
 
+        ``regularizer`` as for ``deviation_at``; it may be infinite.
         Source: Flynn & Reeb (2024), Eq. (3), in the eigenbasis.
-
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``tau`` as a zero-dimensional or ``b x 1`` tensor; may be infinite.
         """
         shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
         return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
@@ -170,22 +162,18 @@ class RidgeState(Module, ABC):
     def variances_at(
         self, points: Projection, regularizers: Tensor, shrinkage: Tensor
     ) -> Tensor:
-        r"""Latent variances at ``g`` regularisers, ``b x g``, never negative.
+        r"""Latent variances at ``b`` points and ``g`` values of ``tau``, ``b x g``.
 
-        Args:
-            points: Projection of ``b`` points.
-            regularizers: ``g`` values ``tau``.
-            shrinkage: ``r x g`` values ``tau / (lam + tau)``, which a grid keeps.
+        Never negative. ``shrinkage`` holds ``tau / (lam + tau)``, ``r x g`` values that a
+        grid keeps.
         """
         return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
 
     @torch.no_grad()
     def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
-        r"""Latent variance and its first two derivatives in ``ln(tau)``.
+        r"""Latent variance at ``b`` points, each at its own ``tau``, and two derivatives.
 
-        Args:
-            points: Projection of ``b`` points.
-            regularizer: ``b`` values ``tau``.
+        The derivatives are those in ``ln(tau)``.
         """
         tau = regularizer.unsqueeze(-1)
         resolved = self.eigenvalues + tau

@@ -57,11 +57,7 @@ class Constraint(NamedTuple):
 
 
 def check_band(band: Band) -> None:
-    r"""Check that an object is a confidence band over points.
-
-    Raises:
-        UnsupportedError: If it is not.
-    """
+    r"""Refuse what is not a confidence band over points."""
     lacking = [name for name in _NEEDED if not hasattr(band, name)]
     if lacking or len(signature(band.bounds).parameters) == 0:
         raise UnsupportedError(
@@ -71,16 +67,10 @@ def check_band(band: Band) -> None:
 
 
 def check_assumptions(band: Band, allow_estimated: bool) -> None:
-    r"""Check that safety may rest on a band.
+    r"""Refuse a band on which safety may not rest.
 
-    Args:
-        band: A confidence band.
-        allow_estimated: Whether estimates, and guarantees for single rounds or points, are
-            accepted.
-
-    Raises:
-        UncertifiedError: If the band is not certified and that is not allowed, or one of
-            its assumptions is violated.
+    That is one whose assumptions are violated or, unless ``allow_estimated``, one that is
+    estimated or holds for single rounds or points.
     """
     assumptions = band.assumptions
     if assumptions.violated:

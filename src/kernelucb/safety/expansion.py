@@ -31,11 +31,6 @@ class ConstraintWidth(AcquisitionFunction):
 
     @checked
     def __init__(self, safe_set: SafeSet) -> None:
-        r"""Width of a safe set's constraints.
-
-        Args:
-            safe_set: The safe set.
-        """
         model: Any = getattr(safe_set.constraints[0].band, "model", None)
         super().__init__(model=model)
         self.safe_set = safe_set
@@ -56,13 +51,7 @@ class ConstraintWidth(AcquisitionFunction):
             )
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""Width at candidate points.
-
-        Args:
-            X: A ``(b1 x ... bk) x 1 x d``-dim tensor of candidate points.
-
-        Returns:
-            A ``(b1 x ... bk)``-dim tensor.
+        r"""Width at ``b x 1 x d`` candidate points, a tensor of shape ``b``.
 
         Raises:
             BotorchTensorDimensionError: If the shape is not ``b x 1 x d``; ``q`` must be 1.

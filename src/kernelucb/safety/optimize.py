@@ -47,17 +47,9 @@ def optimize_acqf_safely(
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
         >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
 
-    Args:
-        acq_function: Any acquisition function that scores one point at a time, such as
-            ``MartingaleMixtureUCB``.
-        safe_set: Where to stay.
-        bounds: ``2 x d`` lower and upper limits.
-        q: Number of points.
-        num_restarts: Number of starting points.
-        raw_samples: Number of points tried before, and of lines from safe points.
-        fixed_features: Values of columns that stay fixed.
-        inequality_constraints: Linear constraints on single points, in BoTorch's form.
-        options: For ``optimize_acqf``, such as ``maxiter``.
+    Arguments are those of ``optimize_acqf``: an ``acq_function`` that scores one point at a
+    time, ``2 x d`` ``bounds``, linear constraints on single points. ``raw_samples`` is the
+    number of Sobol points and of lines from safe points each.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).
@@ -68,17 +60,13 @@ def optimize_acqf_safely(
         ValueError: If a number is not a whole number of at least 1.
     """
     check_search(bounds, num_restarts, raw_samples)
-    search = partial(
-        _best_point,
-        acq_function,
-        safe_set,
-        bounds,
-        num_restarts,
-        raw_samples,
-        fixed_features,
-        inequality_constraints,
-        options,
-    )
+    shared = {
+        "fixed_features": fixed_features,
+        "inequality_constraints": inequality_constraints,
+        "options": options,
+    }
+    counts = (num_restarts, raw_samples)
+    search = partial(_best_point, acq_function, safe_set, bounds, counts, shared)
     if whole_number("q", q) == 1:
         return search()
     pending = acq_function.X_pending
@@ -99,27 +87,17 @@ def _best_point(
     acq_function: AcquisitionFunction,
     safe_set: SafeSet,
     bounds: Tensor,
-    num_restarts: int,
-    raw_samples: int,
-    fixed_features: Mapping[int, float | Tensor] | None,
-    inequality_constraints: LinearConstraints,
-    options: dict[str, Any] | None,
+    counts: tuple[int, int],
+    shared: dict[str, Any],
 ) -> tuple[Tensor, Tensor]:
-    r"""One safe point, ``1 x d``, and its value."""
-    limits = (bounds, fixed_features, inequality_constraints)
+    r"""One safe point, ``1 x d``, and its value; ``shared`` by starts and optimiser."""
+    limits = (bounds, shared["fixed_features"], shared["inequality_constraints"])
     finalists = bounds[:0]
     if safe_set.safe_points is not None:
         finalists = feasible(safe_set.safe_points.to(bounds), *limits)
     try:
         starts = gen_safe_initial_conditions(
-            acq_function,
-            bounds,
-            num_restarts=num_restarts,
-            raw_samples=raw_samples,
-            fixed_features=fixed_features,
-            options=options,
-            inequality_constraints=inequality_constraints,
-            safe_set=safe_set,
+            acq_function, bounds, 1, *counts, safe_set=safe_set, **shared
         )
     except NoSafePointError:
         if not bool(safe_set.is_safe(finalists).any()):
@@ -132,12 +110,10 @@ def _best_point(
             num_restarts=len(starts),
             batch_initial_conditions=starts,
             nonlinear_inequality_constraints=safe_set.nonlinear_inequality_constraints,
-            inequality_constraints=inequality_constraints,
-            fixed_features=fixed_features,
             post_processing_func=partial(safe_set.repair, anchors=starts.squeeze(-2)),
-            options=options,
             return_best_only=False,
             retry_on_optimization_warning=False,
+            **shared,
         )
         finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
     # Steps back end at starting points, so the limits still hold; safety is asked again.

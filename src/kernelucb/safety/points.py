@@ -40,12 +40,7 @@ def rows_of(X: Tensor) -> Tensor:
 
 
 def checked_safe_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Tensor | None:
-    r"""``m x d`` points as float64, if there are any, of the width that the bands take.
-
-    Raises:
-        BotorchTensorDimensionError: If the shape is not ``m x d``.
-        InputDataError: If they are not a tensor, there are none, or one is not finite.
-    """
+    r"""``m x d`` points as float64, if given, checked against the inputs of each band."""
     if safe_points is None:
         return None
     for band in bands:
@@ -57,8 +52,7 @@ def checked_safe_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Ten
 def path_home(outside: Tensor, anchors: Tensor) -> Tensor:
     r"""Points on the way from ``n x d`` points to the nearest of ``m x d`` anchors.
 
-    Returns:
-        ``n x s x d`` points; the last of each row is the anchor, to the last bit.
+    They are ``n x s x d``; the last of each row is the anchor, to the last bit.
     """
     nearest = anchors[torch.cdist(outside, anchors).argmin(-1)].unsqueeze(-2)
     steps = outside.new_tensor(_STEPS).unsqueeze(-1)

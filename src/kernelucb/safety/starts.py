@@ -48,20 +48,11 @@ def gen_safe_initial_conditions(
     coordinate) at lengths halved 12 times, which finds sets too thin for Sobol points.
     Unsafe candidates are dropped; BoTorch's heuristic picks among the others by value.
 
-    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``, or
-    ``optimize_acqf_safely``, which does.
+    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``.
 
-    Args:
-        acq_function: The acquisition function.
-        bounds: ``2 x d`` lower and upper limits.
-        q: 1.
-        num_restarts: Largest number of starting points.
-        raw_samples: Number of Sobol points, and of lines.
-        fixed_features: Values of columns that stay fixed.
-        options: ``seed`` of the Sobol points; BoTorch's other options have no meaning here.
-        inequality_constraints: Linear constraints in BoTorch's form.
-        equality_constraints: None.
-        safe_set: The safe set.
+    Arguments are those of ``gen_batch_initial_conditions``, for ``q = 1`` and without
+    equality constraints. ``raw_samples`` is the number of Sobol points and of lines each;
+    of the ``options``, ``seed`` of the Sobol points is used.
 
     Returns:
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
@@ -94,13 +85,7 @@ def gen_safe_initial_conditions(
 
 
 def check_search(bounds: Tensor, num_restarts: int, raw_samples: int) -> None:
-    r"""Check the box and the numbers of points of a search.
-
-    Raises:
-        BotorchTensorDimensionError: If ``bounds`` are not `2 x d`.
-        InputDataError: If a limit is not finite.
-        ValueError: If a number is not a whole number of at least 1.
-    """
+    r"""Check the box and the numbers of points of a search."""
     if tensor("bounds", bounds).dim() != 2 or len(bounds) != 2:
         raise BotorchTensorDimensionError(
             f"bounds must be `2 x d`, got shape {tuple(bounds.shape)}."
@@ -135,9 +120,8 @@ def _candidates(
         return sobol
     origins = anchors[torch.randint(len(anchors), (raw_samples,), device=sobol.device)]
     steps = sobol - origins
-    single = torch.zeros_like(steps)
     column = torch.randint(steps.shape[-1], (raw_samples, 1), device=steps.device)
-    single.scatter_(1, column, steps.gather(1, column))
+    single = torch.zeros_like(steps).scatter(1, column, steps.gather(1, column))
     steps[::2] = single[::2]
     lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
     halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))

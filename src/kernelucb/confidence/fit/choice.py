@@ -14,13 +14,9 @@ State = TypeVar("State", bound=RidgeState)
 def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
     r"""Refuse what contradicts a radius that brings its own noise scales and ``delta``.
 
-    Args:
-        fit: The choice.
-        delta: Failure probability.
-        needless: Arguments that have no meaning beside a ``PrequentialRadius``.
-
     Raises:
-        ValueError: If there are any, or the radius has another ``delta``.
+        ValueError: If an argument in ``needless``, which has no meaning beside a
+            ``PrequentialRadius``, is not None, or that radius has another ``delta``.
     """
     if not isinstance(fit, PrequentialRadius):
         return
@@ -41,14 +37,9 @@ def fit_radius(
     covariance_scale: CovarianceScale,
     closed_form: Callable[[State, float, CovarianceScale], Radius],
 ) -> Radius:
-    r"""Squared radius of the fit: that of the choice, or the closed form.
+    r"""Squared radius of the fit: that of the choice, or the martingale mixture's.
 
-    Args:
-        fit: The choice.
-        regression: The data.
-        delta: Failure probability.
-        covariance_scale: Scale ``c`` of the mixture.
-        closed_form: Radius of the martingale mixture for states of this type.
+    ``closed_form`` computes the latter for states of this type.
     """
     if isinstance(fit, PrequentialRadius):
         return fit.radius(regression)
@@ -62,9 +53,7 @@ def fit_source(fit: Fit, closed_form: str) -> str:
 
 def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
     r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
-    if (
-        isinstance(fit, PrequentialRadius)
-        and regression.num_observations == fit.num_observations
-    ):
-        return regression.with_noise_std(fit.noise_std)
-    return regression
+    if not isinstance(fit, PrequentialRadius):
+        return regression
+    same = regression.num_observations == fit.num_observations
+    return regression.with_noise_std(fit.noise_std) if same else regression

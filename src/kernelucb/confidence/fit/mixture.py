@@ -41,11 +41,7 @@ class Radius(NamedTuple):
 
 
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
-    r"""The scales that ``value`` names: one, several, or the default grid.
-
-    Args:
-        value: One number, several, or ``"mixture"`` for 17 powers of two from 1/256 to
-            256.
+    r"""The scales that ``value`` names; ``"mixture"`` is the default grid.
 
     Raises:
         ValueError: If a scale is not a finite number above zero, or there is none.
@@ -61,6 +57,12 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     return tuple(positive_scalar("covariance_scale", scale) for scale in value)
 
 
+def _regularizers(regression: RidgeState, value: CovarianceScale) -> Tensor:
+    r"""``tau = 1 / c`` for each scale that ``value`` names."""
+    scales = torch.tensor(covariance_scales(value), dtype=torch.float64)
+    return 1.0 / scales.to(regression.eigenvalues)
+
+
 def mixture_source(value: CovarianceScale) -> str:
     r"""The theorem of ``mixture_radius``."""
     return _SOURCE if len(covariance_scales(value)) == 1 else _SEVERAL_SOURCE
@@ -73,18 +75,12 @@ def mixture_radius(
 
     With probability ``1 - delta``, for all rounds at once, the true function's values at
     the inputs lie within this distance of the outcomes, for any input rule that uses the
-    past only and conditionally sub-Gaussian noise.
+    past only and conditionally sub-Gaussian noise. ``covariance_scale`` is the ``c`` of
+    the mixture ``N(0, c K)``, several, or ``"mixture"``.
 
     Source: see ``combined_radius``.
-
-    Args:
-        regression: The data.
-        delta: Failure probability.
-        covariance_scale: Scale ``c`` of the mixture ``N(0, c K)``, several, or
-            ``"mixture"``.
     """
-    scales = torch.tensor(covariance_scales(covariance_scale), dtype=torch.float64)
-    taus = 1.0 / scales.to(regression.eigenvalues)
+    taus = _regularizers(regression, covariance_scale)
 
     def differences(tau_ref: float) -> Tensor:
         return -regression.quadratic_form_drop(tau_ref, taus)
@@ -102,14 +98,8 @@ def sketched_radius(
     The inducing points may depend on all data: the mixture is that of the kernel itself.
     Each quadratic form and log-determinant is replaced by an upper bound, in which the
     radius increases.
-
-    Args:
-        regression: The data.
-        delta: Failure probability.
-        covariance_scale: As for ``mixture_radius``.
     """
-    scales = torch.tensor(covariance_scales(covariance_scale), dtype=torch.float64)
-    taus = 1.0 / scales.to(regression.eigenvalues)
+    taus = _regularizers(regression, covariance_scale)
     forms, log_dets = regression.evidence_terms(taus)
 
     def differences(tau_ref: float) -> Tensor:

@@ -26,14 +26,8 @@ class ConvexSet(FunctionSet[RidgeStateT]):
 
     Source: Flynn & Reeb (2024), Theorem 4.4. Written in the eigenbasis of the kernel matrix
     (ours), a query point enters the objective alone, so the program is compiled once per
-    model. Each solution is checked against the dual, an independent
-    computation of the same number; it is returned only if they agree.
-
-    Args:
-        regression: The data.
-        constraints: Fit and norm constraint.
-        assumptions: What the bound rests on.
-        design: The state that gives variances; see ``RidgeSet``.
+    model. Each solution is checked against the dual, an independent computation of the
+    same number; it is returned only if they agree.
     """
 
     source = "Flynn & Reeb (2024), Theorem 4.4"
@@ -53,8 +47,8 @@ class ConvexSet(FunctionSet[RidgeStateT]):
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
     def support(self, points: RidgePoints, sign: int) -> Support:
-        r"""Value of the cone program, checked against the dual; see ``ConfidenceSet``."""
-        if self.design is not self.regression:
+        r"""Value of the cone program, checked against the dual."""
+        if self.design is not self.regression:  # what is pending has no outcomes to fit
             return self.dual.support(points, sign)
         centre = points.centre
         rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
@@ -66,15 +60,8 @@ class ConvexSet(FunctionSet[RidgeStateT]):
         return self._checked(points, sign, value)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""That of the dual, which needs no search; see ``ConfidenceSet``."""
+        r"""That of the dual, which needs no search."""
         return self.dual.majorant(points, sign)
-
-    def with_design(self, design: RidgeState) -> "ConvexSet[RidgeStateT]":
-        r"""The set with variances of another state, then by the dual.
-
-        Pending points have no outcomes that the cone program could fit.
-        """
-        return ConvexSet(self.regression, self.constraints, self.assumptions, design)
 
     @property
     def program(self) -> EllipsoidBallProgram:

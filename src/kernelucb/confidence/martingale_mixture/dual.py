@@ -24,15 +24,9 @@ _TINY = torch.finfo(torch.float64).tiny
 class GridSet(FunctionSet[RidgeStateT]):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
-    Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid, never
-    tighter than ``ExactSet``; values that round-off would decide are raised until it does
-    not.
-
-    Args:
-        regression: The data.
-        constraints: Fit and norm constraint.
-        regularizers: ``g`` values ``tau = alpha / noise_std^2``.
-        assumptions: What the bound rests on.
+    Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid of ``g``
+    values ``tau = alpha / noise_std^2``, never tighter than ``ExactSet``; values that
+    round-off would decide are raised until it does not.
     """
 
     source = "Flynn & Reeb (2024), Eq. (12) over a grid"
@@ -50,20 +44,19 @@ class GridSet(FunctionSet[RidgeStateT]):
         design: RidgeState | None = None,
     ) -> None:
         super().__init__(regression, constraints, assumptions, design)
-        grid = regularizers.to(regression.eigenvalues).clamp_min(
-            regression.eigenvalue_cutoff
-        )
+        grid = regularizers.to(regression.eigenvalues)
+        grid = grid.clamp_min(regression.eigenvalue_cutoff)
         self.register_buffer("regularizers", grid)
-        tau = self.regularizers.unsqueeze(-1)
+        tau = grid.unsqueeze(-1)
         mean_weights = regression.mean_terms / (regression.eigenvalues + tau)
         shrinkage = tau / (self.design.eigenvalues + tau)
         self.register_buffer("mean_weights", mean_weights.mT)
         self.register_buffer("shrinkage", shrinkage.mT)
-        excess = constraints.excess(regression, self.regularizers).clamp_min(0.0)
-        self.register_buffer("squared_widths", excess / self.regularizers)
+        excess = constraints.excess(regression, grid).clamp_min(0.0)
+        self.register_buffer("squared_widths", excess / grid)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
-        r"""Least ellipsoid bound over the grid; see ``ConfidenceSet``."""
+        r"""Least ellipsoid bound over the grid."""
         value, index = self.ellipsoid_bounds(points, sign).min(dim=-1)
         return Support(value, self.regularizers[index], torch.zeros_like(value))
 
@@ -76,9 +69,8 @@ class GridSet(FunctionSet[RidgeStateT]):
     def ellipsoid_bounds(self, points: RidgePoints, sign: int) -> Tensor:
         r"""Eq. (13) on the grid: ``sign * mean_tau + width_tau * sd_tau``, ``b x g``."""
         deviation = points.centre.features @ self.mean_weights
-        variance = self.design.variances_at(
-            points.design, self.regularizers, self.shrinkage
-        )
+        grid, shrinkage = self.regularizers, self.shrinkage
+        variance = self.design.variances_at(points.design, grid, shrinkage)
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
@@ -90,12 +82,6 @@ class ExactSet(FunctionSet[RidgeStateT]):
     quasi-convex in the regulariser (ours: it is the partial minimum of the jointly convex
     Lagrange dual along rays), so a coarse grid brackets the minimum and safeguarded Newton
     steps find it. Gradients follow the envelope theorem.
-
-    Args:
-        regression: The data.
-        constraints: Fit and norm constraint.
-        assumptions: What the bound rests on.
-        design: The state that gives variances; see ``RidgeSet``.
     """
 
     source = "Flynn & Reeb (2024), Theorem 4.5"
@@ -112,7 +98,7 @@ class ExactSet(FunctionSet[RidgeStateT]):
         self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
-        r"""Least ellipsoid bound over all regularisers; see ``ConfidenceSet``."""
+        r"""Least ellipsoid bound over all regularisers."""
         with torch.no_grad():
             log_tau, gap, _ = self._search(points.detach(), sign)
             tau = log_tau.exp()
@@ -130,12 +116,8 @@ class ExactSet(FunctionSet[RidgeStateT]):
         )
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""Least bound over the grid that brackets the search; see ``ConfidenceSet``."""
+        r"""Least bound over the grid that brackets the search."""
         return self.grid.support(points, sign)
-
-    def with_design(self, design: RidgeState) -> "ExactSet[RidgeStateT]":
-        r"""The set with variances of another state."""
-        return ExactSet(self.regression, self.constraints, self.assumptions, design)
 
     def _search(self, points: RidgePoints, sign: int) -> Minimum:
         r"""The minimising ``log tau`` of each point."""
@@ -159,9 +141,8 @@ class ExactSet(FunctionSet[RidgeStateT]):
 class EllipsoidObjective:
     r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` as a function of ``log tau``.
 
-    One function for each of ``b`` query points. All of them are sums over the spectrum of
-    fixed terms times powers of ``1 / (lam + tau)``. The search takes several steps, so the
-    ``b x r`` tables are written to the same memory in each.
+    One function for each of ``b`` points: sums over the spectrum of fixed terms times
+    powers of ``1 / (lam + tau)``. Each step of the search reuses the ``b x r`` tables.
     """
 
     def __init__(self, exact: ExactSet[Any], points: RidgePoints, sign: int) -> None:

@@ -1,6 +1,6 @@
 r"""What the sets of functions have in common: a norm bound, and differences of values."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import Tensor
 
@@ -14,16 +14,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
 
     Its support function holds for every linear functional, so for differences of values
-    as well as for values.
-
-    Args:
-        regression: The data.
-        constraints: Fit and norm constraint.
-        assumptions: What the bound rests on.
-        design: The state that gives variances; see ``RidgeSet``.
-
-    Attributes:
-        source: The theorem by which the support function is computed.
+    as well as for values. ``source`` is the theorem by which it is computed.
     """
 
     source: ClassVar[str]
@@ -43,8 +34,12 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         r"""The norm bound, prior units."""
         return self.constraints.norm
 
+    def with_design(self, design: RidgeState) -> Self:
+        r"""The set with variances of another state."""
+        return type(self)(self.regression, self.constraints, self.assumptions, design)
+
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
-        r"""Maximum over the set of ``sign * (f(x) - f(reference))``; see the base class."""
+        r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
         points, other = self.regression.project(X), self.regression.project(reference)
         change = self.regression.difference(points, other)
         support = self.support(QueryPoints(change, change), sign)

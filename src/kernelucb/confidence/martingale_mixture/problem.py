@@ -4,12 +4,7 @@ import math
 from typing import Generic, NamedTuple, TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.fit.choice import (
-    Fit,
-    fit_radius,
-    fit_source,
-    with_noise_of,
-)
+from kernelucb.confidence.fit.choice import Fit, fit_radius, fit_source, with_noise_of
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
@@ -25,11 +20,7 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import least_norm
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    resolve_norm_bound,
-)
+from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -74,15 +65,9 @@ def mixture_problem(
 ) -> MixtureProblem[State]:
     r"""The problem of a radius and a norm bound.
 
-    Args:
-        regression: The data.
-        radius: Squared radius of the fit.
-        norm: Norm bound.
-        assumptions: What they rest on.
-        strict: Raise instead of warning when no function satisfies both constraints.
-
     Raises:
-        InconsistentConfidenceSetError: If none does and ``strict`` is set.
+        InconsistentConfidenceSetError: If no function satisfies both and ``strict`` is
+            set; without it that is a warning.
     """
     least = least_norm(regression, radius)
     constraints = consistent_constraints(regression, radius, norm.value, least, strict)

@@ -21,10 +21,8 @@ def grid_regularizers(
 ) -> Tensor:
     r"""A grid of regularisers ``tau``, multiples of the noise variance.
 
-    Args:
-        alphas: Ridge parameters in outcome units squared, or ``"paper"``.
-        tau_ref: ``tau`` that the paper's grid is centred on, ``1 / covariance_scale``.
-        noise_variance: Outcome units squared.
+    ``alphas`` are ridge parameters in outcome units squared, or ``"paper"`` for the grid
+    around ``tau_ref = 1 / covariance_scale``.
 
     Raises:
         ValueError: If a ridge parameter is not a finite number above zero.
@@ -42,10 +40,8 @@ def regularizer_range(
 ) -> tuple[float, float]:
     r"""Smallest and largest ``tau`` worth trying for the exact bound.
 
-    Args:
-        scale: Squared radius over squared norm bound.
-        largest: Largest eigenvalue of the whitened kernel matrix.
-        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
+    ``scale`` is the squared radius over the squared norm bound, ``largest`` the largest
+    eigenvalue of the whitened kernel matrix.
     """
     lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
     return lower, _RANGE_ABOVE * max(largest, scale, lower)

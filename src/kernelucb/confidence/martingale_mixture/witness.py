@@ -49,15 +49,10 @@ class Witness(NamedTuple):
 def attaining_function(
     confidence_set: ExactSet[Any], points: RidgePoints, sign: int
 ) -> Witness:
-    r"""Maximiser of ``sign * f(x)`` over the confidence set.
+    r"""Maximiser of ``sign * f(x)`` over the confidence set, at one projected point.
 
     Source: stationarity of the Lagrangian of Flynn & Reeb (2024), Eq. (9): the ridge
     estimate plus a multiple of the posterior covariance with the point.
-
-    Args:
-        confidence_set: The exact set.
-        points: Projections of one point.
-        sign: ``1`` for the upper side of the band, ``-1`` for the lower.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
     tau = confidence_set.support(points, sign).regularizer

@@ -62,7 +62,7 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         return UnitQualityFunction()
 
     @torch.no_grad()
-    def allocate_inducing_points(
+    def allocate_inducing_points(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         inputs: Tensor,
         covar_module: Kernel,

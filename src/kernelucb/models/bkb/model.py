@@ -29,7 +29,7 @@ from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.prior import Prior
 
 
-class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
+class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
     The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
@@ -226,7 +226,9 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     @checked
-    def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> "BKBModel":
+    def condition_on_observations(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Tensor, Y: Tensor, **_: Any
+    ) -> "BKBModel":
         r"""The model after more observations, whose inputs become inducing points.
 
         This one stays as it is, and so do the other inducing points: nothing is drawn.

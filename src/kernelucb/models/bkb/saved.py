@@ -34,13 +34,16 @@ class CheckedLoading(Module):
     _exclusive: Exclusive
     _learned: set[str]
 
-    def load_state_dict(self, state_dict: Any, strict: bool = True, **_: Any) -> Any:
+    def load_state_dict(
+        self, state_dict: Any, strict: bool = True, assign: bool = False, **_: Any
+    ) -> Any:
         r"""Resume from the state of a model made with the same arguments.
 
         Args:
             state_dict: As saved; copied.
             strict: For BoTorch; all entries are wanted in any case, since only some of
                 them would make a mixture of two models.
+            assign: For torch; entries are copied in any case.
 
         Raises:
             StateError: If entries are missing or not what they should be, or are of a model
@@ -53,7 +56,7 @@ class CheckedLoading(Module):
         return Module.load_state_dict(self, state_dict, strict)
 
     def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *args: Any
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
     ) -> None:
         r"""Called for the module itself and within another one.
 
@@ -67,7 +70,7 @@ class CheckedLoading(Module):
         with self._exclusive, torch.no_grad():
             entries = _read_entries(self.state_dict(), saved, self._learned)
             self._modules = _loaded_modules(self._modules, entries, self.dimension)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
 
 def _read_entries(

@@ -1,5 +1,8 @@
 r"""GPyTorch's view of a budgeted GP: a variational strategy with a known optimum."""
 
+# GPyTorch exports the base classes of its own strategies under private names only.
+# pyright: reportPrivateUsage=false
+
 from typing import Any
 
 import torch
@@ -84,12 +87,14 @@ class BKBVariationalStrategy(Fixed, _VariationalStrategy):
         self.get_buffer("variational_params_initialized").fill_(1)
 
     @property
-    @cached(name="prior_distribution_memo")
+    @cached(name="prior_distribution_memo")  # pyright: ignore[reportUntypedFunctionDecorator]
     def prior_distribution(self) -> MultivariateNormal:
         r"""Standard normal weights of the features."""
         weights = torch.zeros_like(self.state.sketch.weights)
-        like = {"dtype": weights.dtype, "device": weights.device}
-        return MultivariateNormal(weights, IdentityLinearOperator(len(weights), **like))
+        identity = IdentityLinearOperator(
+            len(weights), dtype=weights.dtype, device=weights.device
+        )
+        return MultivariateNormal(weights, identity)
 
     def forward(
         self,

@@ -10,7 +10,7 @@ from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, difference, resolved
+from kernelucb.regression.projection import Projection, resolved
 from kernelucb.regression.ridge import RidgeState
 
 # Observations with a sketch of them.
@@ -99,10 +99,6 @@ class DTCRegression(RidgeState):
         rest = scale**2 * rest
         resolved(mean, rest)
         return Projection(inputs, mean, prior_variance, scale * features, rest)
-
-    def difference(self, points: Projection, other: Projection) -> Projection:
-        r"""The functional ``f(x) - f(x')``; see ``RidgeState``."""
-        return difference(self.prior, points, other)
 
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> RidgeState:

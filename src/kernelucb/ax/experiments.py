@@ -1,4 +1,4 @@
-r"""Which outcomes a bound can use, and what missing ones mean for its assumptions."""
+r"""What a bound needs of an experiment, and what missing outcomes mean for it."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
@@ -6,17 +6,21 @@ r"""Which outcomes a bound can use, and what missing ones mean for its assumptio
 from dataclasses import replace
 from typing import Any
 
+from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
+from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.acquisition import META_ACQUISITIONS
+from kernelucb.acquisition import META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
+from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.regression.outputs import per_output
 
 _ENDS = {
     TrialStatus.FAILED: ("failed", "failed"),
@@ -26,16 +30,74 @@ _ENDS = {
 _NO_OUTCOME = ("was completed without an outcome", "were completed without an outcome")
 
 
-def check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
-    r"""Refuse outcomes that no model can use, naming their trial.
-
-    Ax leaves out missing means (NaN) and failed and abandoned trials. It would square a
-    negative standard error, and BoTorch would round one of zero up to 1/1000 in any unit.
+def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse an experiment that the bound does not support, or with unusable outcomes.
 
     Raises:
+        UnsupportedError: If there are outcome constraints or several objectives, or the
+            objective is a sum of outcomes and the bound is not ``ScalarizedUCB``.
+        ValueError: If options have an entry for each outcome, or the kernel a length
+            scale for each input, and their number is wrong.
         InputDataError: If an outcome is infinite or too large to be squared, a standard
             error is negative, infinite or too large, only some outcomes have one, or one is
             zero and the noise scale is not given otherwise.
+    """
+    _check_objective(spec, experiment)
+    _check_length_scales(spec, experiment.search_space)
+    _check_outcomes(spec, experiment)
+
+
+def _check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Ax would ignore constraints and objectives on metrics without data."""
+    config = experiment.optimization_config
+    if config is None:
+        return
+    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
+    name, objective = acqf_class.__name__, config.objective
+    if config.all_constraints:
+        raise UnsupportedError(
+            f"{name} cannot keep outcome constraints, and the experiment has "
+            f"{config.all_constraints}; configure the optimization without them."
+        )
+    if objective.is_multi_objective:
+        raise UnsupportedError(
+            f"{name} is for one objective, and the experiment has several: "
+            f"`{objective.expression}`."
+        )
+    if acqf_class is ScalarizedUCB:
+        options = spec.generator_kwargs["botorch_acqf_options"]
+        for option in ("norm_bound", "noise_std"):
+            per_output(option, options.get(option), len(objective.metric_names))
+    elif objective.is_scalarized_objective:
+        raise UnsupportedError(
+            f"{name} is for one outcome, and the objective `{objective.expression}` is a "
+            "sum of several; use ScalarizedUCB."
+        )
+
+
+def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
+    config = spec.generator_kwargs["surrogate_spec"].model_configs[0]
+    scales = config.model_options.get("lengthscale")
+    if config.botorch_model_class is not FixedPriorGP or not isinstance(scales, list):
+        return
+    space = space.clone()
+    # The inputs of the bound, where no outcome has a progression.
+    transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
+    for transform in transforms:
+        space = transform(search_space=space).transform_search_space(space)
+    columns = len(space.parameters)
+    if len(scales) != columns:
+        raise ValueError(
+            f"lengthscale has {len(scales)} entries for {columns} inputs (one for each "
+            "number or ordered choice, and one for each value of an unordered one)."
+        )
+
+
+def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Check all that Ax passes on, not missing means nor failed and abandoned trials.
+
+    Ax would square a negative standard error, and BoTorch would round one of zero up to
+    1/1000 in any unit.
     """
     data: Any = experiment.lookup_data().df
     lost = [TrialStatus.FAILED, TrialStatus.ABANDONED]
@@ -73,12 +135,12 @@ def check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
 def _reads_standard_errors(spec: GeneratorSpec) -> bool:
     r"""Whether they are the noise scale of the bound."""
     arguments = spec.generator_kwargs
-    acqf_class = arguments["botorch_acqf_class"]
     noise = arguments["botorch_acqf_options"].get("noise_std")
     given = None not in noise if isinstance(noise, list) else noise is not None
     model = arguments["surrogate_spec"].model_configs[0].model_options
     of_model = model.get("noise_std") is not None
-    return not (given or of_model or acqf_class in META_ACQUISITIONS)
+    is_meta = arguments["botorch_acqf_class"] in META_ACQUISITIONS
+    return not (given or of_model or is_meta)
 
 
 def _refuse(rows: Any, column: str, reason: str) -> None:
@@ -95,10 +157,8 @@ def _refuse(rows: Any, column: str, reason: str) -> None:
 
 def missing_outcomes(experiment: Experiment) -> str:
     r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
-    counts = {
-        verbs: len(experiment.trial_indices_by_status[status])
-        for status, verbs in _ENDS.items()
-    }
+    by_status = experiment.trial_indices_by_status
+    counts = {verbs: len(by_status[status]) for status, verbs in _ENDS.items()}
     counts[_NO_OUTCOME] = _completed_without_outcome(experiment)
     parts: list[str] = []
     for (one, several), count in counts.items():
@@ -117,37 +177,6 @@ def missing_outcomes(experiment: Experiment) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def state_missing_outcomes(acqf: KernelUCB, experiment: Experiment) -> None:
-    r"""Name the missing outcomes in the assumptions of a bound that was just made."""
-    missing = missing_outcomes(experiment)
-    if not missing:
-        return
-    assumptions = acqf.confidence_set.assumptions
-    for item in assumptions.items:
-        *output, name = item.name.rpartition(": ")
-        if name == REPORTED.name:
-            statement = (
-                f"{''.join(output)}{REPORTED.statement}: {missing}; none of that depended "
-                "on the noise of their outcomes"
-            )
-            assumptions = assumptions.with_item(replace(item, statement=statement))
-    acqf.confidence_set.assumptions = assumptions
-
-
-def state_progressions(acqf: KernelUCB, adapter: Any) -> None:
-    r"""Mark the kernel as estimated where Ax scales a progression by the data's range."""
-    transforms = adapter.transforms.values()
-    if not any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms):
-        return
-    assumptions = acqf.confidence_set.assumptions
-    for item in assumptions.items:
-        if item.name.rpartition(": ")[2] == "kernel":
-            statement = f"{item.statement}; Ax scales the trials' progression by the data"
-            estimated = replace(item, statement=statement, status=Status.ESTIMATED)
-            assumptions = assumptions.with_item(estimated)
-    acqf.confidence_set.assumptions = assumptions
-
-
 def _completed_without_outcome(experiment: Experiment) -> int:
     r"""Number of completed trials that lack an outcome of the objective."""
     config = experiment.optimization_config
@@ -159,3 +188,28 @@ def _completed_without_outcome(experiment: Experiment) -> int:
     needed = set(config.objective.metric_names)
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     return sum(not needed <= observed.get(index, set()) for index in completed)
+
+
+def complete_assumptions(acqf: KernelUCB, adapter: Any, experiment: Experiment) -> None:
+    r"""Add to the assumptions of a bound just made what Ax did to its data.
+
+    They name the missing outcomes, and the kernel is marked as estimated where Ax scales a
+    progression by the range of the data.
+    """
+    missing = missing_outcomes(experiment)
+    transforms = adapter.transforms.values()
+    scaled = any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms)
+    assumptions = acqf.confidence_set.assumptions
+    for item in assumptions.items:
+        *output, name = item.name.rpartition(": ")
+        if missing and name == REPORTED.name:
+            statement = (
+                f"{''.join(output)}{REPORTED.statement}: {missing}; none of that depended "
+                "on the noise of their outcomes"
+            )
+            assumptions = assumptions.with_item(replace(item, statement=statement))
+        if scaled and name == "kernel":
+            statement = f"{item.statement}; Ax scales the trials' progression by the data"
+            estimated = replace(item, statement=statement, status=Status.ESTIMATED)
+            assumptions = assumptions.with_item(estimated)
+    acqf.confidence_set.assumptions = assumptions
