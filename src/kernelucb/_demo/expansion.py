@@ -22,22 +22,13 @@ _STARTS = 16
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    r"""The function ``mean + sum_i weights_i k(x, centre_i)`` on a box.
-
-    Attributes:
-        mean: The constant.
-        kernel: Matern kernel with an output scale, in outcome units squared, of inputs
-            that are scaled to the unit cube; not trainable.
-        centres: ``n x d`` points of the unit cube.
-        weights: ``n`` numbers.
-        bounds: ``2 x d`` corners of the box.
-    """
+    r"""The function ``mean + sum_i weights_i k(x, centre_i)`` on a box."""
 
     mean: float
-    kernel: ScaleKernel
-    centres: Tensor
-    weights: Tensor
-    bounds: Tensor
+    kernel: ScaleKernel  # Matern, on inputs scaled to the unit cube
+    centres: Tensor  # ``n x d``, in the unit cube
+    weights: Tensor  # ``n``
+    bounds: Tensor  # ``2 x d`` corners of the box
 
     @property
     def base(self) -> MaternKernel:

@@ -45,27 +45,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Round:
-    r"""One row of the table; the band is the one before ``y`` was seen.
+    r"""One row of the table; the band is the one before ``y`` was seen."""
 
-    Attributes:
-        number: Counted from one.
-        x: ``d`` inputs.
-        y: Noisy outcome.
-        best: Smallest outcome so far.
-        width: Width of the band at ``x``.
-        gap: Largest regret, on the candidates, of the recommended point.
-        regret: Its true regret on the candidates.
-        covered: Share of the candidates at which the band held the true function.
-    """
-
-    number: int
-    x: Tensor
-    y: float
-    best: float
-    width: float
-    gap: float
-    regret: float
-    covered: float
+    number: int  # counted from one
+    x: Tensor  # ``d`` inputs
+    y: float  # noisy outcome
+    best: float  # smallest outcome so far
+    width: float  # of the band at ``x``
+    gap: float  # largest regret, on the candidates, of the recommended point
+    regret: float  # its true regret on the candidates
+    covered: float  # share of the candidates at which the band held the true function
 
 
 @dataclass
@@ -100,9 +89,9 @@ class Run:
         self._update()
 
     @property
-    def horizon(self) -> int:
-        r"""Number of observations when the run is complete."""
-        return len(self.X) - len(self.rounds) + self.settings.rounds
+    def num_initial(self) -> int:
+        r"""Number of observations before the first round."""
+        return len(self.X) - len(self.rounds)
 
     @property
     def norm_too_small(self) -> bool:

@@ -78,7 +78,7 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
         f"exact band (norm {run.norm_status})": MartingaleMixtureUCB(model, **mixture),
         "AMM": MartingaleMixtureUCB(model, form="analytic", **mixture),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(model, alpha=alpha, **common),
-        "IGP": IGPUCB(model, horizon=run.horizon, **common),
+        "IGP": IGPUCB(model, horizon=run.num_initial + settings.rounds, **common),
     }
 
 
@@ -96,9 +96,8 @@ def interesting_coordinates(run: Run, best: Tensor) -> list[int]:
 def _draw_slice(
     run: Run, bands: dict[str, KernelUCB], best: Tensor, coordinate: int, axes: "Axes"
 ) -> None:
-    low, high = run.problem.bounds[:, coordinate].tolist()
-    line = slice_points(best, coordinate, low, high)
-    initial = len(run.X) - len(run.rounds)
+    line = slice_points(best, coordinate, *run.problem.bounds[:, coordinate].tolist())
+    initial = run.num_initial
     one = run.problem.dimension == 1
     plot_bands(
         bands,
@@ -120,26 +119,21 @@ def _draw_slice(
 def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     r"""Chosen points on the plane of the two most interesting coordinates."""
     first, second = interesting_coordinates(run, best)
-    initial = len(run.X) - len(run.rounds)
+    title = "points, other inputs ignored (star: recommended)"
     if run.problem.dimension == 2:
+        title = "points on the true function (darker: lower; star: recommended)"
         _draw_contour(run, axes)
-    old, new = run.X[:initial], run.X[initial:]
+    old, new = run.X[: run.num_initial], run.X[run.num_initial :]
     axes.scatter(old[:, first], old[:, second], zorder=3, **DATA)
     axes.scatter(new[:, first], new[:, second], zorder=3, **CHOSEN)
     axes.scatter(
         best[first], best[second], marker="*", s=220, color="white", ec=BLACK, zorder=4
     )
-    low, high = run.problem.bounds[:, [first, second]].tolist()
-    margin = [0.03 * (b - a) for a, b in zip(low, high, strict=True)]
-    axes.set(
-        xlabel=f"input $x_{{{first + 1}}}$",
-        ylabel=f"input $x_{{{second + 1}}}$",
-        xlim=(low[0] - margin[0], high[0] + margin[0]),
-        ylim=(low[1] - margin[1], high[1] + margin[1]),
-        title="points on the true function (darker: lower; star: recommended)"
-        if run.problem.dimension == 2
-        else "points, other inputs ignored (star: recommended)",
-    )
+    low, high = run.problem.bounds[:, [first, second]]
+    margin = 0.03 * (high - low)
+    across, upwards = torch.stack([low - margin, high + margin], dim=1).tolist()
+    names = [f"input $x_{{{coordinate + 1}}}$" for coordinate in (first, second)]
+    axes.set(xlabel=names[0], ylabel=names[1], xlim=across, ylim=upwards, title=title)
 
 
 def _draw_contour(run: Run, axes: "Axes") -> None:
@@ -171,9 +165,6 @@ def _draw_gap(run: Run, axes: "Axes") -> None:
     else:  # nothing may be left to regret, and zero has no logarithm
         axes.set_yscale("symlog", linthresh=positive)
         axes.set_ylim(bottom=-0.1 * positive)
-    axes.set(
-        xlabel="round",
-        ylabel="outcome units",
-        title=f"regret of the recommended point on {NUM_CANDIDATES} candidates",
-    )
+    title = f"regret of the recommended point on {NUM_CANDIDATES} candidates"
+    axes.set(xlabel="round", ylabel="outcome units", title=title)
     axes.legend(loc="best")

@@ -37,8 +37,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     r"""Largest value over the functions that explain the data, anytime.
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
-    the martingale-mixture radius of the data. Where the assumptions below are true, the
-    band ``bounds(X)`` holds the true function at every point and every round at once with
+    the martingale-mixture radius of the data. If the assumptions below are true, the band
+    ``bounds(X)`` holds the true function at every point and every round at once with
     probability ``1 - delta``, for inputs chosen from the past by any rule.
     ``assumptions`` says which of them were given and which were estimated.
 
@@ -87,46 +87,41 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         r"""Martingale-mixture upper confidence bound.
 
         Args:
-            model: A single-output exact GP such as ``SingleTaskGP``, or a
-                ``KernelRegression``.
+            model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
-                ``covar_module`` as it stands, in outcome units. By default it is
-                estimated from the data, and ``assumptions`` says so; ``"cautious"`` is a
-                larger estimate (``NormTracker.cautious()``), and a ``NormTracker`` keeps
-                the estimate from falling in later rounds.
-            noise_std: Sub-Gaussian noise scale in outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent.
-                ``UnknownNoise()`` where no number is known: the noise is then Gaussian,
-                with one scale, and the set is tight for scales of 0.001 to 10 prior
-                standard deviations. With its two limits only scales between them count.
+                ``covar_module`` as it stands, outcome units. By default estimated from the
+                data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate, and
+                a ``NormTracker`` keeps the estimate from falling in later rounds.
+            noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
+                observation; from the likelihood (or ``train_Yvar``) when absent. With
+                ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is
+                tight for scales of 0.001 to 10 prior standard deviations; with its two
+                limits only scales between them count.
             delta: Failure probability.
             fit: What bounds the distance to the data: ``"martingale"``, the closed form of
                 the martingale mixture, or a ``PrequentialRadius`` of the same observations
-                in the same order, from predictions by refitted models. Noise and ``delta``
+                in the same order, from predictions by refitted models; noise and ``delta``
                 are then those of the radius.
-            covariance_scale: For ``fit="martingale"``: scale ``c`` of the mixture relative
-                to the model's prior. Several numbers, or ``"mixture"`` for 17 powers of
-                two from 1/256 to 256, mix over ``J`` scales with equal weights: anytime as
-                well, no ``c`` to tune, and the squared radius (in noise units) is at most
-                ``2 ln J`` above that of the best scale in hindsight. By default 1, and
-                ``"mixture"`` where the noise is unknown.
+            covariance_scale: For ``fit="martingale"``: scale of the mixture relative to the
+                model's prior. Several numbers, or ``"mixture"`` for 17 powers of two from
+                1/256 to 256, mix over ``J`` scales with equal weights: anytime as well, and
+                the squared radius (in noise units) is at most ``2 ln J`` above that of the
+                best scale in hindsight. By default 1; ``"mixture"`` for unknown noise.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
-                the exact bound as a cone program (``"dual"`` where the set was empty and
+                the exact bound as a cone program (``"dual"`` for a set that was empty and
                 had to be widened).
-            alphas: Ridge parameters in outcome units squared. For ``"dual"`` a grid, or
-                ``"paper"`` for the paper's. For ``"analytic"`` one number, by default
-                ``noise_std^2 / covariance_scale`` (of the scale that explains the data
-                best, where there are several). With one noise scale per observation
-                they are read against the largest.
+            alphas: Ridge parameters, outcome units squared; read against the largest noise
+                scale. For ``"dual"`` a grid, or ``"paper"`` for the paper's. For
+                ``"analytic"`` one number, by default ``noise_std^2 / covariance_scale`` (of
+                several scales, the one that explains the data best).
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, or ``fit`` is of other
-                observations.
+            ValueError: If a scalar is out of its range, or ``fit`` has other observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
@@ -156,15 +151,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
 
     @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
-        r"""The function of the confidence set that attains the exact bound at a point.
+        r"""The function that attains the exact upper (or lower) bound at a ``1 x d`` point.
 
-        Args:
-            X: ``1 x d`` point.
-            upper: Whether it attains the upper or the lower bound.
-
-        Returns:
-            A function that maps ``n x d`` points to ``n`` outcomes, with its norm and its
-            distance to the data. It belongs to the exact set whatever the form.
+        It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
+        data, and belongs to the exact set whatever the form.
         """
         if X.shape != (1, self.regression.dimension):
             raise BotorchTensorDimensionError(

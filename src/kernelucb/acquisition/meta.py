@@ -75,9 +75,8 @@ class MetaUCB(KernelUCB[PosteriorState]):
 class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Probability of improvement under a prior estimated from earlier tasks.
 
-    ``(mu_t - target) / sqrt(k_t)``, which orders points as the probability of exceeding the
-    target does. ``bounds`` is one estimated standard deviation on either side of the mean
-    and carries no guarantee.
+    ``(mu_t - target) / sqrt(k_t)``, which orders points as that probability does.
+    ``bounds`` is the mean plus and minus one standard deviation, without a guarantee.
 
     Source: Wang, Kim & Kaelbling (2018), Section 4.1; the regret bounds of Theorems 2 and 4
     need a target of at least ``max f``. Unlike ``MetaUCB`` it is defined for any number of

@@ -37,12 +37,19 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         ...     model, norm_bound=[10.0, 4.0], noise_std=[0.1, 0.05], delta=0.05,
         ...     posterior_transform=ScalarizedPosteriorTransform(torch.tensor([1.0, -2.0])),
         ... )
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
-        ...                                  raw_samples=256)
 
-    Attributes:
-        acqfs: The bands of the single outcomes (those of weight zero are left out).
-        weights: Their weights.
+    Args:
+        acqfs: A bound for each outcome, without a posterior transform. The sum of their
+            ``delta`` is the failure probability.
+        weights: One for each. Outcomes of weight zero are left out.
+        offset: Added to the sum.
+        maximize: If False, the value is minus the lower bound of the sum.
+        X_pending: ``p x d`` points under evaluation, for all outcomes.
+
+    Raises:
+        ValueError: If there are no outcomes, or the number of weights differs.
+        UnsupportedError: If a bound has a posterior transform.
+        BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
     """
 
     def __init__(
@@ -54,21 +61,6 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         maximize: bool = True,
         X_pending: Tensor | None = None,
     ) -> None:
-        r"""Bound of a weighted sum.
-
-        Args:
-            acqfs: A bound for each outcome, without a posterior transform. The sum of their
-                ``delta`` is the failure probability.
-            weights: One for each. Outcomes of weight zero are left out.
-            offset: Added to the sum.
-            maximize: If False, the value is minus the lower bound of the sum.
-            X_pending: ``p x d`` points under evaluation, for all outcomes.
-
-        Raises:
-            ValueError: If there are no outcomes, or the number of weights differs.
-            UnsupportedError: If a bound has a posterior transform.
-            BotorchTensorDimensionError: If the outcomes' inputs differ in dimension.
-        """
         if len(acqfs) == 0:
             raise ValueError("acqfs is empty; a sum needs at least one outcome.")
         listed = per_output("weights", weights, len(acqfs))
@@ -115,11 +107,9 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
                 of models with one output each.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight for each
                 output.
-            norm_bound: Bound on the RKHS norm, outcome units; one for all outputs or one
-                for each. Estimated from the data where absent.
-            noise_std: Noise scale, one for all outputs or a sequence with one for each (a
-                number, a tensor with one value for each observation, or None); from the
-                likelihoods when absent.
+            norm_bound: As for the ``bound``, one for all outputs or a sequence with one for
+                each.
+            noise_std: Likewise.
             delta: Failure probability of all bands together.
             bound: Which band.
             options: Its other options, the same for all outputs.

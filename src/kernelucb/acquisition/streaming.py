@@ -20,11 +20,9 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
     scale, comes from the data.
 
     With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
-    minimum over all rounds so far. Without one it is computed from all data at once: from
-    the bounds given, one step of the corollary for each observation, every step on all
-    data. That is valid because the noise bounds hold for every regulariser at once, on the
-    same event. What earlier rounds showed is not remembered then, so the interval may
-    widen again from one round to the next.
+    minimum over all rounds so far. Without one, the corollary takes one step for each
+    observation, every step on all data: valid, since the noise bounds hold for every
+    regulariser on the same event, but the interval may widen again in the next round.
 
     Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
     UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
@@ -38,8 +36,6 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
         >>> acqf = StreamingKernelUCB(
         ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
         ... )
-        >>> candidate, value = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
-        ...                                  raw_samples=256)
 
     Args:
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default that

@@ -57,11 +57,10 @@ def generation_strategy(
     ``NormTracker.cautious``), the norm is estimated from the data anew in every trial,
     which ``acqf.assumptions`` says. A ``NormTracker`` is refused, since Ax cannot store it.
 
-    **Parallel trials.** Trials are chosen with variances conditioned on the inputs of
-    running and abandoned ones. The bound takes over when ``num_initial`` trials exist that
-    have neither failed nor been abandoned, and ``min_observed`` of them are observed; until
-    then more Sobol trials are handed out, so that no worker waits. Trials attached by hand
-    count.
+    **Parallel trials.** Variances are conditioned on the inputs of running and abandoned
+    trials. The bound takes over when ``num_initial`` trials exist that have neither failed
+    nor been abandoned, and ``min_observed`` of them are observed; until then more Sobol
+    trials are handed out, so that no worker waits. Trials attached by hand count.
 
     **Storage.** An experiment that is saved and reopened goes on as it would have gone on
     otherwise: the searches for a trial are seeded by the arms before it. Ax stores outcomes

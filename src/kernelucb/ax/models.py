@@ -74,6 +74,8 @@ def fixed_model_config(
         )
     for scale in scales.reshape(-1).tolist():
         positive_scalar("lengthscale", scale)
+    if noise_std is not None:
+        noise_std = positive_scalar("noise_std", noise_std)
     return ModelConfig(
         botorch_model_class=FixedPriorGP,
         model_options={
@@ -81,9 +83,7 @@ def fixed_model_config(
             "lengthscale": scales.tolist(),
             "outputscale": positive_scalar("outputscale", outputscale),
             "mean": finite_scalar("mean", mean),
-            "noise_std": None
-            if noise_std is None
-            else positive_scalar("noise_std", noise_std),
+            "noise_std": noise_std,
         },
         name=f"{kernel} kernel, fixed",
     )

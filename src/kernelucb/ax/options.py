@@ -105,9 +105,8 @@ def checked_options(
     if is_sum:
         nested = plain.get("options") or {}
         if not isinstance(nested, Mapping):
-            raise ValueError(
-                f"options must be a mapping in the options, got {type(nested).__name__}."
-            )
+            given = type(nested).__name__
+            raise ValueError(f"options must be a mapping in the options, got {given}.")
         name = f"{MartingaleMixtureUCB.__name__} (in `options`)"
         _check_names(name, MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION)
         noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
@@ -185,9 +184,8 @@ def _check_names(
         if option in refused:
             raise ValueError(f"Leave out the option `{option}`: {refused[option]}.")
         if option not in allowed:
-            raise ValueError(
-                f"{name} has no option `{option}`; it takes {', '.join(allowed)}."
-            )
+            taken = ", ".join(allowed)
+            raise ValueError(f"{name} has no option `{option}`; it takes {taken}.")
     for option in allowed:
         required = parameters[option].default is inspect.Parameter.empty
         if required and option not in options:

@@ -12,13 +12,7 @@ _BATCH = 2048
 
 
 class BoxMaximum(NamedTuple):
-    r"""Bounds on the maximum over a box.
-
-    Attributes:
-        value: Largest value found.
-        argument: ``d`` coordinates of the point where it was found.
-        upper: Upper bound on the maximum, if the bound on the change within a cell is one.
-    """
+    r"""Largest value found, the ``d`` coordinates where, and an upper bound on all."""
 
     value: float
     argument: Tensor

@@ -41,8 +41,8 @@ class RegretCertificate:
 
     If it is ``certified`` and what was given is true, the optimum over the domain exceeds
     the value at the recommended point by at most ``gap``, with the probability of the
-    bound. If the bound is anytime, this may be looked at in every round and acted on in
-    any. Otherwise ``summary`` says what is missing.
+    bound, in whatever round this is acted on if the bound is anytime. Otherwise ``summary``
+    says what is missing.
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
@@ -67,9 +67,7 @@ class RegretCertificate:
 
     @property
     def certified(self) -> bool:
-        r"""Whether the maximum is rigorous, the band one for all points at once, and every
-        assumption given.
-        """
+        r"""Whether the maximum is rigorous, the band for all points, and all given."""
         return self.rigorous and self.assumptions.all_points and self.assumptions.certified
 
     @property

@@ -35,7 +35,13 @@ class CertifiedGapStopping:
     domain is not rigorous, or on a bound that is not anytime, does not hold at all points
     at once, or whose assumptions are violated.
 
-    Source: see ``regret_certificate``.
+    Source: see ``regret_certificate``, which also explains the other arguments and errors.
+
+    Args:
+        gap: Largest regret to accept, outcome units.
+        bounds: ``2 x d`` lower and upper limits of a box of up to 3 dimensions.
+        allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
+            estimated.
 
     Example:
         >>> stopping = CertifiedGapStopping(0.1, bounds=bounds)
@@ -53,20 +59,6 @@ class CertifiedGapStopping:
         max_evaluations: int = 100_000,
         allow_estimated: bool = False,
     ) -> None:
-        r"""Stopping rule.
-
-        Args:
-            gap: Largest regret to accept, outcome units.
-            candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
-            bounds: ``2 x d`` lower and upper limits of a box of up to 3 dimensions.
-            max_evaluations: See ``regret_certificate``.
-            allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm
-                was estimated.
-
-        Raises:
-            ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or
-                ``gap`` is not above 0.
-        """
         self.gap = positive_scalar("gap", gap)
         check_one_domain(candidates, bounds)
         self.candidates, self.bounds = candidates, bounds
@@ -75,11 +67,7 @@ class CertifiedGapStopping:
 
     @checked
     def __call__(self, acqf: Bound, recommended: Tensor | None = None) -> StoppingDecision:
-        r"""Decide from the bound of the data so far.
-
-        Args:
-            acqf: An acquisition function of this package.
-            recommended: ``d`` or ``1 x d`` point to stop with; see ``regret_certificate``.
+        r"""Decide from the bound of the data so far; see ``regret_certificate``.
 
         Raises:
             UncertifiedError: If the bound has an estimated assumption and

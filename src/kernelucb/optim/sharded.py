@@ -37,10 +37,7 @@ def argmax(
         max_retries: How often a task is repeated whose worker was lost.
 
     Raises:
-        ImportError: If Ray is not installed.
-        BotorchTensorDimensionError: If the candidates are not ``n x d``.
-        InputDataError: If there are no candidates, or a value is NaN.
-        ValueError: If a number is not a whole number of at least one.
+        ImportError: If Ray is not installed. Other errors: see ``chunked.argmax``.
     """
     try:
         import ray

@@ -44,6 +44,20 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler(candidates, num_samples=1)
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
+    Args:
+        noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
+        model, norm_bound, delta, tracker: See ``StreamingKernelUCB``; a tracker is for
+            ``UnknownNoise`` only.
+        inflation: If False, samples are not inflated: they come from the posterior of a GP
+            of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
+        maximize: If False, the point with the smallest sample is chosen.
+        replacement: If False, several samples choose different candidates.
+
+    Raises:
+        ValueError: If a scalar is out of its range, or the tracker does not fit or is given
+            for a known noise.
+        UnsupportedError: If the model cannot be represented.
+
     Attributes:
         confidence_set: The band whose half-width is the inflated standard deviation.
         inflation_factor: ``v``; 1 without inflation.
@@ -62,28 +76,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         maximize: bool = True,
         replacement: bool = True,
     ) -> None:
-        r"""Kernel Thompson sampling.
-
-        Args:
-            model: A single-output exact GP, or a ``KernelRegression``.
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default
-                that of the ``tracker``; without one, or with a ``NormTracker``, it is
-                estimated from the data.
-            noise_std: Sub-Gaussian noise scale, outcome units; from the likelihood when
-                absent. Where it is not known, ``UnknownNoise`` with its lower limit.
-            tracker: For ``UnknownNoise``: bounds on it so far, built with the same limits
-                and at most this ``delta``. It is updated with the model's data.
-            delta: Failure probability of the band.
-            inflation: If False, samples are not inflated: they come from the posterior of a
-                GP of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
-            maximize: If False, the point with the smallest sample is chosen.
-            replacement: If False, several samples choose different candidates.
-
-        Raises:
-            ValueError: If a scalar is out of its range, or the tracker does not fit or is
-                given for a known noise.
-            UnsupportedError: If the model cannot be represented.
-        """
         super().__init__(model, replacement=replacement)  # pyright: ignore[reportArgumentType]
         probability("delta", delta)
         if isinstance(noise_std, UnknownNoise):
@@ -207,12 +199,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ) -> Tensor:
         r"""Choose points of a box, one for each sample, by BoTorch's optimiser.
 
-        Args:
-            bounds: ``2 x d`` lower and upper limits.
-            num_samples: Number of samples.
-            num_features: As for ``paths``.
-            raw_samples: Number of points at which each sample is tried first.
-            num_restarts: Number of these from which a gradient search starts.
+        Each sample of ``paths`` is tried at ``raw_samples`` points first; gradient searches
+        start from the best ``num_restarts`` of them. ``bounds`` are ``2 x d`` limits.
 
         Returns:
             ``num_samples x d`` points.

@@ -47,17 +47,9 @@ def optimize_acqf_safely(
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
         >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
 
-    Args:
-        acq_function: Any acquisition function that scores one point at a time, such as
-            ``MartingaleMixtureUCB``.
-        safe_set: Where to stay.
-        bounds: ``2 x d`` lower and upper limits.
-        q: Number of points.
-        num_restarts: Number of starting points.
-        raw_samples: Number of points tried before, and of lines from safe points.
-        fixed_features: Values of columns that stay fixed.
-        inequality_constraints: Linear constraints on single points, in BoTorch's form.
-        options: For ``optimize_acqf``, such as ``maxiter``.
+    Arguments are those of ``optimize_acqf``: an ``acq_function`` that scores one point at a
+    time, ``2 x d`` ``bounds``, linear constraints on single points. ``raw_samples`` is the
+    number of Sobol points and of lines from safe points each.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).

@@ -23,15 +23,17 @@ from kernelucb.safety.constraint import (
 )
 from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home, rows_of
 
+_Margin = Callable[[Tensor], Tensor]
+
 
 class SafeSet:
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
-    A point is in the set if the confidence band of every constraint lies on the right side
-    of its threshold there, or if it is one of ``safe_points``. If the bands are certified
-    and what was given is true, then with probability one minus the sum of their ``delta``
-    no point of the set violates a constraint, in any round: evaluate them in any order, as
-    often as you like. The constraints are on the functions, not on noisy outcomes.
+    A point is in the set if the band of every constraint lies on the right side of its
+    threshold there, or if it is one of ``safe_points``. If the bands are certified and what
+    was given is true, then with probability one minus the sum of their ``delta`` no point
+    of the set violates a constraint, in any round and however often it is evaluated. The
+    constraints are on the functions, not on noisy outcomes.
 
     Bands that are not certified, anytime and for all points at once are refused. With
     ``allow_estimated=True`` they may rest on estimates or hold for single rounds or points;
@@ -47,9 +49,21 @@ class SafeSet:
         >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
         >>> x, value = optimize_acqf_discrete(acqf, q=1, choices=safe_set.filter(choices))
 
-    Attributes:
-        constraints: The constraints.
-        safe_points: ``m x d`` points that are safe whatever the bands say.
+    Args:
+        bands: Confidence band of each constrained outcome, such as
+            ``MartingaleMixtureUCB``. Their failure probabilities add up.
+        thresholds: One for all outcomes or one for each, outcome units.
+        sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
+        safe_points: ``m x d`` points known to be safe: beforehand, or because they were in
+            the safe set in an earlier round, which is as good.
+        allow_estimated: Whether to accept bands that are not certified.
+
+    Raises:
+        UncertifiedError: If a band is not certified and that is not allowed, or one of its
+            assumptions is violated.
+        ValueError: If thresholds or sides do not fit.
+        BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
+        InputDataError: If a safe point is not finite.
     """
 
     @checked
@@ -62,24 +76,6 @@ class SafeSet:
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        r"""Safe set of one or several constraints.
-
-        Args:
-            bands: Confidence band of each constrained outcome, such as
-                ``MartingaleMixtureUCB``. Their failure probabilities add up.
-            thresholds: One for all outcomes or one for each, outcome units.
-            sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
-            safe_points: ``m x d`` points known to be safe: beforehand, or because they
-                were in the safe set in an earlier round, which is as good.
-            allow_estimated: Whether to accept bands that are not certified.
-
-        Raises:
-            UncertifiedError: If a band is not certified and that is not allowed, or one of
-                its assumptions is violated.
-            ValueError: If thresholds or sides do not fit.
-            BotorchTensorDimensionError: If ``safe_points`` is not ``m x d``.
-            InputDataError: If a safe point is not finite.
-        """
         listed = list(bands) if isinstance(bands, Sequence) else [bands]
         if not listed:
             raise ValueError("bands is empty; a safe set needs at least one constraint.")
@@ -115,10 +111,9 @@ class SafeSet:
 
         Builds a ``MartingaleMixtureUCB`` for each with failure probability
         ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``.
-        Safety needs the constraints' bands alone, so ``num_bounds`` is their number by
-        default. If the objective's band is to hold together with them, count it as well
-        and give it ``delta / num_bounds``. If the objective is one of the constrained
-        outcomes, use its band for both: that costs nothing.
+        ``num_bounds`` is the number of constraints by default. If the objective's band is
+        to hold together with theirs, count it as well and give it ``delta / num_bounds``;
+        if the objective is a constrained outcome, use its band for both at no cost.
 
         Args:
             models: A model for each constraint, or one model with several outputs.
@@ -126,7 +121,7 @@ class SafeSet:
             norm_bound: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
                 for each; estimates need ``allow_estimated``.
             noise_std: Likewise.
-            delta: Failure probability of everything that shares it.
+            delta: Failure probability of all bands that share it.
             num_bounds: Number of bands that share ``delta``.
             sides: See ``SafeSet``.
             safe_points: See ``SafeSet``.
@@ -140,7 +135,7 @@ class SafeSet:
             UnsupportedError: If a model cannot be represented.
         """
         singles = single_output_models(models)
-        if len(singles) == 0:
+        if not singles:
             raise ValueError("models is empty; a safe set needs at least one constraint.")
         shares = len(singles) if num_bounds is None else num_bounds
         if (count := whole_number("num_bounds", shares)) < len(singles):
@@ -229,16 +224,14 @@ class SafeSet:
         return safe
 
     @property
-    def nonlinear_inequality_constraints(
-        self,
-    ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
+    def nonlinear_inequality_constraints(self) -> list[tuple[_Margin, bool]]:
         r"""The constraints as BoTorch's ``optimize_acqf`` takes them.
 
         One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is
         at least zero where the constraint holds, and it applies to single points.
         """
 
-        def scalar(constraint: Constraint) -> Callable[[Tensor], Tensor]:
+        def scalar(constraint: Constraint) -> _Margin:
             return lambda x: constraint.margin(rows_of(x)).reshape(x.shape[:-1]).to(x)
 
         return [(scalar(constraint), True) for constraint in self.constraints]
@@ -248,14 +241,11 @@ class SafeSet:
     def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
         r"""Step back from unsafe points towards safe ones, until they are safe.
 
-        An optimiser satisfies constraints up to its tolerance only. Each unsafe point is
-        moved towards the nearest safe anchor, by at most twice the share of the way that
-        is needed, or up to the anchor. What is returned is safe, without a tolerance. Fits
+        An optimiser satisfies constraints up to its tolerance only. Each unsafe one of the
+        ``... x d`` points is moved towards the nearest of the ``m x d`` anchors (by default
+        ``safe_points``) that are safe, by at most twice the share of the way that is
+        needed, or up to the anchor. What is returned is safe, without a tolerance. Fits
         ``post_processing_func`` of ``optimize_acqf``.
-
-        Args:
-            X: ``... x d`` points.
-            anchors: ``m x d`` safe points; ``safe_points`` when absent.
 
         Raises:
             NoSafePointError: If there is an unsafe point and no anchor that is safe.

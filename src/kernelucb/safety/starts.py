@@ -50,17 +50,9 @@ def gen_safe_initial_conditions(
 
     Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``.
 
-    Args:
-        acq_function: The acquisition function.
-        bounds: ``2 x d`` lower and upper limits.
-        q: 1.
-        num_restarts: Largest number of starting points.
-        raw_samples: Number of Sobol points, and of lines.
-        fixed_features: Values of columns that stay fixed.
-        options: ``seed`` of the Sobol points; BoTorch's other options have no meaning here.
-        inequality_constraints: Linear constraints in BoTorch's form.
-        equality_constraints: None.
-        safe_set: The safe set.
+    Arguments are those of ``gen_batch_initial_conditions``, for ``q = 1`` and without
+    equality constraints. ``raw_samples`` is the number of Sobol points and of lines each;
+    of the ``options``, ``seed`` of the Sobol points is used.
 
     Returns:
         ``r x 1 x d`` starting points, ``1 <= r <= num_restarts``.
