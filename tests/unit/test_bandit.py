@@ -47,7 +47,7 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
         data.inputs, data.outcomes, kernel, NOISE, options.pop("mean_module", None)
     )
     options = {"norm_bound": norm_bound, "delta": DELTA, **options}
-    match bandit._state.bands.bound:
+    match bandit._bands.bound:
         case bounds.AbbasiYadkori():
             return AbbasiYadkoriUCB(regression, **options)
         case bounds.IGP():

@@ -138,7 +138,7 @@ def test_from_scratch_after_growing():
         lower, upper = bandit.bounds(X)
         truth = function(X)
         assert bool((lower <= truth).all() and (truth <= upper).all())
-    assert not bandit._state.bands.is_resolved
+    assert not bandit._bands.is_resolved
     other = KernelBandit(kernel, norm_bound=NORM, noise_std=1.3e-5, form="analytic")
     other.load_state_dict(bandit.state_dict())
     for ours, theirs in zip(other.bounds(X), (lower, upper), strict=True):

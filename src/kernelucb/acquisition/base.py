@@ -149,11 +149,8 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.
 
-        Args:
-            X: ``b x 1 x d`` candidate points; ``b`` may be several dimensions.
-
-        Returns:
-            A tensor of shape ``b``.
+        Maps ``b x 1 x d`` candidate points, where ``b`` may be several dimensions, to a
+        tensor of shape ``b``.
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.

@@ -102,19 +102,11 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         Each output of weight other than zero gets a band of failure probability ``delta``
         divided by their number, so that all of them hold with probability ``1 - delta``.
 
-        Args:
-            model: A ``ModelListGP``, a ``SingleTaskGP`` with several columns, or a sequence
-                of models with one output each.
-            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight for each
-                output.
-            norm_bound: As for the ``bound``, one for all outputs or a sequence with one for
-                each.
-            noise_std: Likewise.
-            delta: Failure probability of all bands together.
-            bound: Which band.
-            options: Its other options, the same for all outputs.
-            maximize: See ``ScalarizedUCB``.
-            X_pending: See ``ScalarizedUCB``.
+        ``model`` is a ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
+        models with one output each; ``posterior_transform`` has one weight for each
+        output. ``norm_bound`` and ``noise_std`` are those of the class ``bound``, one for
+        all outputs or a sequence with one for each; ``options`` are its others, the same
+        for all outputs.
 
         Raises:
             ValueError: If a scalar is out of its range, or a sequence has the wrong length.

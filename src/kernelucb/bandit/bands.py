@@ -18,6 +18,7 @@ from kernelucb.bandit.search import ExactSearch
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2
@@ -32,45 +33,47 @@ class Bands(ABC, Generic[BoundT]):
 
     Changes are made to a ``fork``, which then takes its place; see ``History.fork``.
 
-    Args:
-        bound: The bound and its parameters.
-        observations: The data; ``observe`` adds to them.
-
     Attributes:
+        bound: The bound and its parameters.
         history: The data in the form that gives bounds in ``O(n^2)``.
         estimate_at: Number of observations at which the norm is next estimated.
     """
 
-    history: History
-
-    def __init__(self, bound: BoundT, observations: Observations) -> None:
-        self.bound, self.observations = bound, observations
+    def __init__(self, bound: BoundT, history: History) -> None:
+        self.bound, self.history = bound, history
         self._smallest_regularizer = float(bound.known_regularizers.min())
         self.estimate_at = 1
-        self._set: Any = None  # of the observations so far, made when it is first needed
+        self._current: Any = None  # after the observations so far, once it was needed
 
     @staticmethod
     def of(bound: BanditBound, observations: Observations) -> "Bands[Any]":
         r"""Those of a bound."""
-        if isinstance(bound, MartingaleMixture):
-            return MixtureBands(bound, observations)
-        assert isinstance(bound, RidgeBound)
-        return RidgeBands(bound, observations)
+        taus = bound.known_regularizers
+        if isinstance(bound, RidgeBound):
+            return RidgeBands(bound, CholeskyHistory(observations, taus))
+        assert isinstance(bound, MartingaleMixture)
+        if isinstance(bound, Dual) or len(taus) > _MOST_FACTORS:
+            return MixtureBands(bound, SpectralHistory(observations))
+        return MixtureBands(bound, CholeskyHistory(observations, taus))
 
     def fork(self) -> Self:
         r"""Bands that go on on their own."""
         new = copy(self)
-        new.bound, new.observations = self.bound.fork(), copy(self.observations)
-        new.history = self.history.fork()
+        new.bound = self.bound.fork()
+        new.history = self.history.fork(copy(self.observations))
         return new
+
+    @property
+    def observations(self) -> Observations:
+        r"""The data; ``observe`` adds to them."""
+        return self.history.observations
 
     @property
     def spectral(self) -> SpectralHistory | None:
         r"""The history, where it has an eigenbasis and is up to date."""
-        history = self.history
-        return (
-            history if isinstance(history, SpectralHistory) and self.is_resolved else None
-        )
+        if isinstance(self.history, SpectralHistory) and self.is_resolved:
+            return self.history
+        return None
 
     @property
     def is_resolved(self) -> bool:
@@ -86,14 +89,9 @@ class Bands(ABC, Generic[BoundT]):
         return epsilon * trace <= _ACCEPTED_LOSS * self._smallest_regularizer
 
     def observe(self, arm: Arms, outcome: float) -> None:
-        r"""Add one observation.
-
-        Args:
-            arm: Its input.
-            outcome: Outcome units.
-        """
+        r"""Add one observation: its arm, and its outcome in outcome units."""
         self.observations.append(arm, outcome)
-        self._set = None
+        self._current = None
         if self.is_resolved:
             self._append(arm, (outcome - float(arm.prior_mean)) / self.bound.noise_std)
         count, spectral = self.observations.count, self.spectral
@@ -109,7 +107,15 @@ class Bands(ABC, Generic[BoundT]):
     def _append(self, arm: Arms, target: float) -> None:
         self.history.append(arm, target)
 
+    def current(self) -> Any:
+        r"""The set after the observations so far; stateless where that is needed."""
+        if self._current is None:
+            self._current = self._new_current()
+        return self._current
+
     @abstractmethod
+    def _new_current(self) -> Any: ...
+
     def supports(self, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
         r"""Largest values of ``sign * (f - mean)`` at arms.
 
@@ -120,6 +126,16 @@ class Bands(ABC, Generic[BoundT]):
         Returns:
             ``a`` values for each sign, outcome units.
         """
+        current = self.current()
+        if not isinstance(current, ConfidenceSet):
+            return self._supports(current, arms, signs)
+        points = current.project(arms.inputs)
+        return [current.support(points, sign).value for sign in signs]
+
+    @abstractmethod
+    def _supports(
+        self, current: Any, arms: Arms, signs: tuple[int, ...]
+    ) -> list[Tensor]: ...
 
     def contradiction(self) -> Assumption | None:
         r"""The assumption that the data contradict, if any."""
@@ -143,9 +159,6 @@ class Bands(ABC, Generic[BoundT]):
             norm=tracker and [tracker.norm_bound, tracker.least_consistent_norm],
             estimate_at=self.estimate_at,
             renewed=0 if spectral is None else spectral.basis.num_observations,
-            interval=None,
-            seen=None,
-            warned=False,
         )
 
     def replay(self, saved: Saved) -> None:
@@ -171,17 +184,12 @@ class Bands(ABC, Generic[BoundT]):
 class RidgeBands(Bands[RidgeBound]):
     r"""A bound at the one regulariser that its theorem fixes."""
 
-    def __init__(self, bound: RidgeBound, observations: Observations) -> None:
-        super().__init__(bound, observations)
-        taus = [bound.regularizer]
-        self.history = CholeskyHistory(bound.noise_std, taus, observations.inputs)
+    def _new_current(self) -> ConfidenceSet[Any] | None:
+        if self.is_resolved:
+            return None  # the history knows all
+        return self.bound.confidence_set(self.observations.regression())
 
-    def supports(self, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
-        r"""Largest values of ``sign * (f - mean)`` at arms; see ``Bands``."""
-        if not self.is_resolved:
-            if self._set is None:
-                self._set = self.bound.confidence_set(self.observations.regression())
-            return _stateless_supports(self._set, arms, signs)
+    def _supports(self, current: None, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
         taus = self.bound.known_regularizers.to(self.observations.inputs)
         systems = self.history.systems("bound", taus)
         width = self.bound.width(float(systems.fit().log_det))
@@ -191,41 +199,36 @@ class RidgeBands(Bands[RidgeBound]):
 class MixtureBands(Bands[MartingaleMixture]):
     r"""A bound over the functions that satisfy a fit and a norm constraint."""
 
-    search: ExactSearch  # where the history is a SpectralHistory
-
-    def __init__(self, bound: MartingaleMixture, observations: Observations) -> None:
-        super().__init__(bound, observations)
-        taus, like = bound.known_regularizers.tolist(), observations.inputs
-        if isinstance(bound, Dual) or len(taus) > _MOST_FACTORS:
-            self.history = SpectralHistory(bound.noise_std, like)
-            self.search = ExactSearch(self.history, self._renew)
-        else:
-            self.history = CholeskyHistory(bound.noise_std, taus, like)
-        self.consistency = Consistency(bound, observations, self.history)
+    def __init__(self, bound: MartingaleMixture, history: History) -> None:
+        super().__init__(bound, history)
+        self.consistency = Consistency(bound, history)
+        self.search: ExactSearch | None = None
+        if isinstance(bound, Dual) and isinstance(history, SpectralHistory):
+            self.search = ExactSearch(history)
 
     def fork(self) -> Self:
         r"""Bands that go on on their own."""
         new = super().fork()
-        if isinstance(new.history, SpectralHistory):
-            new.search = self.search.fork(new.history, new._renew)
-        new.consistency = self.consistency.fork(new.bound, new.observations, new.history)
+        new.consistency = self.consistency.fork(new.bound, new.history)
+        if self.search is not None and isinstance(new.history, SpectralHistory):
+            new.search = self.search.fork(new.history)
         return new
 
     def _append(self, arm: Arms, target: float) -> None:
         super()._append(arm, target)
         self.consistency.observe(arm, target)
 
-    def supports(self, arms: Arms, signs: tuple[int, ...]) -> list[Tensor]:
-        r"""Largest values of ``sign * (f - mean)`` at arms; see ``Bands``."""
-        current = self._current_set()
-        if current.stateless is not None:
-            return _stateless_supports(current.stateless, arms, signs)
-        if isinstance(self.bound, Dual):
-            if min(len(arms.inputs), self.observations.count) == 0:
-                return [current.constraints.norm * safe_sqrt(arms.prior_variance)] * len(
-                    signs
-                )
-            return self.search.support(arms, current, signs)
+    def _new_current(self) -> CurrentSet | FunctionSet[Any]:
+        consistency = self.consistency
+        return consistency.current() if self.is_resolved else consistency.from_scratch()
+
+    def _supports(
+        self, current: CurrentSet, arms: Arms, signs: tuple[int, ...]
+    ) -> list[Tensor]:
+        if self.search is not None:
+            if min(len(arms.inputs), self.observations.count) > 0:
+                return self.search.support(arms, current, signs)
+            return [current.constraints.norm * safe_sqrt(arms.prior_variance)] * len(signs)
         taus = self.bound.regularizers(current.constraints.radius.tau_ref)
         taus = taus.to(self.observations.inputs)
         systems = self.history.systems("bound", taus)
@@ -234,38 +237,18 @@ class MixtureBands(Bands[MartingaleMixture]):
 
     def contradiction(self) -> Assumption | None:
         r"""The assumption that the data contradict, if any."""
-        return self._current_set().constraints.contradiction
+        return self.current().constraints.contradiction
 
     def saved(self) -> Saved:
         r"""What is needed to go on, in copies."""
         saved = super().saved()._replace(warned=self.consistency.warned)
-        if self.spectral is None or self.search.interval is None:
+        search = self.search
+        if search is None or search.interval is None or not self.is_resolved:
             return saved
-        seen = list(self.search.seen)
-        return saved._replace(
-            interval=list(self.search.interval), seen=seen if seen[0] <= seen[1] else None
-        )
+        seen = list(search.seen) if search.seen[0] <= search.seen[1] else None
+        return saved._replace(interval=list(search.interval), seen=seen)
 
     def _resume(self, saved: Saved) -> None:
         self.consistency.warned = saved.warned
-        if saved.interval is not None and isinstance(self.history, SpectralHistory):
+        if saved.interval is not None and self.search is not None:
             self.search.resume(saved.interval, saved.seen)
-
-    def _current_set(self) -> CurrentSet:
-        if self._set is None:
-            consistency = self.consistency
-            self._set = (
-                consistency.current() if self.is_resolved else consistency.from_scratch()
-            )
-        return self._set
-
-    def _renew(self) -> None:
-        if isinstance(self.history, SpectralHistory):
-            self.history.renew(self.observations.regression())
-
-
-def _stateless_supports(
-    stateless: ConfidenceSet[Any], arms: Arms, signs: tuple[int, ...]
-) -> list[Tensor]:
-    points = stateless.project(arms.inputs)
-    return [stateless.support(points, sign).value for sign in signs]

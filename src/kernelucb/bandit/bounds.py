@@ -9,27 +9,17 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from kernelucb.confidence.abbasi_yadkori import (
-    ABBASI_YADKORI_SOURCE,
-    abbasi_yadkori_width,
-)
+from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.mixture import (
-    Radius,
-    mixture_radius,
-    mixture_source,
-)
+from kernelucb.confidence.fit.mixture import Radius, mixture_radius, mixture_source
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
 from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
-from kernelucb.confidence.norm.tracker import (
-    NormTracker,
-    estimated_norm,
-    given_norm,
-)
+from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
 from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
@@ -102,13 +92,10 @@ class BanditBound(ABC):
 
     @abstractmethod
     def check_noise(self, variance: Tensor) -> None:
-        r"""Check that round-off does not decide what the data say.
+        r"""Raise a ValueError where round-off would decide what the data say.
 
         Args:
             variance: Prior variances at observed arms, outcome units squared.
-
-        Raises:
-            ValueError: If it does.
         """
 
 
@@ -149,14 +136,13 @@ class MartingaleMixture(BanditBound):
     def regularizers(self, tau_ref: float) -> Tensor:
         r"""The values ``tau`` whose ellipsoid bounds the bound is the least of.
 
-        Args:
-            tau_ref: ``tau`` of the radius, which the defaults follow.
+        Defaults follow ``tau_ref``, that of the radius.
         """
 
     @abstractmethod
     def confidence_set(
         self, regression: KernelRegression, constraints: Constraints
-    ) -> ConfidenceSet[Any]:
+    ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
 
 
@@ -171,7 +157,7 @@ class Dual(MartingaleMixture):
 
     def confidence_set(
         self, regression: KernelRegression, constraints: Constraints
-    ) -> ConfidenceSet[Any]:
+    ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
         return ExactSet(regression, constraints, self.assumptions(regression))
 
@@ -184,7 +170,7 @@ class Grid(MartingaleMixture):
     grid: Tensor | None
 
     def regularizers(self, tau_ref: float) -> Tensor:
-        r"""The grid."""
+        r"""The grid; see ``MartingaleMixture``."""
         return self._default(tau_ref) if self.grid is None else self.grid
 
     def _default(self, tau_ref: float) -> Tensor:
@@ -192,7 +178,7 @@ class Grid(MartingaleMixture):
 
     def confidence_set(
         self, regression: KernelRegression, constraints: Constraints
-    ) -> ConfidenceSet[Any]:
+    ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
         taus = self.regularizers(constraints.radius.tau_ref)
         return GridSet(regression, constraints, taus, self.assumptions(regression))
@@ -244,8 +230,8 @@ class AbbasiYadkori(RidgeBound):
 
     def width(self, log_det: float) -> float:
         r"""The width, from ``ln det(I + K_w / tau)``."""
-        tau = self.regularizer
-        return abbasi_yadkori_width(log_det, self.norm_bound, self.delta, tau)
+        norm, tau = self.norm_bound, self.regularizer
+        return abbasi_yadkori_width(log_det, norm, self.delta, tau)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,15 +1,14 @@
 r"""Growing Cholesky factors, for bounds that need one or two regularisers."""
 
 import math
-from collections.abc import Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from kernelucb.bandit.history import Fit, History, Moments
-from kernelucb.bandit.observations import Arms
+from kernelucb.bandit.observations import Arms, Observations
 
 _BLOCK = 128
 
@@ -52,8 +51,7 @@ class GrowingCholesky:
         r"""Add one row.
 
         Args:
-            solved: ``n`` values ``L^-1 k``, ``k`` the whitened covariances with the
-                earlier inputs.
+            solved: ``n`` values ``L^-1 k`` of the whitened covariances ``k`` with the rest.
             variance: Whitened prior variance.
             target: Outcome minus prior mean, noise units.
         """
@@ -74,12 +72,7 @@ class GrowingCholesky:
         self.count += 1
 
     def solve(self, right: Tensor, out: Tensor | None = None) -> Tensor:
-        r"""``L^-1`` times each of the ``a x n`` rows of right sides.
-
-        Args:
-            right: Right sides.
-            out: ``a x n`` storage for the solution.
-        """
+        r"""``L^-1`` times each of ``a`` rows of length ``n``; ``out`` is storage for it."""
         solution = right.new_empty(right.shape) if out is None else out
         for index, row in enumerate(self._rows):
             low, high = index * _BLOCK, min((index + 1) * _BLOCK, self.count)
@@ -110,15 +103,10 @@ class GrowingCholesky:
 
 
 class CholeskyPoints(NamedTuple):
-    r"""Arms, and what has been solved for them so far.
-
-    Attributes:
-        arms: The arms.
-        solved: ``a x n`` rows ``L^-1 k(x)`` for the regularisers asked for.
-    """
+    r"""Arms, and what has been solved for them so far."""
 
     arms: Arms
-    solved: dict[float, Tensor]
+    solved: dict[float, Tensor]  # a x n rows L^-1 k(x) for each regulariser asked for
 
     def at(self, index: int) -> "CholeskyPoints":
         r"""One of the arms."""
@@ -134,14 +122,14 @@ class CholeskySystems(NamedTuple):
     noise_std: float
 
     def fit(self) -> Fit:
-        r"""How the ridge estimates fit the data."""
+        r"""How the ridge estimates fit the data; see ``Systems``."""
         tau = self.regularizers
         log_det = tau.new_tensor([f.log_det for f in self.factors])
         squares = tau.new_tensor([f.squared_targets for f in self.factors])
         return Fit(tau, log_det, tau * squares)
 
     def moments(self, points: CholeskyPoints) -> Moments:
-        r"""Ridge estimates at arms."""
+        r"""Ridge estimates at arms; see ``Systems``."""
         deviations, variances = [], []
         for factor in self.factors:
             solved = factor.solve_arms(points.arms.covariance.mT)
@@ -153,36 +141,29 @@ class CholeskySystems(NamedTuple):
 
 
 class CholeskyHistory(History):
-    r"""One growing factor for each regulariser.
+    r"""One growing factor for each regulariser that ``systems`` will be asked for."""
 
-    Args:
-        noise_std: Noise scale, outcome units.
-        regularizers: All that ``systems`` will be asked for.
-        like: Gives dtype and device.
-    """
+    def __init__(self, observations: Observations, regularizers: Tensor) -> None:
+        super().__init__(observations)
+        like = observations.inputs
+        self.factors = {tau: GrowingCholesky(tau, like) for tau in regularizers.tolist()}
 
-    def __init__(
-        self, noise_std: float, regularizers: Sequence[float], like: Tensor
-    ) -> None:
-        super().__init__(noise_std)
-        self.factors = {tau: GrowingCholesky(tau, like) for tau in regularizers}
-
-    def fork(self) -> "CholeskyHistory":
+    def fork(self, observations: Observations) -> Self:
         r"""A copy that grows on its own; see ``History``."""
         new = copy(self)
+        new.observations = observations
         new.factors = {tau: factor.fork() for tau, factor in self.factors.items()}
         return new
 
     def append(self, arm: Arms, target: float) -> None:
         r"""Add one observation; see ``History``."""
-        points = self._recalled(arm) or self._projected(arm)
+        points = self._recalled(arm)
         variance = float(arm.prior_variance) / self.noise_std**2
         for tau, factor in self.factors.items():
             solved = points.solved.get(tau)
             if solved is None:
                 solved = factor.solve(arm.covariance.mT)
             factor.append(solved[0] / self.noise_std**2, variance, target)
-        self._last = None
 
     def systems(self, slot: str, regularizers: Tensor) -> CholeskySystems:
         r"""The systems at given regularisers; see ``History``."""

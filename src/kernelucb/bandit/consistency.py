@@ -11,32 +11,25 @@ from torch import Tensor
 
 from kernelucb.bandit.bounds import MartingaleMixture
 from kernelucb.bandit.history import Fit, History
-from kernelucb.bandit.observations import Arms, Observations
+from kernelucb.bandit.observations import Arms
 from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.spectral import SpectralHistory
-from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.mixture import Radius, combined_radius
 from kernelucb.confidence.geometry import (
     Constraints,
     attainable_norm,
     consistent_constraints,
 )
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 
 class CurrentSet(NamedTuple):
-    r"""The confidence set after the observations so far.
-
-    Attributes:
-        constraints: Fit and norm constraint.
-        form: Quadratic form of the data at ``tau_ref``.
-        stateless: The set from scratch, where the history cannot give its bounds.
-    """
+    r"""The confidence set after the observations so far."""
 
     constraints: Constraints
-    form: float
-    stateless: ConfidenceSet[Any] | None
+    form: float  # quadratic form of the data at ``tau_ref``
 
     @property
     def squared_radius(self) -> float:
@@ -49,85 +42,62 @@ class CurrentSet(NamedTuple):
         return self.constraints.excess_from(fit.regularizers, drop).clamp_min(0.0)
 
 
-class FeasibleFunction(NamedTuple):
-    r"""A function of norm at most the bound, and how far the data are from it.
-
-    Attributes:
-        weights: ``n`` weights of the covariances with the first ``n`` inputs.
-        squared_misfit: Squared distance to all data, noise units.
-    """
-
-    weights: Tensor
-    squared_misfit: float
-
-
 class Consistency:
     r"""Follows the radius, and whether some function satisfies both constraints.
 
     One function that does settles that in ``O(n)`` a round, usually for many rounds. A new
     one is sought among the ridge estimates, each of which costs ``O(n p^2)`` with an
-    eigenbasis of all but the newest ``p`` observations.
-
-    Args:
-        bound: The bound and its parameters.
-        observations: The data.
-        history: The same, in the form that gives the radius. Where it has no eigenbasis,
-            one is made when it is first needed, and again when the newest are too many.
+    eigenbasis of all but the newest ``p`` observations. Where the history has no
+    eigenbasis, one is made when it is first needed, and again when the newest are too many.
 
     Attributes:
         warned: Whether the user has been told of a contradiction.
     """
 
-    def __init__(
-        self, bound: MartingaleMixture, observations: Observations, history: History
-    ) -> None:
-        self.bound, self.observations, self.history = bound, observations, history
+    def __init__(self, bound: MartingaleMixture, history: History) -> None:
+        self.bound, self.history = bound, history
         self._own: SpectralHistory | None = None  # where the history has no eigenbasis
-        self._feasible: FeasibleFunction | None = None
+        # A function of norm at most the bound: weights of the covariances with the first
+        # inputs, and squared distance to all data in noise units.
+        self._feasible: tuple[Tensor, float] | None = None
         self._nearest: float | None = None  # where the next search starts
         self.warned = False
 
-    def fork(
-        self, bound: MartingaleMixture, observations: Observations, history: History
-    ) -> "Consistency":
+    def fork(self, bound: MartingaleMixture, history: History) -> "Consistency":
         r"""One that goes on on its own, with forks of what it was made with."""
         new = copy(self)
-        new.bound, new.observations, new.history = bound, observations, history
-        new._own = self._own and self._own.fork()
+        new.bound, new.history = bound, history
+        new._own = self._own and self._own.fork(history.observations)
         return new
 
     def observe(self, arm: Arms, target: float) -> None:
-        r"""Compare one more observation with the feasible function.
-
-        Args:
-            arm: Its input.
-            target: Its outcome minus the prior mean, in noise units.
-        """
+        r"""Compare one more observation with the feasible function; see ``History``."""
         if self._feasible is not None:
             weights, misfit = self._feasible
             fitted = float(weights @ arm.covariance[: len(weights), 0])
             misfit += (target - fitted / self.bound.noise_std) ** 2
-            self._feasible = FeasibleFunction(weights, misfit)
+            self._feasible = (weights, misfit)
         if self._own is not None and self._own.is_full:
             self._own = None
         elif self._own is not None:
             self._own.append(arm, target)
 
-    def current(self) -> CurrentSet:
-        r"""The confidence set, relaxed with a warning where it is empty."""
-        taus = self.bound.references.to(self.observations.inputs)
+    def current(self) -> CurrentSet | FunctionSet[Any]:
+        r"""The confidence set, relaxed with a warning where it is empty.
+
+        The stateless one where the history cannot give its bounds.
+        """
+        taus = self.bound.references.to(self.history.observations.inputs)
         radius, form = self._radius(self.history.systems("radius", taus).fit())
-        current = CurrentSet(Constraints(radius, self.bound.norm_bound, None), form, None)
-        feasible = self._feasible
-        if self.observations.count == 0 or (
-            feasible is not None and feasible.squared_misfit <= current.squared_radius
-        ):
+        current = CurrentSet(Constraints(radius, self.bound.norm_bound, None), form)
+        misfit = math.inf if self._feasible is None else self._feasible[1]
+        if self.history.observations.count == 0 or misfit <= current.squared_radius:
             return current
         return self._examined(current)
 
-    def from_scratch(self) -> CurrentSet:
+    def from_scratch(self) -> FunctionSet[Any]:
         r"""The stateless set, relaxed with a warning where it is empty."""
-        regression = self.observations.regression()
+        regression = self.history.observations.regression()
         radius = self.bound.radius(regression)
         least = least_norm(regression, radius)
         if least > self.bound.norm_bound:
@@ -136,40 +106,37 @@ class Consistency:
             constraints = consistent_constraints(
                 regression, radius, self.bound.norm_bound, least, strict=False
             )
-        form = float(regression.quadratic_form(constraints.radius.tau_ref))
-        stateless = self.bound.confidence_set(regression, constraints)
-        return CurrentSet(constraints, form, stateless)
+        return self.bound.confidence_set(regression, constraints)
 
     def _radius(self, fit: Fit) -> tuple[Radius, float]:
-        forms = fit.quadratic_form
+        r"""The radius, and the quadratic form at its ``tau_ref``."""
+        taus, forms = fit.regularizers, fit.quadratic_form
 
         def form(reference: float) -> Tensor:
-            return forms[int((fit.regularizers == reference).nonzero()[0])]
+            return forms[int((taus == reference).nonzero()[0])]
 
-        radius = combined_radius(
-            fit.regularizers,
-            fit.log_det,
-            lambda reference: forms - form(reference),
-            self.bound.delta,
-        )
+        def drop(reference: float) -> Tensor:
+            return forms - form(reference)
+
+        radius = combined_radius(taus, fit.log_det, drop, self.bound.delta)
         return radius, float(form(radius.tau_ref))
 
-    def _examined(self, current: CurrentSet) -> CurrentSet:
+    def _examined(self, current: CurrentSet) -> CurrentSet | FunctionSet[Any]:
         r"""The set in the light of all ridge estimates; finds a new feasible function."""
         radius, norm, _ = current.constraints
-        search = RidgeSearch(self._spectrum(), self._renew, current.squared_radius, norm)
+        spectrum = self._spectrum()
+        search = RidgeSearch(spectrum, current.squared_radius, norm)
         nearest = search.consistent(self._nearest or radius.tau_ref)
         self._nearest = nearest.regularizer
         if search.satisfied(nearest):
-            weights = self._spectrum().weights(nearest)
-            self._feasible = FeasibleFunction(weights, nearest.squared_misfit)
+            self._feasible = (spectrum.weights(nearest), nearest.squared_misfit)
             return current
         self._feasible = None
         least = search.least_norm(nearest.regularizer)
         if math.isinf(least):
             return self.from_scratch()
         if least > norm and self.bound.tracker is not None:
-            self.bound.estimate_norm(self.observations.regression())
+            self.bound.estimate_norm(self.history.observations.regression())
         with self._warning_once(least):  # prior units are outcome units here
             constraints = attainable_norm(radius, self.bound.norm_bound, least, 1.0)
         return current._replace(constraints=constraints)
@@ -183,13 +150,10 @@ class Consistency:
             self.warned = self.warned or least > self.bound.norm_bound
             yield
 
-    def _renew(self) -> None:
-        self._spectrum().renew(self.observations.regression())
-
     def _spectrum(self) -> SpectralHistory:
         if isinstance(self.history, SpectralHistory):
             return self.history
         if self._own is None:
-            self._own = SpectralHistory(self.bound.noise_std, self.observations.inputs)
-            self._own.renew(self.observations.regression())
+            self._own = SpectralHistory(self.history.observations)
+            self._own.renew()
         return self._own

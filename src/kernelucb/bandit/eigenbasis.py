@@ -10,27 +10,16 @@ from kernelucb.regression import KernelRegression
 
 
 class Eigenbasis(NamedTuple):
-    r"""The resolved part of the spectrum of the older observations.
-
-    Attributes:
-        num_observations: How many observations it is of.
-        eigenvalues: ``r`` eigenvalues of the whitened kernel matrix, ascending.
-        basis: ``n x r`` matrix that maps covariances to features.
-        sections: The kernel sections at the distinct inputs.
-        rows: Position of an observation at each of them.
-        targets: ``r`` coordinates ``z`` of the whitened outcomes.
-        unresolved: Squared norm of the outcomes outside these directions.
-        eigenvalue_cutoff: What round-off can make of a zero eigenvalue.
-    """
+    r"""The resolved part of the spectrum of the ``n`` older observations."""
 
     num_observations: int
-    eigenvalues: Tensor
-    basis: Tensor
-    sections: Sections
-    rows: Tensor
-    targets: Tensor
-    unresolved: float
-    eigenvalue_cutoff: float
+    eigenvalues: Tensor  # r, of the whitened kernel matrix, ascending
+    basis: Tensor  # n x r, maps covariances to features
+    sections: Sections  # the kernel sections at the distinct inputs
+    rows: Tensor  # position of an observation at each of them
+    targets: Tensor  # r coordinates z of the whitened outcomes
+    unresolved: float  # squared norm of the outcomes outside these directions
+    eigenvalue_cutoff: float  # what round-off can make of a zero eigenvalue
 
     @classmethod
     def empty(cls, like: Tensor) -> "Eigenbasis":
@@ -63,18 +52,10 @@ class Eigenbasis(NamedTuple):
 
 
 class RidgeEstimate(NamedTuple):
-    r"""The ridge estimate at one regulariser ``tau``.
+    r"""The ridge estimate at one regulariser ``tau``."""
 
-    Attributes:
-        regularizer: ``tau``.
-        older: ``r`` coordinates of its weights in the eigenbasis.
-        newest: ``p`` weights of the newest observations.
-        squared_misfit: Squared distance to the data, noise units.
-        squared_norm: Squared RKHS norm.
-    """
-
-    regularizer: float
-    older: Tensor
-    newest: Tensor
-    squared_misfit: float
-    squared_norm: float
+    regularizer: float  # tau
+    older: Tensor  # r coordinates of its weights in the eigenbasis
+    newest: Tensor  # p weights of the newest observations
+    squared_misfit: float  # squared distance to the data, noise units
+    squared_norm: float  # squared RKHS norm

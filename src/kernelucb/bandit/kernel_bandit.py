@@ -1,6 +1,6 @@
 r"""The state of a kernel bandit: bounds for arms, one observation at a time."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -101,7 +101,7 @@ class KernelBandit:
         self._columns = allowed_columns(covar_module)
         self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
         self._exclusive = Exclusive()
-        self._state = _State(self._empty(played), None)
+        self._bands = self._empty(played)  # all that changes, replaced as one
         if self.prior.has_constant_variance:
             anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
             played.check_noise(self.prior.variance(anywhere))
@@ -116,12 +116,12 @@ class KernelBandit:
 
     @property
     def _bound(self) -> BanditBound:
-        return self._state.bands.bound
+        return self._bands.bound
 
     @property
     def observations(self) -> Observations:
         r"""The data so far."""
-        return self._state.bands.observations
+        return self._bands.observations
 
     @property
     def num_observations(self) -> int:
@@ -145,10 +145,10 @@ class KernelBandit:
         noise_std = torch.tensor([self._bound.noise_std], dtype=torch.float64)
         known = Knowledge(self._estimated, noise_std)
         with self._exclusive:
-            bands = self._state.bands.fork()
+            bands = self._bands.fork()
             contradiction = bands.contradiction()
             assumptions = bands.bound.assumptions(known)
-            self._publish(bands, self._state.last)
+            self._publish(bands)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
     @checked
@@ -204,10 +204,10 @@ class KernelBandit:
         """
         with self._exclusive:
             arm, outcome = self._checked_observation(x, y)
-            bands = self._state.bands.fork()
+            bands = self._bands.fork()
             raise_estimate(bands.bound.tracker, self._tracker)
             bands.observe(arm, outcome)
-            self._publish(bands, None)
+            self._publish(bands)
 
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
@@ -216,15 +216,11 @@ class KernelBandit:
         Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
         """
         with self._exclusive:
-            bands = self._state.bands
-            return bands.saved().as_state(bands.bound)
+            return self._bands.saved().as_state(self._bound)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
-
-        Args:
-            state_dict: What was saved.
 
         Raises:
             StateError: If it was saved by a bandit with other arguments or by another
@@ -234,24 +230,23 @@ class KernelBandit:
             state = read_saved(state_dict, self._bound, self.prior, self._columns)
             bands = self._empty(self._bound)
             bands.replay(state)
-            self._publish(bands, None)
+            self._publish(bands)
 
-    def _publish(self, bands: Bands[Any], last: Arms | None) -> None:
-        r"""Make it the state: all at once, so that an interruption leaves the old one."""
-        self._state = _State(bands, last)
+    def _publish(self, bands: Bands[Any]) -> None:
+        r"""Make them the state: all at once, so that an interruption leaves the old one."""
+        self._bands = bands
         raise_estimate(self._tracker, bands.bound.tracker)
 
     def _supports(self, X: Tensor, signs: tuple[int, ...]) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
-        bands, last = self._state.bands.fork(), None
+        bands = self._bands.fork()
 
         def evaluate(part: Tensor) -> Tensor:
-            nonlocal last
-            last = bands.observations.arms(part)
-            return torch.stack([last.prior_mean, *bands.supports(last, signs)])
+            arms = bands.observations.arms(part)
+            return torch.stack([arms.prior_mean, *bands.supports(arms, signs)])
 
         values = in_parts(X, evaluate)
-        self._publish(bands, last)
+        self._publish(bands)
         return values
 
     def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Arms, float]:
@@ -263,22 +258,14 @@ class KernelBandit:
             )
         if self.num_observations >= (rounds := self._bound.num_rounds):
             raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
-        arm = self._recalled(x)
+        arm = self._bands.history.arm(x)
         self._bound.check_noise(arm.prior_variance)
         return arm, float(y)
 
-    def _recalled(self, x: Tensor) -> Arms:
-        r"""One arm, from those last asked for if it is among them."""
-        last = self._state.last
-        if last is not None and len(match := (last.inputs == x).all(-1).nonzero()):
-            return last.at(int(match[0]))
-        return self.observations.arms(x)
-
     def _checked_arms(self, arms: Tensor) -> Tensor:
         if arms.dim() != 2:
-            raise BotorchTensorDimensionError(
-                f"Arms must be `a x d`, got shape {tuple(arms.shape)}."
-            )
+            shape = tuple(arms.shape)
+            raise BotorchTensorDimensionError(f"Arms must be `a x d`, got shape {shape}.")
         dimension = self.observations.dimension
         if dimension not in (None, arms.shape[1]):
             raise BotorchTensorDimensionError(
@@ -288,10 +275,3 @@ class KernelBandit:
         if dimension is None:
             self.prior.check_fits(arms)
         return arms
-
-
-class _State(NamedTuple):
-    r"""All that changes, replaced as one: bounds, and the arms last asked for."""
-
-    bands: Bands[Any]
-    last: Arms | None

@@ -15,54 +15,40 @@ _FIRST_CAPACITY = 64
 
 
 class Arms(NamedTuple):
-    r"""Arms, with their prior and their covariance with the observed inputs.
+    r"""Arms, with their prior and their covariance with the observed inputs."""
 
-    Attributes:
-        inputs: ``a x d`` arms.
-        prior_mean: ``a`` values, outcome units.
-        prior_variance: ``a`` values, outcome units squared.
-        covariance: ``n x a`` prior covariances with the ``n`` observed inputs.
-        source: Where a single arm was picked from, and its index there.
-    """
-
-    inputs: Tensor
-    prior_mean: Tensor
-    prior_variance: Tensor
-    covariance: Tensor
-    source: "tuple[Arms, int] | None" = None
+    inputs: Tensor  # a x d
+    prior_mean: Tensor  # a, outcome units
+    prior_variance: Tensor  # a, outcome units squared
+    covariance: Tensor  # n x a prior covariances with the n observed inputs
+    source: "tuple[Arms, int] | None" = (
+        None  # where one arm was picked, and its index there
+    )
 
     def at(self, index: int) -> "Arms":
         r"""One of the arms."""
         one = slice(index, index + 1)
+        mean, variance = self.prior_mean[one], self.prior_variance[one]
         return Arms(
-            self.inputs[one],
-            self.prior_mean[one],
-            self.prior_variance[one],
-            self.covariance[:, one],
-            (self, index),
+            self.inputs[one], mean, variance, self.covariance[:, one], (self, index)
         )
 
 
 class Observations:
     r"""Inputs and outcomes in storage that grows geometrically.
 
-    Args:
+    Attributes:
         prior: Prior of the outcomes.
         noise_std: Noise scale, outcome units.
-
-    Attributes:
         count: Number of observations ``n``.
         total_variance: Sum of the prior variances, outcome units squared.
     """
 
     def __init__(self, prior: Prior, noise_std: float) -> None:
-        self.prior = prior
-        self.noise_std = noise_std
-        self.count = 0
-        self.total_variance = 0.0
-        reference = next(prior.parameters(), torch.zeros(1))
-        self.device = reference.device
-        self._inputs = torch.empty(0, 0, dtype=torch.float64, device=self.device)
+        self.prior, self.noise_std = prior, noise_std
+        self.count, self.total_variance = 0, 0.0
+        device = next(prior.parameters(), torch.zeros(1)).device
+        self._inputs = torch.empty(0, 0, dtype=torch.float64, device=device)
         self._outcomes = self._inputs.new_empty(0)
         self._variance: Tensor | None = None
 
@@ -119,13 +105,9 @@ class Observations:
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
+        inputs, outcomes = self.inputs.clone(), self.outcomes.clone()
         return KernelRegression.from_parts(
-            self.prior,
-            self.inputs.clone(),
-            self.outcomes.clone(),
-            self.noise_std,
-            self._inputs.shape[1],
-            frozenset(),
+            self.prior, inputs, outcomes, self.noise_std, inputs.shape[1], frozenset()
         )
 
 

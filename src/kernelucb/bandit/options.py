@@ -7,14 +7,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.bandit.bounds import (
-    IGP,
-    AbbasiYadkori,
-    Analytic,
-    BanditBound,
-    Dual,
-    Grid,
-)
+from kernelucb.bandit.bounds import IGP, AbbasiYadkori, Analytic, BanditBound, Dual, Grid
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
@@ -42,11 +35,7 @@ def bound_of(
     delta: float,
     options: Options,
 ) -> BanditBound:
-    r"""The bound that the arguments of ``KernelBandit`` name.
-
-    Raises:
-        ValueError: If an argument is out of its range, or the bound does not take it.
-    """
+    r"""The bound that the arguments of ``KernelBandit`` name, once they are checked."""
     build, taken = _BOUNDS[name]
     for argument, value in options._asdict().items():
         if value is not None and argument not in taken:

@@ -22,27 +22,20 @@ class RidgeSearch:
 
     Args:
         spectrum: The observations.
-        renew: Brings its eigenbasis up to date with all of them.
         squared_radius: Of the fit, noise units.
         norm: Norm bound, prior units.
     """
 
     def __init__(
-        self,
-        spectrum: SpectralHistory,
-        renew: Callable[[], None],
-        squared_radius: float,
-        norm: float,
+        self, spectrum: SpectralHistory, squared_radius: float, norm: float
     ) -> None:
-        self.spectrum, self.renew = spectrum, renew
+        self.spectrum = spectrum
         self.squared_radius, self.norm = squared_radius, norm
 
     def satisfied(self, estimate: RidgeEstimate) -> bool:
         r"""Whether an estimate satisfies both constraints."""
-        return (
-            estimate.squared_misfit <= self.squared_radius
-            and estimate.squared_norm <= self.norm**2
-        )
+        fits = estimate.squared_misfit <= self.squared_radius
+        return fits and estimate.squared_norm <= self.norm**2
 
     def consistent(self, tau: float) -> RidgeEstimate:
         r"""The estimate at ``tau`` if it satisfies both constraints.
@@ -64,10 +57,8 @@ class RidgeSearch:
     def least_norm(self, tau: float) -> float:
         r"""``min ||f - m||`` subject to the fit; infinity where nothing fits.
 
-        As ``kernelucb.confidence.norm.least_norm``, without the whole spectrum.
-
-        Args:
-            tau: Where the search starts.
+        As ``kernelucb.confidence.norm.least_norm``, without the whole spectrum; the search
+        starts at ``tau``.
         """
         if self.spectrum.squared_targets <= self.squared_radius:
             return 0.0
@@ -83,7 +74,7 @@ class RidgeSearch:
         tau, spectrum = math.exp(log_tau), self.spectrum
         rounding = torch.finfo(torch.float64).eps * spectrum.largest_variance
         if spectrum.newest > 0 and rounding > _SCHUR_ERROR * spectrum.noise_std**2 * tau:
-            self.renew()
+            spectrum.renew()
         return spectrum.ridge_estimate(tau)
 
     def _root(

@@ -13,7 +13,8 @@ from kernelucb.bandit.search import LONGEST_INTERVAL
 from kernelucb.exceptions import StateError
 from kernelucb.regression.prior import Prior
 
-# An estimated norm bound is renewed after this share of new observations.
+# An estimated norm bound is renewed after this share of new observations: rare enough that
+# O(n^3) for an estimate is O(n^2) a round.
 _ESTIMATES = 16
 _COMPARED = 8
 # No logarithm of a positive float64 is larger in size.
@@ -21,37 +22,22 @@ _LARGEST_LOG = 745.2
 
 
 def largest_wait(count: int) -> int:
-    r"""After so many more observations an estimated norm bound is renewed.
-
-    Rare enough that ``O(n^3)`` for an estimate is ``O(n^2)`` a round.
-    """
+    r"""After so many more observations an estimated norm bound is renewed."""
     return max(1, count // _ESTIMATES)
 
 
 class Saved(NamedTuple):
-    r"""What a state holds; see ``KernelBandit.state_dict``.
+    r"""What a state holds; see ``KernelBandit.state_dict``."""
 
-    Attributes:
-        inputs: ``n x d`` inputs.
-        outcomes: ``n`` outcomes.
-        prior: Covariances and means of the first inputs, by which priors are told apart.
-        norm: Estimated norm bound and least consistent norm; None where it was given.
-        estimate_at: Number of observations at which the norm is next estimated.
-        renewed: Number of observations in the eigenbasis.
-        interval: Where the search for regularisers is, in ``ln(tau)``.
-        seen: Smallest and largest minimiser since the last eigenbasis.
-        warned: Whether the user has been told of a contradiction.
-    """
-
-    inputs: Tensor
-    outcomes: Tensor
-    prior: Tensor
-    norm: list[float] | None
-    estimate_at: int
-    renewed: int
-    interval: list[float] | None
-    seen: list[float] | None
-    warned: bool
+    inputs: Tensor  # n x d
+    outcomes: Tensor  # n
+    prior: Tensor  # covariances and means of the first inputs; tells priors apart
+    norm: list[float] | None  # its estimate, least consistent norm; None where it was given
+    estimate_at: int  # number of observations at which the norm is next estimated
+    renewed: int  # number of observations in the eigenbasis
+    interval: list[float] | None = None  # of the search for regularisers, in ln(tau)
+    seen: list[float] | None = None  # extreme minimisers since the last eigenbasis
+    warned: bool = False  # whether the user has been told of a contradiction
 
     def as_state(self, bound: BanditBound) -> dict[str, Any]:
         r"""The state as a mapping that ``read`` takes."""
@@ -70,7 +56,7 @@ def read(state: object, bound: BanditBound, prior: Prior, columns: range) -> Sav
     Raises:
         StateError: If it is of another bandit, or was changed.
     """
-    log = states.real(-_LARGEST_LOG, _LARGEST_LOG)
+    logs = states.optional(states.sequence(states.real(-_LARGEST_LOG, _LARGEST_LOG)))
     norms = states.sequence(states.real(0.0, LARGEST))
     values = states.read_state(
         "KernelBandit",
@@ -83,8 +69,8 @@ def read(state: object, bound: BanditBound, prior: Prior, columns: range) -> Sav
             "norm": states.optional(norms),
             "estimate_at": states.whole(1),
             "renewed": states.whole(0),
-            "interval": states.optional(states.sequence(log)),
-            "seen": states.optional(states.sequence(log)),
+            "interval": logs,
+            "seen": logs,
             "warned": states.flag,
         },
     )
@@ -112,10 +98,8 @@ def _check_data(saved: Saved, bound: BanditBound) -> None:
 
 
 def _check_prior(saved: Saved, bound: BanditBound, prior: Prior, columns: range) -> None:
-    if saved.inputs.shape[1] not in columns:
-        raise StateError(
-            f"inputs have {saved.inputs.shape[1]} columns; the kernel takes {columns[0]}."
-        )
+    if (width := saved.inputs.shape[1]) not in columns:
+        raise StateError(f"inputs have {width} columns; the kernel takes {columns[0]}.")
     inputs = saved.inputs.to(next(prior.parameters(), saved.inputs).device)
     try:
         bound.check_noise(prior.variance(inputs))
@@ -151,9 +135,7 @@ def _check_norm(saved: Saved, bound: BanditBound) -> None:
     if count and norm < smallest:
         raise StateError(f"No estimate of the norm is {norm} with {least} the least one.")
     if not count < saved.estimate_at <= count + largest_wait(count):
-        raise StateError(
-            f"estimate_at must be soon after {count}, got {saved.estimate_at}."
-        )
+        raise StateError(f"estimate_at must soon follow {count}, got {saved.estimate_at}.")
 
 
 def _check_search(saved: Saved) -> None:

@@ -1,7 +1,7 @@
 r"""The exact bound of many arms: every regulariser between two ends at once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 
 import torch
@@ -27,52 +27,44 @@ LONGEST_INTERVAL = 60.0
 _SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
 _TINY = torch.finfo(torch.float64).tiny
+Interval = tuple[float, float]  # in ln(tau)
+_NONE_SEEN = (math.inf, -math.inf)
 
 
 class ExactSearch:
     r"""Minimises ``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` for every arm.
 
-    As a function of ``ln(tau)`` each ingredient is known at Chebyshev nodes on an interval
-    that holds the minimisers of all arms; it moves with them.
-
-    Args:
-        history: The observations.
-        renew: Brings the eigenbasis up to date with all of them.
+    As a function of ``ln(tau)`` each term is known at Chebyshev nodes on an interval that
+    holds the minimisers of all arms and moves with them.
 
     Attributes:
         interval: Ends of the interval in ``ln(tau)``; None before the first search.
         seen: Smallest and largest minimiser since the last eigenbasis.
     """
 
-    def __init__(self, history: SpectralHistory, renew: Callable[[], None]) -> None:
-        self.history, self.renew = history, renew
-        self.interval: tuple[float, float] | None = None
-        self.seen = (math.inf, -math.inf)
+    def __init__(self, history: SpectralHistory) -> None:
+        self.history = history
+        self.interval: Interval | None = None
+        self.seen = _NONE_SEEN
         self._basis_count = history.basis.num_observations
         self._chebyshev: ChebyshevInterval | None = None
 
-    def fork(self, history: SpectralHistory, renew: Callable[[], None]) -> "ExactSearch":
+    def fork(self, history: SpectralHistory) -> "ExactSearch":
         r"""A search that goes on on its own, with a fork of its history."""
         new = copy(self)
-        new.history, new.renew = history, renew
+        new.history = history
         return new
 
     def resume(self, interval: Sequence[float], seen: Sequence[float] | None) -> None:
         r"""Continue with the ``interval`` and ``seen`` of an earlier search."""
         self.interval = (interval[0], interval[1])
-        self.seen = (math.inf, -math.inf) if seen is None else (seen[0], seen[1])
+        self.seen = _NONE_SEEN if seen is None else (seen[0], seen[1])
         self._basis_count = self.history.basis.num_observations
 
     def support(
         self, arms: Arms, current: CurrentSet, signs: tuple[int, ...]
     ) -> list[Tensor]:
-        r"""Largest value of ``sign * (f(x) - m(x))`` at each arm.
-
-        Args:
-            arms: ``a`` arms.
-            current: The confidence set.
-            signs: Sides of the band, 1 or -1.
-        """
+        r"""Largest value of ``sign * (f(x) - m(x))`` at each arm, for each sign."""
         norm, squared = current.constraints.norm, current.squared_radius
         ball = norm * safe_sqrt(arms.prior_variance)
         limits = self._limits(squared / norm**2)
@@ -80,21 +72,19 @@ class ExactSearch:
         interval = self._place(math.log(squared / norm**2), limits)
         while True:
             if self.history.newest > 0 and interval[0] < fragile:
-                self.renew()
+                self.history.renew()
             self.interval = interval
             profile = self._profile(interval, arms, current)
             found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
-            interval = self._widened(interval, positions, limits)
+            first, last = (float(end) for end in positions.aminmax())
+            interval = _widened(interval, first, last, limits)
             if interval == self.interval:
                 break
-        lowest, highest = (float(end) for end in positions.aminmax())
-        self.seen = (min(self.seen[0], lowest), max(self.seen[1], highest))
+        self.seen = (min(self.seen[0], first), max(self.seen[1], last))
         return [torch.minimum(value, ball) for _, value in found]
 
-    def _profile(
-        self, interval: tuple[float, float], arms: Arms, current: CurrentSet
-    ) -> "_Profile":
+    def _profile(self, interval: Interval, arms: Arms, current: CurrentSet) -> "_Profile":
         chebyshev = self._nodes(*interval)
         systems = self.history.systems("bound", chebyshev.nodes.exp())
         fit, moments = systems.fit(), systems.moments(self.history.project(arms))
@@ -114,18 +104,14 @@ class ExactSearch:
         relative = torch.finfo(torch.float64).eps / _SCHUR_ERROR
         return math.log(relative * variance * math.sqrt(squared) / scale)
 
-    def _limits(self, scale: float) -> tuple[float, float]:
-        r"""``ln(tau)`` beyond which one of the constraints alone matters.
-
-        Args:
-            scale: Squared radius over squared norm.
-        """
+    def _limits(self, squared_ratio: float) -> Interval:
+        r"""``ln(tau)`` beyond which one constraint alone matters."""
         basis = self.history.basis
         largest = float(basis.eigenvalues[-1]) if len(basis.eigenvalues) else 0.0
-        lower, upper = regularizer_range(scale, largest, basis.eigenvalue_cutoff)
+        lower, upper = regularizer_range(squared_ratio, largest, basis.eigenvalue_cutoff)
         return math.log(lower), math.log(upper)
 
-    def _place(self, centre: float, limits: tuple[float, float]) -> tuple[float, float]:
+    def _place(self, centre: float, limits: Interval) -> Interval:
         r"""The interval, moved after the minimisers seen since the last eigenbasis."""
         count = self.history.basis.num_observations
         known = self.interval
@@ -133,7 +119,7 @@ class ExactSearch:
             lower, upper = centre - _FIRST_HALF_WIDTH, centre + _FIRST_HALF_WIDTH
         elif count != self._basis_count and self.seen[0] <= self.seen[1]:
             lower, upper = self.seen[0] - _MARGIN, self.seen[1] + _MARGIN
-            self.seen = (math.inf, -math.inf)
+            self.seen = _NONE_SEEN
         else:
             return known
         self._basis_count = count
@@ -150,21 +136,16 @@ class ExactSearch:
             self._chebyshev = known
         return known
 
-    def _widened(
-        self,
-        interval: tuple[float, float],
-        positions: Tensor,
-        limits: tuple[float, float],
-    ) -> tuple[float, float]:
-        r"""The interval, longer where minimisers lie at an end that can move."""
-        lower, upper = interval
-        step, edge = max(0.5 * (upper - lower), 1.0), 1e-9 * (upper - lower)
-        first, last = (float(end) for end in positions.aminmax())
-        if first <= interval[0] + edge and lower > limits[0]:
-            lower = max(lower - step, limits[0])
-        if last >= interval[1] - edge and upper < limits[1]:
-            upper = min(upper + step, limits[1])
-        return lower, upper
+
+def _widened(interval: Interval, first: float, last: float, limits: Interval) -> Interval:
+    r"""The interval, longer where a minimiser lies at an end that can move."""
+    lower, upper = interval
+    step, edge = max(0.5 * (upper - lower), 1.0), 1e-9 * (upper - lower)
+    if first <= interval[0] + edge and lower > limits[0]:
+        lower = max(lower - step, limits[0])
+    if last >= interval[1] - edge and upper < limits[1]:
+        upper = min(upper + step, limits[1])
+    return lower, upper
 
 
 class _Profile:
@@ -213,8 +194,5 @@ class _Profile:
         width = (excess * (1.0 + odds) * log.exp()).sqrt()
         slope = 0.5 * (log1 + excess1 - share)  # of ln(width)
         bend = 0.5 * (log2 + excess2 - excess1.square() + share * (1.0 - share))
-        return (
-            mean + width,
-            mean1 + width * slope,
-            mean2 + width * (slope.square() + bend),
-        )
+        curvature = mean2 + width * (slope.square() + bend)
+        return mean + width, mean1 + width * slope, curvature

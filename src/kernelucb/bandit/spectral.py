@@ -1,7 +1,7 @@
 r"""An eigenbasis of the older observations and Schur complements of the newest."""
 
 from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -10,22 +10,16 @@ from torch.linalg import vecdot
 from kernelucb._numerics.features import split_variance
 from kernelucb.bandit.eigenbasis import Eigenbasis, RidgeEstimate
 from kernelucb.bandit.history import Fit, History, Moments
-from kernelucb.bandit.observations import Arms
+from kernelucb.bandit.observations import Arms, Observations
 from kernelucb.regression import KernelRegression
 
 
 class SpectralPoints(NamedTuple):
-    r"""Arms in the eigenbasis of the older observations.
+    r"""Arms in the eigenbasis of the older observations."""
 
-    Attributes:
-        features: ``a x r`` coordinates.
-        residual_variance: ``a`` variances outside the basis.
-        residual: ``p x a`` prior covariances with the newest inputs outside the basis.
-    """
-
-    features: Tensor
-    residual_variance: Tensor
-    residual: Tensor
+    features: Tensor  # a x r coordinates
+    residual_variance: Tensor  # a variances outside the basis
+    residual: Tensor  # p x a prior covariances with the newest inputs outside the basis
 
     def at(self, index: int) -> "SpectralPoints":
         r"""One of the arms."""
@@ -40,14 +34,8 @@ class SchurSystems:
 
     Conditioned on the older observations, the newest ``p`` have the covariance
     ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
-    grows by a row with each of them. Copies share storage and read only the first
-    ``count`` rows.
-
-    Args:
-        basis: Of the older observations.
-        regularizers: ``m`` values ``tau``.
-        noise_std: Noise scale, outcome units.
-        capacity: Largest ``p``.
+    grows by a row with each of them, up to ``capacity``. Copies share storage and read
+    only the first ``count`` rows.
     """
 
     def __init__(
@@ -55,14 +43,14 @@ class SchurSystems:
     ) -> None:
         self.basis, self.regularizers, self.noise_std = basis, regularizers, noise_std
         self.count = 0
-        shape, lam = len(regularizers), basis.eigenvalues
+        m, lam = len(regularizers), basis.eigenvalues
         shifted = lam + regularizers.unsqueeze(-1)
         self.inverse = shifted.reciprocal()  # m x r
         self.shrinkage = regularizers.unsqueeze(-1) / shifted
         self.mean_weights = basis.mean_terms * self.inverse
-        self._shrunk = lam.new_empty(capacity, shape, len(lam))
-        self._factors = lam.new_zeros(shape, capacity, capacity)
-        self._innovations = lam.new_empty(shape, capacity)
+        self._shrunk = lam.new_empty(capacity, m, len(lam))
+        self._factors = lam.new_zeros(m, capacity, capacity)
+        self._innovations = lam.new_empty(m, capacity)
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
         self._form = self.inverse @ basis.targets.square()
 
@@ -118,18 +106,13 @@ class SchurSystems:
     def _conditioned(self, points: SpectralPoints) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count].flatten(0, 1)
-        inside = (shrunk @ points.features.mT).unflatten(
-            0, (self.count, len(self.regularizers))
-        )
+        sizes = (self.count, len(self.regularizers))
+        inside = (shrunk @ points.features.mT).unflatten(0, sizes)
         return inside.add_(points.residual.unsqueeze(1)).transpose(0, 1)
 
 
 class SpectralHistory(History):
     r"""All observations: an eigenbasis, renewed now and then, and those since.
-
-    Args:
-        noise_std: Noise scale, outcome units.
-        like: Gives dtype and device.
 
     Attributes:
         basis: Eigenbasis of the older observations.
@@ -138,12 +121,13 @@ class SpectralHistory(History):
         capacity: How many of them there may be before the basis is due.
     """
 
-    def __init__(self, noise_std: float, like: Tensor) -> None:
-        super().__init__(noise_std)
-        self._restart(Eigenbasis.empty(like), 0.0)
+    def __init__(self, observations: Observations) -> None:
+        super().__init__(observations)
+        self._restart(Eigenbasis.empty(observations.inputs), 0.0)
 
-    def renew(self, regression: KernelRegression) -> None:
-        r"""Take the eigenbasis of all observations."""
+    def renew(self, regression: KernelRegression | None = None) -> None:
+        r"""Take the eigenbasis of all observations; ``regression`` where it is known."""
+        regression = regression or self.observations.regression()
         largest = float(regression.distinct_variance.max())
         self._restart(Eigenbasis.of(regression), largest)
 
@@ -159,9 +143,10 @@ class SpectralHistory(History):
         self._slots: dict[str, SchurSystems] = {}
         self._last = None
 
-    def fork(self) -> "SpectralHistory":
+    def fork(self, observations: Observations) -> Self:
         r"""A copy that grows on its own; see ``History``."""
         new = copy(self)
+        new.observations = observations
         new._slots = {slot: copy(systems) for slot, systems in self._slots.items()}
         return new
 
@@ -178,8 +163,7 @@ class SpectralHistory(History):
 
     def append(self, arm: Arms, target: float) -> None:
         r"""Add one observation; see ``History``."""
-        points = self._recalled(arm) or self._projected(arm)
-        self._last = None
+        points = self._recalled(arm)
         self.largest_variance = max(self.largest_variance, float(arm.prior_variance))
         index = self.newest
         self._features[index] = points.features[0]
@@ -213,7 +197,7 @@ class SpectralHistory(History):
         return known
 
     def ridge_estimate(self, tau: float) -> RidgeEstimate:
-        r"""The ridge estimate at one regulariser, in ``O(n p^2)`` for the newest ``p``."""
+        r"""The ridge estimate at one ``tau``, in ``O(n p^2)`` for the newest ``p``."""
         basis, count = self.basis, self.newest
         lam, shifted = basis.eigenvalues, basis.eigenvalues + tau
         features = self._features[:count] / self.noise_std
@@ -231,13 +215,9 @@ class SpectralHistory(History):
         older = (basis.targets - terms) / shifted
         fit_older, fit_newest = basis.targets - tau * older, targets - tau * newest
         squares = float(older @ older) + float(newest @ newest)
-        return RidgeEstimate(
-            regularizer=tau,
-            older=older,
-            newest=newest,
-            squared_misfit=tau**2 * squares + basis.unresolved,
-            squared_norm=float(older @ fit_older) + float(newest @ fit_newest),
-        )
+        misfit = tau**2 * squares + basis.unresolved
+        squared_norm = float(older @ fit_older) + float(newest @ fit_newest)
+        return RidgeEstimate(tau, older, newest, misfit, squared_norm)
 
     def weights(self, estimate: RidgeEstimate) -> Tensor:
         r"""``n`` weights of covariances that sum up to the estimate, outcome units."""

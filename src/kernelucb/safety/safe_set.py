@@ -115,19 +115,11 @@ class SafeSet:
         to hold together with theirs, count it as well and give it ``delta / num_bounds``;
         if the objective is a constrained outcome, use its band for both at no cost.
 
-        Args:
-            models: A model for each constraint, or one model with several outputs.
-            thresholds: See ``SafeSet``.
-            norm_bound: As for ``MartingaleMixtureUCB``, one for all or a sequence with one
-                for each; estimates need ``allow_estimated``.
-            noise_std: Likewise.
-            delta: Failure probability of all bands that share it.
-            num_bounds: Number of bands that share ``delta``.
-            sides: See ``SafeSet``.
-            safe_points: See ``SafeSet``.
-            allow_estimated: See ``SafeSet``.
-            options: For every ``MartingaleMixtureUCB``. ``strict=True`` by default: data
-                that contradict the assumptions raise ``InconsistentConfidenceSetError``.
+        ``models`` are one for each constraint, or one with several outputs. ``norm_bound``
+        and ``noise_std`` are those of ``MartingaleMixtureUCB``, one for all or a sequence
+        with one for each; an estimated norm needs ``allow_estimated``. ``options`` are for
+        every ``MartingaleMixtureUCB``; ``strict=True`` by default, so that data that
+        contradict the assumptions raise ``InconsistentConfidenceSetError``.
 
         Raises:
             UncertifiedError: See ``SafeSet``.
