@@ -1,5 +1,6 @@
 r"""Set-up that every test shares: a picture back-end, seeds, Hypothesis profiles."""
 
+import gc
 import os
 
 import pytest
@@ -16,6 +17,11 @@ settings.register_profile(
 )
 settings.register_profile("explore", max_examples=400, deadline=None, database=None)
 settings.load_profile("kernelucb")
+
+
+def pytest_collection_finish():
+    r"""What was imported stays: the garbage collector need not look through it again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

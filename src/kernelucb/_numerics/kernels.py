@@ -1,4 +1,4 @@
-r"""Kernel values in which no other point of the call costs digits.
+r"""Kernel values whose accuracy does not depend on the other points of the call.
 
 GPyTorch expands squared distances around the mean of all points in the call, so one far
 point costs the others their digits. The standard stationary kernels, and scalings, sums

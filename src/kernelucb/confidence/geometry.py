@@ -17,9 +17,9 @@ from kernelucb.exceptions import (
 )
 from kernelucb.regression import KernelRegression, RidgeState
 
-# An empty set is widened to the single consistent function and a little beyond, as one is
-# that holds little more than it (outcomes 1e8 prior deviations off, say): so it keeps an
-# interior, which strong duality and the conic solver need and round-off cannot close.
+# An empty set is widened until it holds one function, and by this much more; so is a set
+# that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
+# and the conic solver need an interior, and round-off must not close it.
 _INTERIOR = 1e-6
 _TINY = torch.finfo(torch.float64).tiny
 

@@ -40,8 +40,8 @@ def corollary_tracker(
 
     A new one takes three quarters of ``delta``, as Corollary 1 does. One that takes all
     of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
-    A norm bound that is absent is the given tracker's, or else estimated, for noise whose
-    scale is unknown.
+    Without a norm bound, that of the given tracker is used; without a tracker it is
+    estimated for an unknown noise scale.
 
     Raises:
         ValueError: If the tracker was built with other bounds or a larger ``delta``.

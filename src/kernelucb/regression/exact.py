@@ -21,8 +21,8 @@ from kernelucb.regression.ridge import RidgeState
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
 _LARGEST_UPDATE = 64
-# Noise scales that one decomposition takes: the kernel matrix is divided by their squares,
-# and round-off is that of its largest entry.
+# Largest ratio of noise scales in one decomposition: the kernel matrix is divided by their
+# squares, and its largest entry sets the round-off of all.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 
 

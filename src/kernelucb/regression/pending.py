@@ -7,7 +7,7 @@ from torch.linalg import vecdot
 from kernelucb.regression.projection import Projection
 from kernelucb.regression.ridge import RidgeState, VarianceSlopes
 
-# From here on a regulariser is infinite for all that is done with it.
+# Larger regularisers are replaced by this one: the variances are then the prior's.
 _INFINITE = 1e75
 
 

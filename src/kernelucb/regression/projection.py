@@ -22,8 +22,8 @@ class Projection(NamedTuple):
         prior_mean: ``b`` values of the prior mean, outcome units.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
-        residual_variance: ``b`` values ``k(x, x) - |v|^2``: what no outcome at the
-            inputs can tell.
+        residual_variance: ``b`` values ``k(x, x) - |v|^2``, which no outcome at the
+            training inputs reduces.
         pending_covariance: ``b x p`` covariances with pending points outside the span of
             the training sections; None where no points are pending.
     """

@@ -21,7 +21,7 @@ def analytic_band(
 
     Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
     ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; one
-    that round-off would decide is raised until it does not.
+    below the ``eigenvalue_cutoff``, where round-off would decide, is raised to it.
     """
     regularizer = max(regularizer, regression.eigenvalue_cutoff)
     tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)

@@ -25,8 +25,8 @@ class GridSet(FunctionSet[RidgeStateT]):
     r"""Minimum of the ellipsoid bounds over a grid of regularisers (DMM), anytime.
 
     Source: Flynn & Reeb (2024), Eq. (12) over a finite set. Valid for any grid of ``g``
-    values ``tau = alpha / noise_std^2``, never tighter than ``ExactSet``; values that
-    round-off would decide are raised until it does not.
+    values ``tau = alpha / noise_std^2``, never tighter than ``ExactSet``; values below the
+    ``eigenvalue_cutoff``, where round-off would decide, are raised to it.
     """
 
     source = "Flynn & Reeb (2024), Eq. (12) over a grid"

@@ -84,8 +84,8 @@ def ridge_norm(regression: RidgeState, tau: float) -> float:
 
 
 def _misfit(regression: RidgeState, tau: float) -> float:
-    residual = regression.targets * (tau / (regression.eigenvalues + tau))
-    return float(residual.square().sum())
+    residual = regression.targets / (regression.eigenvalues / tau).add_(1.0)
+    return float(residual.dot(residual))
 
 
 def _squared_norm(regression: RidgeState, tau: float) -> float:
