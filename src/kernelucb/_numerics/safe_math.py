@@ -7,6 +7,4 @@ from torch import Tensor
 def safe_sqrt(value: Tensor) -> Tensor:
     r"""Square root with gradient zero instead of infinity at zero."""
     positive = value > 0
-    if not value.requires_grad:
-        return torch.where(positive, value, 0.0).sqrt()
     return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)
