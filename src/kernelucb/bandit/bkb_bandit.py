@@ -220,7 +220,7 @@ class BKBBandit:
             max_size: Largest batch; 1000 when absent. At least one arm is picked.
 
         Raises:
-            ValueError: If the size is no whole number above zero.
+            ValueError: If the size is not a whole number above zero.
         """
         largest = _LARGEST_BATCH if max_size is None else max_size
         whole_number("max_size", largest)

@@ -193,7 +193,7 @@ class PrequentialRadius:
             regression: The same observations under the kernel of the norm bound.
 
         Raises:
-            UnsupportedError: If it is no regression state.
+            UnsupportedError: If ``regression`` is not a regression state.
             ValueError: If it does not hold the same observations: their number, noise
                 scales or (where the state keeps them) outcomes differ.
         """
@@ -235,7 +235,7 @@ class PrequentialRadius:
             state_dict: From a radius with the same ``delta``.
 
         Raises:
-            StateError: If it is no state of such a radius; nothing has changed then.
+            StateError: If the state is not of such a radius; nothing has changed then.
         """
         readers = {
             "delta": states.same(self.delta),
@@ -269,7 +269,7 @@ def _check_predicts(model: Any, X: Tensor) -> None:
     r"""Refuse models without predictions, and inputs that they were not made for.
 
     Raises:
-        UnsupportedError: If it is no model, or one of a function and its derivatives.
+        UnsupportedError: If it is not a model, or also predicts derivatives.
         BotorchTensorDimensionError: If ``X`` does not have the model's ``d`` columns.
     """
     if not isinstance(model, Model):

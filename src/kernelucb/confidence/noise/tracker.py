@@ -162,7 +162,7 @@ class StreamingNoiseTracker:
             state_dict: From a tracker with the same arguments.
 
         Raises:
-            StateError: If it is no state of such a tracker; nothing has changed then.
+            StateError: If the state is not of such a tracker; nothing has changed then.
         """
         largest = self.noise_std.upper
         known = states.real(self._smallest, LARGEST)

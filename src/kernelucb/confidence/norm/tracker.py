@@ -169,7 +169,7 @@ class NormTracker:
             state_dict: From a tracker with the same arguments.
 
         Raises:
-            StateError: If it is no state of such a tracker; nothing has changed then.
+            StateError: If the state is not of such a tracker; nothing has changed then.
         """
         readers = {
             "inflation": states.same(self.inflation),

@@ -207,8 +207,8 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         makes the posterior non-Gaussian).
 
         Raises:
-            BotorchTensorDimensionError: If the shape is another.
-            InputDataError: If X is no dense floating-point tensor of finite values.
+            BotorchTensorDimensionError: If the last dimension of ``X`` is not ``d``.
+            InputDataError: If ``X`` is not a dense floating-point tensor of finite values.
         """
         if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
             raise BotorchTensorDimensionError(

@@ -120,7 +120,8 @@ def _balanced_split(
 ) -> float:
     r"""The ``s`` that is best on average over the observations, at ``tau = 1``.
 
-    In the mean of ``rho^2`` inducing points count as if they were none: a query is none.
+    In the mean of ``rho^2`` an inducing point counts with the variance that the others
+    leave there, since queries lie elsewhere.
     """
     identity = torch.eye(len(cross)).to(cross)
     weights = torch.linalg.solve(cross @ cross.mT + remainder + identity, cross)
