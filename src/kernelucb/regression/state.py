@@ -40,5 +40,6 @@ class State(Protocol):
         ...
 
     def with_pending(self, X_pending: Tensor) -> "State":
-        r"""The state with variances conditioned on ``p x d`` pending points as well."""
+        r"""The state with variances conditioned on ``p x d`` pending points as well; its
+        means may be others."""
         ...
