@@ -40,6 +40,8 @@ class State(Protocol):
         ...
 
     def with_pending(self, X_pending: Tensor) -> "State":
-        r"""The state with variances conditioned on ``p x d`` pending points as well; its
-        means may be others."""
+        r"""The state with variances conditioned on ``p x d`` pending points as well.
+
+        For variances only: the means of the result may be others.
+        """
         ...
