@@ -31,10 +31,11 @@ class Pooled(NamedTuple):
 
 
 def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
-    r"""Pool observations at equal inputs."""
-    first, index = distinct_rows(inputs)
+    r"""Pool observations at equal inputs, sorted: the order of the data does not count."""
+    first, index = _sorted_rows(inputs)
     if len(first) == len(inputs):
-        return Pooled(inputs, residuals, noise_std, None, first)
+        rows = torch.arange(len(inputs), device=inputs.device)
+        return Pooled(inputs, residuals, noise_std, None, rows)
     weights = noise_std.square().reciprocal()
     precision = weights.new_zeros(len(first)).index_add(0, index, weights)
     sums = weights.new_zeros(len(first)).index_add(0, index, weights * residuals)
@@ -50,14 +51,17 @@ def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
         ``u`` positions where they come first, and for each of the ``n`` rows which of the
         ``u`` it is.
     """
+    first, index = _sorted_rows(inputs)
+    first, order = first.sort()
+    return first, order.argsort()[index]
+
+
+def _sorted_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    r"""As ``distinct_rows``, with the ``u`` rows in ascending order."""
     rows = torch.arange(len(inputs), device=inputs.device)
     distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
-    if len(distinct) == len(inputs):
-        return rows, rows
     first = rows.new_full((len(distinct),), len(inputs))
-    first, order = first.scatter_reduce(0, index, rows, "amin").sort()
-    rank = torch.empty_like(order).scatter(0, order, rows[: len(order)])
-    return first, rank[index]
+    return first.scatter_reduce(0, index, rows, "amin"), index
 
 
 class Change(NamedTuple):
