@@ -1,6 +1,5 @@
 r"""What a budgeted kernel bandit remembers: replaced as a whole, saved, and checked."""
 
-import math
 from copy import copy
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
+from kernelucb.bandit.saved import prior_values
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import StateError
 from kernelucb.regression.lowrank.arms import SketchedArms
@@ -18,7 +18,6 @@ from kernelucb.regression.pooling import LARGEST_COUNT, Change, check_tally
 
 # Inducing arms are dropped when there are more than this many times those just drawn.
 _SLACK = 2
-_COMPARED = 8
 
 
 class BKBState(NamedTuple):
@@ -70,7 +69,7 @@ class BKBState(NamedTuple):
         r"""Copies of what is needed to go on."""
         return {
             "candidates": _digest(self.arms.candidates),
-            "prior": _prior_values(self.arms),
+            "prior": prior_values(self.arms.prior, self.arms.candidates),
             "counts": self.arms.counts.clone(),
             "sums": self.arms.sums.clone(),
             "squares": self.arms.squares.clone(),
@@ -136,7 +135,7 @@ class BKBState(NamedTuple):
         def read(name: str, value: Any) -> list[float]:
             norms = states.sequence(states.real(0.0, LARGEST))(name, value)
             norm, least = norms if len(norms) == 2 else (0.0, 0.0)
-            if norm < max(tracker.inflation * least, math.hypot(least, tracker.floor)):
+            if norm < tracker.smallest_estimate(least):
                 raise StateError(f"No estimate of the norm and least norm is {norms}.")
             return norms
 
@@ -154,7 +153,7 @@ def _same_prior(arms: SketchedArms) -> states.Reader:
     r"""The same prior gives the same values."""
 
     def read(name: str, value: Any) -> Tensor:
-        own = _prior_values(arms)
+        own = prior_values(arms.prior, arms.candidates)
         saved = states.reals(own.shape)(name, value).to(own)
         if not states.same_values(saved, own):
             raise StateError(
@@ -164,13 +163,6 @@ def _same_prior(arms: SketchedArms) -> states.Reader:
         return saved
 
     return read
-
-
-def _prior_values(arms: SketchedArms) -> Tensor:
-    r"""Covariances and means of the first arms, which tell priors from each other."""
-    first = arms.candidates[:_COMPARED]
-    mean = arms.prior_mean[:_COMPARED].unsqueeze(0)
-    return torch.cat([arms.prior.covariance(first, first), mean])
 
 
 def _digest(candidates: Tensor) -> str:

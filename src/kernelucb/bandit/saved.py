@@ -1,6 +1,5 @@
 r"""The saved state of a kernel bandit, checked before any of it is used."""
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -131,8 +130,7 @@ def _check_norm(saved: Saved, bound: BanditBound) -> None:
     if len(saved.norm) != 2:
         raise StateError(f"norm must be two numbers, got {len(saved.norm)}.")
     norm, least = saved.norm
-    smallest = max(tracker.inflation * least, math.hypot(least, tracker.floor))
-    if count and norm < smallest:
+    if count and norm < tracker.smallest_estimate(least):
         raise StateError(f"No estimate of the norm is {norm} with {least} the least one.")
     if not count < saved.estimate_at <= count + largest_wait(count):
         raise StateError(f"estimate_at must soon follow {count}, got {saved.estimate_at}.")

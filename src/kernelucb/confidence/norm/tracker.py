@@ -132,6 +132,10 @@ class NormTracker:
         self.estimate(regression, mixture_radius(regression, delta, covariance_scale))
         return EstimatedNumber(self.norm_bound)
 
+    def smallest_estimate(self, least: float) -> float:
+        r"""The norm bound for a least consistent norm alone, both in prior units."""
+        return max(self.inflation * least, math.hypot(least, self.floor))
+
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
         r"""Update the estimate with data and the radius of their fit.
 
@@ -145,8 +149,7 @@ class NormTracker:
                 centre = ridge_norm(regression, radius.tau_ref)
             else:
                 least = max(least, centre * scale)
-            estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
-            norm = max(self.norm_bound, estimate * scale)
+            norm = max(self.norm_bound, self.smallest_estimate(centre) * scale)
             # In one step: an interrupt leaves the old or the new estimates.
             vars(self).update(norm_bound=norm, least_consistent_norm=least)
         return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
