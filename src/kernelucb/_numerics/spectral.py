@@ -46,10 +46,16 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
             f"({smallest:.3g}, largest {largest:.3g}): covar_module is not a positive "
             "semi-definite kernel."
         )
-    eigenvalue_cutoff = max(_CUT_OFF * epsilon * largest, torch.finfo(matrix.dtype).tiny)
+    eigenvalue_cutoff = cutoff_of(values)
     return Spectrum(
         torch.where(values < eigenvalue_cutoff, 0.0, values), vectors, eigenvalue_cutoff
     )
+
+
+def cutoff_of(eigenvalues: Tensor) -> float:
+    r"""What round-off makes of a zero among eigenvalues; see ``Spectrum``."""
+    rounding = torch.finfo(eigenvalues.dtype)
+    return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
 
 
 def covariance_root(matrix: Tensor) -> Tensor:

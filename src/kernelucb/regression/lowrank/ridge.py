@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from kernelucb._numerics.frozen import draft_of
+from kernelucb._numerics.spectral import cutoff_of
 from kernelucb.regression.lowrank.arms import SketchedArms
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.dtc import DTCState
@@ -59,10 +60,7 @@ class DTCRegression(RidgeState):
         self.regularizer = sketch.alpha / noise**2
         values, vectors = torch.linalg.eigh(sketch.gram)
         eigenvalues = pad(values.clamp_min(0.0) / noise**2, (1, 0))
-        self.eigenvalue_cutoff = max(
-            4.0 * torch.finfo(values.dtype).eps * float(eigenvalues[-1]),
-            torch.finfo(values.dtype).tiny,
-        )
+        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
         kept = eigenvalues > self.eigenvalue_cutoff
         lengths = torch.where(kept, eigenvalues, torch.inf).sqrt()
         targets = pad(sketch.moments @ vectors, (1, 0)) / noise**2 / lengths
