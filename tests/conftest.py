@@ -26,7 +26,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True)
 def seeded():
-    r"""One seed for every test.
+    r"""One seed for every test, and gradients on.
 
     The default dtype stays float32, as users have it: tests ask for float64 explicitly,
     so that a constant which the library makes in the default dtype shows.
@@ -37,3 +37,5 @@ def seeded():
     # `torch.manual_seed` keeps a stack trace for CUDA where there is none.
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(0)
+    yield
+    assert torch.is_grad_enabled(), "This test leaves gradients off for those after it."

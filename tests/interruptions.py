@@ -54,7 +54,7 @@ def interrupt(call: Callable[[], Any], at: int) -> str | None:
                 raise KeyboardInterrupt
         return trace
 
-    before = sys.gettrace()
+    before, gradients = sys.gettrace(), torch.is_grad_enabled()
     sys.settrace(trace)
     try:
         call()
@@ -63,6 +63,8 @@ def interrupt(call: Callable[[], Any], at: int) -> str | None:
             raise
     finally:
         sys.settrace(before)
+        # An exception at the line that leaves ``with torch.no_grad()`` skips its exit.
+        torch.set_grad_enabled(gradients)
     return where
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import torch
+
 import kernelucb
 from benchmarks.attack.subjects import prepared, same, subjects
 from benchmarks.attack.tasks import Family
@@ -36,6 +38,7 @@ class _Tripwire:
 def interrupted(action: Callable[[], Any], line: int | None) -> int:
     r"""Play an action with an interrupt at a line; returns the lines that were executed."""
     tripwire, before = _Tripwire(line), sys.gettrace()
+    gradients = torch.is_grad_enabled()
     sys.settrace(tripwire)
     try:
         action()
@@ -43,6 +46,8 @@ def interrupted(action: Callable[[], Any], line: int | None) -> int:
         pass
     finally:
         sys.settrace(before)
+        # An exception at the line that leaves ``with torch.no_grad()`` skips its exit.
+        torch.set_grad_enabled(gradients)
     return tripwire.count
 
 
