@@ -28,6 +28,7 @@ from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_f
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.filtered import FilteredRegression
 
 Form = Literal["dual", "analytic", "convex"]
 Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
@@ -75,7 +76,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         norm_bound: NormBoundLike = None,
         noise_std: float | Tensor | UnknownNoise | None = None,
         delta: float = 0.05,
-        fit: Fit = "martingale",
+        fit: Fit = "filters",
         covariance_scale: CovarianceScale | None = None,
         form: Form = "dual",
         alphas: Alphas = None,
@@ -149,6 +150,12 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         self.least_consistent_norm = problem.least_consistent_norm
         self.noise_interval = problem.noise_interval
 
+    @property
+    def regression(self) -> KernelRegression:
+        r"""The data and the prior; the confidence set counts them by a filter."""
+        state: Any = self.confidence_set.regression
+        return state.state if isinstance(state, FilteredRegression) else state
+
     @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function that attains the exact upper (or lower) bound at a ``1 x d`` point.
@@ -161,13 +168,14 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
                 f"X must be `1 x {self.regression.dimension}`, got {tuple(X.shape)}."
             )
         self._check_points("X", X)
-        exact = ExactSet(self.regression, self.function_constraints, self.assumptions)
+        state = self.confidence_set.regression
+        exact = ExactSet(state, self.function_constraints, self.assumptions)
         with torch.no_grad():
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
 
 def _confidence_set(
-    problem: MixtureProblem[KernelRegression], form: Form, alphas: Alphas
+    problem: MixtureProblem[Any], form: Form, alphas: Alphas
 ) -> ConfidenceSet[Any]:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
     regression, constraints = problem.regression, problem.constraints

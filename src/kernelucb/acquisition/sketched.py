@@ -12,14 +12,10 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.fit.choice import (
     Fit,
     check_fit,
-    fit_radius,
-    fit_source,
+    sketched_fit,
+    sketched_fit_source,
 )
-from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
-    sketched_radius,
-    sketched_source,
-)
+from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
@@ -65,7 +61,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         *,
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
-        fit: Fit = "martingale",
+        fit: Fit = "filters",
         covariance_scale: CovarianceScale | None = None,
         strict: bool = False,
         maximize: bool = True,
@@ -79,11 +75,12 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
             norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; a
                 ``NormTracker``, ``"cautious"`` or None to estimate it from the data.
             delta: Failure probability.
-            fit: ``"martingale"`` or a ``PrequentialRadius``, as for
+            fit: ``"filters"``, ``"martingale"`` or a ``PrequentialRadius``, as for
                 ``MartingaleMixtureUCB``. The radius of ``"martingale"`` is an upper bound
                 on the closed form: the variance that the inducing points leave at the
-                observations widens it.
-            covariance_scale: For ``fit="martingale"``, as for ``MartingaleMixtureUCB``.
+                observations widens it. ``"filters"`` mixes it with the energy of the noise,
+                the members that need no spectrum of the kernel matrix.
+            covariance_scale: As for ``MartingaleMixtureUCB``.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -99,9 +96,9 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         check_fit(fit, delta, covariance_scale=covariance_scale)
         state = _state(model)
         scale = 1.0 if covariance_scale is None else covariance_scale
-        radius = fit_radius(fit, state, delta, scale, sketched_radius)
+        radius = sketched_fit(fit, state, delta, scale)
         norm = resolve_norm_bound(norm_bound, state, radius)
-        source = fit_source(fit, sketched_source(scale))
+        source = sketched_fit_source(fit, scale)
         assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
         problem = mixture_problem(state, radius, norm, assumptions, strict)
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)

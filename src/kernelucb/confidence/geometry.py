@@ -15,7 +15,7 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import RidgeState
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
@@ -69,7 +69,7 @@ class Constraints(NamedTuple):
 
 
 def radius_beside_dropped(
-    regression: KernelRegression, radius: Radius, norm: float
+    regression: RidgeState, radius: Radius, norm: float
 ) -> Radius:
     r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
 

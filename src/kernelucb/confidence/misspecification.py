@@ -2,29 +2,27 @@ r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from botorch.models.model import Model
-from scipy.optimize import brentq
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb.confidence.fit.choice import ClosedForm, data_fit
+from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
     DEFAULT_SCALES,
     CovarianceScale,
     Radius,
     mixture_radius,
 )
-from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.regression import KernelRegression
 
 Cause = Literal["norm", "noise", "kernel"]
 
-# Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
-# thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
-_CHERNOFF = tuple(1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17))
 # Factors by which noise scales may be too small, and length scales too large.
 _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
 _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
@@ -61,6 +59,7 @@ def check_consistency(
     norm_bound: float,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
+    fit: ClosedForm = "filters",
     covariance_scale: CovarianceScale = 1.0,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
@@ -93,7 +92,8 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     regression = KernelRegression.of(model, noise_std)
-    least = sharp_least_norm(regression, delta, covariance_scale)
+    unit = regression.norm_in_prior_units(norm_bound)
+    least = sharp_least_norm(regression, delta, fit, covariance_scale, unit)
     least *= regression.outcome_scale
     if least <= norm_bound:
         remedy = (
@@ -106,39 +106,25 @@ def check_consistency(
 
 
 def sharp_least_norm(
-    regression: KernelRegression, delta: float, covariance_scale: CovarianceScale
+    regression: KernelRegression,
+    delta: float,
+    fit: ClosedForm,
+    covariance_scale: CovarianceScale,
+    norm: float,
 ) -> float:
-    r"""Least norm of a function within both radii, prior units; anytime."""
+    r"""Least norm of a function that the fit allows, prior units; anytime.
+
+    A mixture of filters holds the energy of the noise; beside the martingale mixture it
+    takes half of ``delta``.
+    """
+    if fit == "filters":
+        mixture = data_fit(fit, regression, delta, covariance_scale, norm)
+        return least_norm(*for_least_norm(mixture))
     mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
     form = float(regression.quadratic_form(mixture.tau_ref))
     slack = min(mixture.slack, energy - form)
     return least_norm(regression, Radius(mixture.tau_ref, slack))
-
-
-def noise_energy_bound(count: int, delta: float) -> float:
-    r"""Upper bound on ``E = sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
-
-    Ours: the ``E`` at which the mixture over ``l`` of ``exp(l E / 2 + n ln(1 - l) / 2)``,
-    a supermartingale of mean at most one, reaches ``1 / delta`` (Ville's inequality).
-    Assumes conditionally sub-Gaussian noise.
-
-    Args:
-        count: Number of observations ``n``.
-        delta: Failure probability.
-    """
-    chernoff = torch.tensor(_CHERNOFF, dtype=torch.float64)
-    offsets = 0.5 * count * torch.log1p(-chernoff) - math.log(len(chernoff))
-
-    def log_mixture(energy: float) -> float:
-        return float(torch.logsumexp(0.5 * energy * chernoff + offsets, 0))
-
-    target = math.log(1.0 / delta)
-    # A single component reaches the target at a larger energy than the mixture.
-    alone = 2.0 * (target - offsets) / chernoff
-    upper = float(alone.min()) * 1.001
-    root: Any = brentq(lambda energy: log_mixture(energy) - target, 0.0, upper)
-    return root
 
 
 def _diagnosis(

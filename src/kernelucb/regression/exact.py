@@ -228,7 +228,7 @@ class KernelRegression(RidgeState):
         pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
-            return PendingRegression(self, self._projected(pending), float(noise))
+            return PendingRegression(self, self.projected(pending), float(noise))
         return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
@@ -237,9 +237,10 @@ class KernelRegression(RidgeState):
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        return self._projected(self.prior.transform(X.to(self.eigenvalues)))
+        return self.projected(self.prior.transform(X.to(self.eigenvalues)))
 
-    def _projected(self, inputs: Tensor) -> Projection:
+    def projected(self, inputs: Tensor) -> Projection:
+        r"""Coordinates of ``b x d'`` kernel inputs; differentiable in them."""
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 
     @property

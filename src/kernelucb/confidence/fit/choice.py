@@ -1,14 +1,25 @@
 r"""What bounds the distance between function and data, as users choose it."""
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
+from kernelucb.confidence.fit.e_processes import EProcesses
+from kernelucb.confidence.fit.energy import with_energy
+from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
+from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    FitConstraint,
+    Radius,
+    mixture_radius,
+    mixture_source,
+    sketched_radius,
+    sketched_source,
+)
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import KernelRegression, NystromRegression
 
-Fit = Literal["martingale"] | PrequentialRadius
-State = TypeVar("State", bound=RidgeState)
+ClosedForm = Literal["filters", "martingale"]
+Fit = ClosedForm | PrequentialRadius
+DataFit = FitConstraint | FilterMixture
 
 
 def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
@@ -30,25 +41,59 @@ def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
         raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
 
 
-def fit_radius(
+def data_fit(
     fit: Fit,
-    regression: State,
+    regression: KernelRegression,
     delta: float,
-    covariance_scale: CovarianceScale,
-    closed_form: Callable[[State, float, CovarianceScale], Radius],
-) -> Radius:
-    r"""Squared radius of the fit: that of the choice, or the martingale mixture's.
+    covariance_scale: CovarianceScale = 1.0,
+    norm: float | None = None,
+) -> DataFit:
+    r"""The fit that was chosen, for the data.
 
-    ``closed_form`` computes the latter for states of this type.
+    ``norm`` is a norm bound in prior units that was given as a number, None if there is
+    none; a mixture of filters is tied to it.
     """
     if isinstance(fit, PrequentialRadius):
-        return fit.radius(regression)
-    return closed_form(regression, delta, covariance_scale)
+        return FitConstraint(regression, fit.radius(regression))
+    if fit == "filters":
+        return FilterMixture(EProcesses(regression, delta, covariance_scale, norm))
+    return FitConstraint(regression, mixture_radius(regression, delta, covariance_scale))
 
 
-def fit_source(fit: Fit, closed_form: str) -> str:
-    r"""The theorem of ``fit_radius``, from that of its closed form."""
-    return fit.source if isinstance(fit, PrequentialRadius) else closed_form
+def fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
+    r"""The theorem of ``data_fit``."""
+    if isinstance(fit, PrequentialRadius):
+        return fit.source
+    return FILTERS_SOURCE if fit == "filters" else mixture_source(covariance_scale)
+
+
+def sketched_fit(
+    fit: Fit,
+    state: NystromRegression,
+    delta: float,
+    covariance_scale: CovarianceScale = 1.0,
+) -> Radius:
+    r"""As ``data_fit`` where the spectrum of the kernel matrix is not known.
+
+    Of the mixture of filters, its members that need no kernel: the energy of the noise
+    beside the martingale mixture.
+    """
+    if isinstance(fit, PrequentialRadius):
+        return fit.radius(state)
+    radius = sketched_radius(state, delta, covariance_scale)
+    if fit == "martingale":
+        return radius
+    form = float(state.quadratic_form(radius.tau_ref))
+    squared = with_energy(form + radius.slack, state.num_observations, delta)
+    return Radius(radius.tau_ref, squared - form)
+
+
+def sketched_fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
+    r"""The theorem of ``sketched_fit``."""
+    if isinstance(fit, PrequentialRadius):
+        return fit.source
+    source = sketched_source(covariance_scale)
+    return f"{source}, with the energy of the noise (ours)" if fit == "filters" else source
 
 
 def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:

@@ -40,6 +40,22 @@ class Radius(NamedTuple):
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
 
+class FitConstraint(NamedTuple):
+    r"""How far the data may lie from the function, in the basis of a state.
+
+    Attributes:
+        regression: The data, as the fit counts them.
+        radius: Their largest distance from the function.
+    """
+
+    regression: RidgeState
+    radius: Radius
+
+    def for_band(self, norm: float) -> "FitConstraint":
+        r"""This one, whatever the norm bound; others choose theirs."""
+        return self
+
+
 def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     r"""The scales that ``value`` names; ``"mixture"`` is the default grid.
 

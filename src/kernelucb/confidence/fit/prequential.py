@@ -23,6 +23,7 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
@@ -42,12 +43,14 @@ class PrequentialRadius:
 
     Every outcome is predicted from the past before it arrives, by any rule: latent mean
     ``m_s`` and variance ``v_s`` at its input. With probability ``1 - delta``, for all
-    rounds at once, the true function's values at the inputs lie within
+    rounds at once, the true function's values at the inputs lie within ``r`` noise units of
+    the outcomes, with ``r^2`` at most 0.45 above
 
-        ``r^2 = sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
+        ``sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
         + 2 ln(1/delta)``
 
-    noise units of the outcomes. No theorem covers the closed form of a kernel that was
+    and no larger than what the energy of the noise allows, however bad the predictions are
+    (``with_energy``: the two are mixed). No theorem covers the closed form of a kernel that was
     refitted to the same data. The norm bound still refers to one kernel fixed in advance:
     give ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius.
     The refitted model predicts, and may choose the points.
@@ -88,7 +91,7 @@ class PrequentialRadius:
 
     @property
     def _least_squared(self) -> float:
-        r"""``r^2`` before any observation, which can only add to it."""
+        r"""That of the predictions before the first, which can only add to it."""
         return 2.0 * math.log(1.0 / self.delta)
 
     @property
@@ -99,7 +102,7 @@ class PrequentialRadius:
     @property
     def squared(self) -> float:
         r"""``r^2``, noise units."""
-        return self._squared
+        return with_energy(self._squared, self.num_observations, self.delta)
 
     @property
     def noise_std(self) -> Tensor:
@@ -214,7 +217,7 @@ class PrequentialRadius:
                     "observations, in order."
                 )
         tau_ref = 1.0
-        slack = self._squared - float(regression.quadratic_form(tau_ref))
+        slack = self.squared - float(regression.quadratic_form(tau_ref))
         return Radius(tau_ref, slack)
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,16 +1,11 @@
 r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
 
 import math
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.fit.choice import Fit, fit_radius, fit_source, with_noise_of
-from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
-    Radius,
-    mixture_radius,
-    mixture_source,
-)
+from kernelucb.confidence.fit.choice import Fit, data_fit, fit_source, with_noise_of
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (
     Constraints,
@@ -19,8 +14,13 @@ from kernelucb.confidence.geometry import (
 )
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.least import least_norm
-from kernelucb.confidence.norm.tracker import NormBound, NormBoundLike, resolve_norm_bound
+from kernelucb.confidence.norm.least import for_least_norm, least_norm
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    norm_in_prior_units,
+    resolve_norm_bound,
+)
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -83,15 +83,20 @@ def known_noise_problem(
     delta: float,
     covariance_scale: CovarianceScale,
     strict: bool,
-) -> MixtureProblem[KernelRegression]:
+) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there."""
     regression = with_noise_of(fit, regression)
-    radius = fit_radius(fit, regression, delta, covariance_scale, mixture_radius)
-    norm = resolve_norm_bound(norm_bound, regression, radius)
-    radius = radius_beside_dropped(regression, radius, norm.value)
-    source = fit_source(fit, mixture_source(covariance_scale))
+    unit = norm_in_prior_units(norm_bound, regression)
+    chosen = data_fit(fit, regression, delta, covariance_scale, unit)
+    if unit is None:
+        norm = resolve_norm_bound(norm_bound, *for_least_norm(chosen))
+    else:
+        norm = NormBound.given(cast(float, norm_bound), regression)
+    state, radius = chosen.for_band(norm.value)
+    radius = radius_beside_dropped(state, radius, norm.value)
+    source = fit_source(fit, covariance_scale)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
-    return mixture_problem(regression, radius, norm, assumptions, strict)
+    return mixture_problem(state, radius, norm, assumptions, strict)
 
 
 def unknown_noise_problem(

@@ -9,11 +9,9 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.roots import increasing_root
-from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
-    Radius,
-    mixture_radius,
-)
+from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
+from kernelucb.confidence.fit.filters import Appraisal
+from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 
 
@@ -22,24 +20,26 @@ def least_consistent_norm(
     model: Model,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
+    fit: ClosedForm = "filters",
     covariance_scale: CovarianceScale = 1.0,
 ) -> float:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
 
-    The smallest norm of a function within the martingale-mixture radius of the data. Where
+    The smallest norm of a function that fits the data, as the confidence set has it. Where
     kernel, mean and noise scale were given and are right, the true norm is at least this
     with probability ``1 - delta``, for all rounds at once, and a smaller ``norm_bound`` is
     contradicted by the data. Where they were fitted to the same data, it is an estimate.
 
-    Source: the confidence set of Flynn & Reeb (2024), Lemma 4.2, minimised over the norm.
-    Assumes conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and
+    Source: the norm is minimised over the functions within the fit: a mixture of filters
+    (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and
     outcomes that are reported whatever their noise.
 
     Args:
         model: A single-output exact GP, or a ``KernelRegression``.
         noise_std: Noise scale in outcome units, from the likelihood when absent.
         delta: Failure probability.
-        covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
+        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
+        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
 
     Returns:
         The norm in outcome units, for ``model.covar_module`` as it stands. Zero when the
@@ -47,8 +47,8 @@ def least_consistent_norm(
     """
     probability("delta", delta)
     regression = KernelRegression.of(model, noise_std)
-    radius = mixture_radius(regression, delta, covariance_scale)
-    return least_norm(regression, radius) * regression.outcome_scale
+    constraint = for_least_norm(data_fit(fit, regression, delta, covariance_scale))
+    return least_norm(*constraint) * regression.outcome_scale
 
 
 def least_norm(regression: RidgeState, radius: Radius) -> float:
@@ -57,15 +57,41 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     Ours: the minimiser is a ridge estimate; its regulariser solves
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
+    tau = _least_regularizer(regression, radius.squared(regression))
+    return math.inf if tau is None else ridge_norm(regression, tau)
+
+
+def for_least_norm(fit: DataFit) -> FitConstraint:
+    r"""The constraint of a fit whose least norm is large.
+
+    Of a mixture of filters, the weights follow the residuals of the function of least norm.
+    """
+    if isinstance(fit, FitConstraint):
+        return fit
+    e_processes, state = fit.e_processes, fit.regression
+
+    def appraise(weights: Tensor) -> Appraisal:
+        squared = float(e_processes.squared_radius(weights))
+        regression = fit.filtered(weights)
+        tau = _least_regularizer(regression, squared)
+        ridge = regression.eigenvalue_cutoff if tau is None else tau
+        least = math.inf if tau is None else ridge_norm(regression, ridge)
+        residuals = state.targets / (regression.eigenvalues / ridge).add_(1.0)
+        log_weights = e_processes.log_values(residuals)
+        return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
+
+    return fit.best(appraise)
+
+
+def _least_regularizer(regression: RidgeState, squared_radius: float) -> float | None:
+    r"""Of the function of least norm; infinite where that is zero, None where none fits."""
 
     def misfit_slack(log_tau: float) -> float:
-        return _misfit(regression, math.exp(log_tau)) - squared
+        return _misfit(regression, math.exp(log_tau)) - squared_radius
 
-    squared = radius.squared(regression)
-    if float(regression.targets.square().sum()) <= squared:
-        return 0.0
-    tau = _root(misfit_slack, regression.eigenvalue_cutoff)
-    return math.inf if tau is None else ridge_norm(regression, tau)
+    if float(regression.targets.square().sum()) <= squared_radius:
+        return math.inf
+    return _root(misfit_slack, regression.eigenvalue_cutoff)
 
 
 def least_misfit(regression: RidgeState, norm: float) -> float:

@@ -16,12 +16,9 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
-    Radius,
-    mixture_radius,
-)
-from kernelucb.confidence.norm.least import least_norm, ridge_norm
+from kernelucb.confidence.fit.choice import ClosedForm, data_fit
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
+from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.outputs import per_output
@@ -120,6 +117,7 @@ class NormTracker:
         model: Model | KernelRegression,
         noise_std: float | None = None,
         delta: float = 0.05,
+        fit: ClosedForm = "filters",
         covariance_scale: CovarianceScale = 1.0,
     ) -> float:
         r"""Update the estimate with the data of a model; see ``least_consistent_norm``.
@@ -129,7 +127,8 @@ class NormTracker:
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
-        self.estimate(regression, mixture_radius(regression, delta, covariance_scale))
+        chosen = data_fit(fit, regression, delta, covariance_scale)
+        self.estimate(*for_least_norm(chosen))
         return EstimatedNumber(self.norm_bound)
 
     def smallest_estimate(self, least: float) -> float:
@@ -200,6 +199,17 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 
 
+def norm_in_prior_units(norm_bound: NormBoundLike, regression: RidgeState) -> float | None:
+    r"""A norm bound that was given as a number, in prior units; None without one.
+
+    Raises:
+        ValueError: If it is not a finite number above zero.
+    """
+    if tracker_of(norm_bound) is not None:
+        return None
+    return NormBound.given(cast(float, norm_bound), regression).value
+
+
 def resolve_norm_bound(
     norm_bound: NormBoundLike,
     regression: RidgeState,
@@ -225,15 +235,16 @@ def resolve_norm_bound(
 def norm_bound_under_prior(
     norm_bound: NormBoundLike, regression: KernelRegression, delta: float
 ) -> NormBound:
-    r"""As ``resolve_norm_bound``, with the radius of the martingale mixture at scale 1.
+    r"""As ``resolve_norm_bound``, with the fit by a mixture of filters.
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    radius = mixture_radius(regression, delta, 1.0)
-    norm = resolve_norm_bound(norm_bound, regression, radius)
+    unit = norm_in_prior_units(norm_bound, regression)
+    constraint = for_least_norm(data_fit("filters", regression, delta, norm=unit))
+    norm = resolve_norm_bound(norm_bound, *constraint)
     if norm.assumption.status is not Status.GIVEN:
         return norm
-    least = least_norm(regression, radius)
+    least = least_norm(*constraint)
     if least <= norm.value:
         return norm
     scale = regression.outcome_scale

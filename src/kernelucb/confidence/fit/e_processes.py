@@ -1,0 +1,136 @@
+r"""The e-processes that the mixture of filters is made of, in the eigenbasis."""
+
+import math
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.special import xlogy
+
+from kernelucb.confidence.fit.energy import noise_ball
+from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.filtered import SpectralFilter, filter_values
+
+# Prior weights of Flynn & Reeb's member, the energy of the noise, and the hybrids.
+_PREDICTION_SHARE, _ENERGY_SHARE, _HYBRID_SHARE = 0.5, 0.2, 0.3
+# Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
+_SCALES = tuple(4.0**-power for power in range(1, 9))
+_FLOORS = (0.0, 0.1, 0.3, 0.6)
+# In place of the norm where no number is given: c is then 4 to 1/4096 times the prior.
+_UNIT_NORM = 4.0
+_LARGEST = 1e150
+
+
+class Hybrids(NamedTuple):
+    r"""A grid of e-processes between self-normalisation and the energy of the noise.
+
+    With ``g = (1 - l) / c`` and residuals ``eps`` of a function in the eigenbasis of the
+    whitened kernel matrix, member ``j`` is ``exp((sum_i a_ij eps_i^2 - b_j) / 2)``,
+
+        ``a_ij = (lam_i + l_j g_j) / (lam_i + g_j)``,
+        ``b_j = sum_i ln(1 + lam_i / g_j) - n ln(1 - l_j)``,
+
+    at the true function a supermartingale of mean at most one, for conditionally
+    sub-Gaussian noise and inputs chosen from the past. The grid must not depend on the
+    data. ``l = 0`` is the self-normalised bound.
+
+    Source: ours; derived in ``docs/mathematics.md``.
+
+    Attributes:
+        scales: ``J`` values ``c`` above zero, relative to the prior.
+        floors: ``J`` values ``l`` in ``[0, 1)``.
+    """
+
+    scales: Tensor
+    floors: Tensor
+
+    @classmethod
+    def for_norm(cls, norm: float | None) -> "Hybrids":
+        r"""The grid for a norm bound in prior units, or for none.
+
+        A kernel ``s^2 k`` with the norm bound ``B / s`` gives the same e-processes.
+        """
+        unit = min((_UNIT_NORM if norm is None else norm) ** 2, _LARGEST)
+        scales = unit * torch.tensor(_SCALES, dtype=torch.float64)
+        floors = torch.tensor(_FLOORS, dtype=torch.float64)
+        grid = torch.cartesian_prod(scales.clamp(1.0 / _LARGEST, _LARGEST), floors)
+        return cls(grid[:, 0], grid[:, 1])
+
+    @property
+    def corners(self) -> Tensor:
+        r"""``J`` values ``g = (1 - l) / c``."""
+        return (1.0 - self.floors) / self.scales
+
+    def filters(self, eigenvalues: Tensor) -> Tensor:
+        r"""``a`` at ``r`` eigenvalues, ``J x r``."""
+        return filter_values(self.floors, self.corners, eigenvalues)
+
+    def prices(self, eigenvalues: Tensor, count: int) -> Tensor:
+        r"""``J`` values ``b`` after ``count`` observations."""
+        corners = self.corners.to(eigenvalues).unsqueeze(-1)
+        log_dets = torch.log1p(eigenvalues / corners).sum(-1)
+        return log_dets - count * torch.log1p(-self.floors.to(eigenvalues))
+
+
+class EProcesses:
+    r"""All members of the mixture for the data: ``exp((sum_i a_i eps_i^2 - b) / 2)``.
+
+    The first member stands for Flynn & Reeb's and for the energy of the noise, which all
+    bound ``|eps|^2`` alone: the tangent of the logarithm of their sum where that alone
+    reaches ``1/delta``. The others are the ``Hybrids``. Prior weights are in ``b``.
+    Together they stay below ``1/delta`` at every round at once with probability
+    ``1 - delta`` (Ville's inequality), and so does, by the variational formula of the
+    log-sum-exp, ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
+    ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every weighting, whenever chosen.
+
+    Args:
+        regression: The data.
+        delta: Failure probability.
+        covariance_scale: Of Flynn & Reeb's member, one scale or several.
+        norm: Norm bound in prior units that the hybrids are tied to; None where no number
+            was given.
+    """
+
+    def __init__(
+        self,
+        regression: KernelRegression,
+        delta: float,
+        covariance_scale: CovarianceScale,
+        norm: float | None,
+    ) -> None:
+        self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
+        self.hybrids = Hybrids.for_norm(norm)
+        count, lam = regression.num_observations, regression.eigenvalues
+        predicted = mixture_radius(regression, delta, covariance_scale).squared(regression)
+        shares = (_PREDICTION_SHARE, _ENERGY_SHARE)
+        level, price = 0.5 * self.confidence, predicted - self.confidence
+        ball = noise_ball(count, level, price, shares)
+        self.level = ball.slope
+        own = ball.slope * ball.squared_radius - self.confidence
+        prior = 2.0 * math.log(len(self.hybrids.floors) / _HYBRID_SHARE)
+        prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST) + prior
+        self.prices = torch.cat([prices.new_tensor([own]), prices])
+
+    @cached_property
+    def filters(self) -> Tensor:
+        r"""``J x r`` values ``a``."""
+        lam = self.regression.eigenvalues
+        first = torch.full_like(lam, self.level).unsqueeze(0)
+        return torch.cat([first, self.hybrids.filters(lam)])
+
+    def log_values(self, residuals: Tensor) -> Tensor:
+        r"""``(sum_i a_i eps_i^2 - b) / 2`` of each member at ``r`` residuals, ``J`` values."""
+        return 0.5 * (self.filters @ residuals.square() - self.prices)
+
+    def squared_radius(self, weights: Tensor) -> Tensor:
+        r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one."""
+        entropy = xlogy(weights, weights).sum()
+        return weights @ self.prices + 2.0 * entropy + self.confidence
+
+    def spectral_filter(self, weights: Tensor) -> SpectralFilter:
+        r"""``a`` as a function of the eigenvalue."""
+        shares = weights[1:].cpu()
+        level = float(weights[0]) * self.level
+        return SpectralFilter(level, shares, self.hybrids.floors, self.hybrids.corners)
