@@ -68,9 +68,7 @@ class Constraints(NamedTuple):
         return excess, slope, slope - slope.square() + bend
 
 
-def radius_beside_dropped(
-    regression: RidgeState, radius: Radius, norm: float
-) -> Radius:
+def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -> Radius:
     r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
 
     Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a

@@ -20,6 +20,7 @@ class Decomposition(NamedTuple):
         distinct_inputs: ``m x d'`` distinct inputs.
         distinct_index: ``m`` positions of an observation at each of them.
         distinct_variance: ``m`` prior variances there.
+        distinct_noise_std: ``m`` noise scales of the pooled outcomes there.
         distinct_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
         targets: ``r`` values ``z``.
@@ -30,6 +31,7 @@ class Decomposition(NamedTuple):
     distinct_inputs: Tensor
     distinct_index: Tensor
     distinct_variance: Tensor
+    distinct_noise_std: Tensor
     distinct_lost: Tensor
     eigenvalues: Tensor
     targets: Tensor
@@ -78,6 +80,7 @@ def decompose(
         distinct_inputs=pooled.inputs,
         distinct_index=pooled.positions,
         distinct_variance=prior.variance(pooled.inputs),
+        distinct_noise_std=pooled.noise_std,
         distinct_lost=lost,
         eigenvalues=lam,
         targets=z,

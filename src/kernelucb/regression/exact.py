@@ -55,6 +55,7 @@ class KernelRegression(RidgeState):
     distinct_inputs: Tensor
     distinct_index: Tensor
     distinct_variance: Tensor
+    distinct_noise_std: Tensor
     distinct_lost: Tensor
     feature_basis: Tensor
 
@@ -189,6 +190,7 @@ class KernelRegression(RidgeState):
         state = draft_of(self)
         state.estimated = self.estimated - {"noise"}
         state.noise_std = self.noise_std * factor
+        state.distinct_noise_std = self.distinct_noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
         state.singular_values = self.singular_values / factor
         state.targets = self.targets / factor
@@ -228,7 +230,7 @@ class KernelRegression(RidgeState):
         pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
-            return PendingRegression(self, self.projected(pending), float(noise))
+            return PendingRegression(self, self._projected(pending), float(noise))
         return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
@@ -237,10 +239,14 @@ class KernelRegression(RidgeState):
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        return self.projected(self.prior.transform(X.to(self.eigenvalues)))
+        return self._projected(self.prior.transform(X.to(self.eigenvalues)))
 
-    def projected(self, inputs: Tensor) -> Projection:
-        r"""Coordinates of ``b x d'`` kernel inputs; differentiable in them."""
+    def observed_features(self, rows: Tensor) -> Tensor:
+        r"""Coordinates of distinct inputs, ``b x r`` for ``b`` rows of ``distinct_inputs``."""
+        squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
+        return self.feature_basis[rows] * squared_noise * self.eigenvalues
+
+    def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 
     @property

@@ -2,7 +2,6 @@ r"""A regression whose outcomes count by a filter of the spectrum."""
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from kernelucb.regression.exact import KernelRegression

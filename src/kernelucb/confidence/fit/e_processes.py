@@ -4,9 +4,11 @@ import math
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import xlogy
 from torch import Tensor
-from torch.special import xlogy
 
 from kernelucb.confidence.fit.energy import noise_ball
 from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
@@ -21,6 +23,10 @@ _FLOORS = (0.0, 0.1, 0.3, 0.6)
 # In place of the norm where no number is given: c is then 4 to 1/4096 times the prior.
 _UNIT_NORM = 4.0
 _LARGEST = 1e150
+
+
+# Tables of the members are small, and NumPy's calls cost half of torch's.
+Array = NDArray[np.float64]
 
 
 class Hybrids(NamedTuple):
@@ -111,26 +117,26 @@ class EProcesses:
         own = ball.slope * ball.squared_radius - self.confidence
         prior = 2.0 * math.log(len(self.hybrids.floors) / _HYBRID_SHARE)
         prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST) + prior
-        self.prices = torch.cat([prices.new_tensor([own]), prices])
+        self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property
-    def filters(self) -> Tensor:
+    def filters(self) -> Array:
         r"""``J x r`` values ``a``."""
-        lam = self.regression.eigenvalues
-        first = torch.full_like(lam, self.level).unsqueeze(0)
-        return torch.cat([first, self.hybrids.filters(lam)])
+        values = self.hybrids.filters(self.regression.eigenvalues).cpu().numpy()
+        first = np.full((1, values.shape[1]), self.level)
+        return np.concatenate([first, values])
 
-    def log_values(self, residuals: Tensor) -> Tensor:
-        r"""``(sum_i a_i eps_i^2 - b) / 2`` of each member at ``r`` residuals, ``J`` values."""
-        return 0.5 * (self.filters @ residuals.square() - self.prices)
+    def log_values(self, squared_residuals: Array) -> Array:
+        r"""``(sum_i a_i eps_i^2 - b) / 2`` of each member for ``r`` values ``eps^2``."""
+        return 0.5 * (self.filters @ squared_residuals - self.prices)
 
-    def squared_radius(self, weights: Tensor) -> Tensor:
+    def squared_radius(self, weights: Array) -> float:
         r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one."""
-        entropy = xlogy(weights, weights).sum()
-        return weights @ self.prices + 2.0 * entropy + self.confidence
+        return float(weights @ self.prices + 2.0 * xlogy(weights, weights).sum()) + (
+            self.confidence
+        )
 
-    def spectral_filter(self, weights: Tensor) -> SpectralFilter:
+    def spectral_filter(self, weights: Array) -> SpectralFilter:
         r"""``a`` as a function of the eigenvalue."""
-        shares = weights[1:].cpu()
-        level = float(weights[0]) * self.level
+        level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
         return SpectralFilter(level, shares, self.hybrids.floors, self.hybrids.corners)

@@ -1,15 +1,15 @@
 r"""Radii that need no kernel: predictions made in time, and the energy of the noise."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import logsumexp
 
 # Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
+_SLOPES = np.append(_CHERNOFF, 1.0)  # of the members' logarithms in E / 2
+_TOLERANCE = 1e-13  # of the energy
 # Share of the predictions where they are mixed with the energy alone: the squared radius is
 # at most 2 ln(1/0.8) = 0.45 above theirs.
 _PREDICTION_SHARE = 0.8
@@ -28,7 +28,10 @@ class Ball(NamedTuple):
 
 
 def noise_ball(
-    count: int, log_level: float, price: float = math.inf, shares: tuple[float, float] = (0, 1)
+    count: int,
+    log_level: float,
+    price: float = math.inf,
+    shares: tuple[float, float] = (0, 1),
 ) -> Ball:
     r"""The residuals at which a mixture of kernel-free e-processes stays below a level.
 
@@ -48,20 +51,25 @@ def noise_ball(
         price: Of the predictions; infinite where there are none.
         shares: ``p`` and ``q``, at most one together.
     """
-    shares_of_energy = np.full(len(_CHERNOFF), shares[1] / len(_CHERNOFF))
-    slopes = np.append(_CHERNOFF, 1.0)
-    offsets = 0.5 * count * np.log1p(-_CHERNOFF) + np.log(shares_of_energy)
-    predicted = -0.5 * price + math.log(shares[0]) if shares[0] > 0.0 else -math.inf
-    offsets = np.append(offsets, predicted)
-
-    def excess(energy: float) -> float:
-        return float(logsumexp(0.5 * energy * slopes + offsets)) - log_level
-
-    # A single component reaches the level at a larger energy than the mixture.
-    upper = float((2.0 * (log_level - offsets) / slopes).min()) * (1.0 + 1e-9)
-    root: Any = brentq(excess, 0.0, upper, xtol=1e-12 * upper)
-    terms = 0.5 * root * slopes + offsets
-    return Ball(root, float(slopes @ np.exp(terms - logsumexp(terms))))
+    with np.errstate(divide="ignore"):  # no share, or no predictions
+        offsets = np.log(
+            np.append(np.full(len(_CHERNOFF), shares[1] / len(_CHERNOFF)), shares[0])
+        )
+    offsets[:-1] += 0.5 * count * np.log1p(-_CHERNOFF)
+    offsets[-1] -= 0.5 * price
+    # A single component reaches the level at a larger energy than the mixture, whose
+    # logarithm is convex and increases: Newton's method falls from there to the root.
+    energy = float((2.0 * (log_level - offsets) / _SLOPES).min())
+    while True:
+        terms = 0.5 * energy * _SLOPES + offsets
+        largest = float(terms.max())
+        shares_there = np.exp(terms - largest)
+        total = float(shares_there.sum())
+        slope = float(_SLOPES @ shares_there) / total
+        step = 2.0 * (largest + math.log(total) - log_level) / slope
+        energy -= step
+        if not step > _TOLERANCE * energy:
+            return Ball(energy, slope)
 
 
 def noise_energy_bound(count: int, delta: float) -> float:

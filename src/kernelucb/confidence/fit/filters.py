@@ -2,16 +2,13 @@ r"""The fit by a mixture of filters: which weights, and the ellipsoid they make.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.quasirandom import SobolEngine
 
-from kernelucb.confidence.fit.e_processes import EProcesses
+from kernelucb.confidence.fit.e_processes import Array, EProcesses
 from kernelucb.confidence.fit.mixture import FitConstraint, Radius
-from kernelucb.regression import KernelRegression, Projection
 from kernelucb.regression.filtered import FilteredRegression
 
 FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
@@ -20,10 +17,11 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
 _UNUSED = -50.0  # ln of a weight that does not count
-# Where widths are compared: at a quasi-random set in the box of the inputs, and at inputs.
-_SPREAD_POINTS, _OBSERVED_POINTS = 32, 16
+# Widths are compared at so many observed inputs; at others too, nothing is gained.
+_POINTS = 16
 # Regularisers for that, in units of the squared radius over the squared norm.
-_REGULARIZERS = torch.logspace(-4.0, 2.0, 12, dtype=torch.float64)
+_REGULARIZERS = np.logspace(-4.0, 2.0, 12)
+_TINY = 1e-150
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 
 
@@ -38,7 +36,7 @@ class Appraisal(NamedTuple):
     """
 
     loss: float
-    log_weights: Tensor
+    log_weights: Array
     tau_ref: float
 
 
@@ -58,100 +56,88 @@ class FilterMixture:
 
     def for_band(self, norm: float) -> FitConstraint:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
-        widths = _Widths(self.e_processes, reference_points(self.regression), norm)
-        return self.best(widths.appraise)
+        return self.best(_Widths(self.e_processes, norm).appraise)
 
     @torch.no_grad()
-    def best(self, appraise: Callable[[Tensor], Appraisal]) -> FitConstraint:
+    def best(self, appraise: Callable[[Array], Appraisal]) -> FitConstraint:
         r"""The constraint of the best weights on the way of a fixed-point iteration.
 
         For residuals ``eps`` the least constraint is that of weights proportional to the
         members, ``exp((sum_i a_i eps_i^2 - b) / 2)``; but which residuals decide depends
         on the weights. Starts with Flynn & Reeb's member and the energy of the noise.
         """
-        log_weights = torch.full_like(self.e_processes.prices, _UNUSED)
+        log_weights = np.full(len(self.e_processes.prices), _UNUSED)
         log_weights[0] = 0.0
-        chosen, least = log_weights, math.inf
+        chosen, least, tau_ref = _normalized(log_weights), math.inf, 1.0
         for step in (*_STEPS, 0.0):
-            weights = torch.softmax(log_weights, 0)
+            weights = _normalized(log_weights)
             found = appraise(weights)
-            if found.loss < least or math.isinf(least):
+            if found.loss < least:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
-            target = torch.log_softmax(found.log_weights, 0)
-            log_weights = torch.log_softmax(log_weights, 0).lerp(target, step)
+            target = found.log_weights - found.log_weights.max()
+            log_weights = (1.0 - step) * log_weights + step * target
         return self._constraint(chosen, tau_ref)
 
-    def filtered(self, weights: Tensor) -> FilteredRegression:
+    def filtered(self, weights: Array) -> FilteredRegression:
         r"""The data, counted by the filter of ``J`` weights."""
         spectral_filter = self.e_processes.spectral_filter(weights)
         return FilteredRegression(self.regression, spectral_filter)
 
-    def _constraint(self, weights: Tensor, tau_ref: float) -> FitConstraint:
+    def _constraint(self, weights: Array, tau_ref: float) -> FitConstraint:
         regression = self.filtered(weights)
-        squared = float(self.e_processes.squared_radius(weights))
+        squared = self.e_processes.squared_radius(weights)
         slack = squared - float(regression.quadratic_form(tau_ref))
         return FitConstraint(regression, Radius(tau_ref, slack))
 
 
 class _Widths:
-    r"""Mean half-width of the exact band at a few points, and what would narrow it.
+    r"""Mean half-width of the exact band at observed inputs, and what would narrow it.
 
     The half-width is the least over a few regularisers of ``sqrt(excess var / tau)``, at
     most that of the norm ball.
     """
 
-    def __init__(self, e_processes: EProcesses, points: Projection, norm: float) -> None:
+    def __init__(self, e_processes: EProcesses, norm: float) -> None:
         self.e_processes, self.squared_norm = e_processes, norm**2
-        self.eigenvalues = e_processes.regression.eigenvalues
-        self.squared_targets = e_processes.regression.targets.square()
-        self.squared_features = points.features.square()
-        self.residual_variance = points.residual_variance
-        self.largest = self.squared_norm * points.prior_variance
+        state = e_processes.regression
+        count = len(state.distinct_variance)
+        rows = torch.linspace(0, count - 1, min(count, _POINTS)).long()
+        features, variance = state.observed_features(rows), state.distinct_variance[rows]
+        self.eigenvalues = state.eigenvalues.cpu().numpy()
+        self.squared_targets = state.targets.cpu().numpy() ** 2
+        self.squared_features = features.cpu().numpy() ** 2
+        self.largest = self.squared_norm * variance.cpu().numpy()
 
-    def appraise(self, weights: Tensor) -> Appraisal:
+    def appraise(self, weights: Array) -> Appraisal:
         r"""See ``FilterMixture.best``."""
         filters, lam = self.e_processes.filters, self.eigenvalues
         squared_radius = self.e_processes.squared_radius(weights)
-        tau = _REGULARIZERS.to(lam) * (squared_radius / self.squared_norm)
+        tau = _REGULARIZERS * (squared_radius / self.squared_norm)
         values = weights @ filters
-        inverse = (values * lam + tau.unsqueeze(-1)).reciprocal_()  # t x r
+        inverse = 1.0 / (values * lam + tau[:, None])  # t x r
         form = tau * (inverse @ (values * self.squared_targets))
         excess = squared_radius + tau * self.squared_norm - form
-        excess = torch.maximum(excess, _SMALLEST * squared_radius).unsqueeze(-1)
-        variance = inverse @ self.squared_features.mT  # over tau, t x b
-        variance += self.residual_variance / tau.unsqueeze(-1)
+        excess = np.maximum(excess, _SMALLEST * squared_radius)[:, None]
+        variance = inverse @ self.squared_features.T  # over tau, t x b
         squares = excess * variance
-        least, index = squares.min(0)
-        widths = torch.minimum(least, self.largest).sqrt()
+        index, columns = squares.argmin(0), np.arange(squares.shape[1])
+        least = squares[index, columns]
+        widths = np.sqrt(np.minimum(least, self.largest))
         # Derivatives of their sum where the fit decides, by excess and by variance.
-        share = torch.where(least < self.largest, 1.0 / widths.clamp_min(1e-150), 0.0)
-        where = torch.zeros_like(squares).scatter_(0, index.unsqueeze(0), share.unsqueeze(0))
-        by_excess = (where * variance).sum(-1)
-        by_variance = (where * excess) @ self.squared_features
-        inverse.square_()
-        pull = (by_excess * tau.square()) @ inverse * self.squared_targets
+        inside = least < self.largest
+        share = np.zeros_like(squares)
+        share[index[inside], columns[inside]] = 1.0 / widths[inside]
+        by_excess = (share * variance).sum(-1)
+        by_variance = (share * excess) @ self.squared_features
+        inverse *= inverse
+        pull = (by_excess * tau**2) @ inverse * self.squared_targets
         pull += (by_variance * inverse).sum(0) * lam
-        squared_residuals = pull / by_excess.sum().clamp_min(1e-150)
-        log_weights = self.e_processes.log_values(squared_residuals.sqrt())
-        best = int(squares.sqrt().mean(-1).argmin())
+        residuals = pull / max(float(by_excess.sum()), _TINY)
+        best = int(np.sqrt(squares).sum(-1).argmin())
+        log_weights = self.e_processes.log_values(residuals)
         return Appraisal(float(widths.mean()), log_weights, float(tau[best]))
 
 
-@lru_cache(maxsize=64)
-def _spread(dimension: int) -> Tensor:
-    r"""Quasi-random points in the unit cube; none where there are too many columns."""
-    if dimension > SobolEngine.MAXDIM:
-        return torch.empty(0, dimension, dtype=torch.float64)
-    return SobolEngine(dimension).draw(_SPREAD_POINTS, dtype=torch.float64)
-
-
-def reference_points(regression: KernelRegression) -> Projection:
-    r"""Observed inputs and others in their box; whole numbers where all inputs are."""
-    inputs = regression.distinct_inputs
-    lower, upper = inputs.aminmax(dim=0)
-    spread = lower + (upper - lower) * _spread(inputs.shape[-1]).to(inputs)
-    whole = (inputs == inputs.round()).all(0)
-    spread = torch.where(whole, spread.round(), spread)
-    count = min(len(inputs), _OBSERVED_POINTS)
-    rows = torch.linspace(0, len(inputs) - 1, count, device=inputs.device).long()
-    return regression.projected(torch.cat([spread, inputs[rows]]))
+def _normalized(log_weights: Array) -> Array:
+    weights = np.exp(log_weights - log_weights.max())
+    return weights / weights.sum()

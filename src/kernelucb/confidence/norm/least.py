@@ -10,6 +10,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
+from kernelucb.confidence.fit.e_processes import Array
 from kernelucb.confidence.fit.filters import Appraisal
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
@@ -70,14 +71,14 @@ def for_least_norm(fit: DataFit) -> FitConstraint:
         return fit
     e_processes, state = fit.e_processes, fit.regression
 
-    def appraise(weights: Tensor) -> Appraisal:
-        squared = float(e_processes.squared_radius(weights))
+    def appraise(weights: Array) -> Appraisal:
+        squared = e_processes.squared_radius(weights)
         regression = fit.filtered(weights)
         tau = _least_regularizer(regression, squared)
         ridge = regression.eigenvalue_cutoff if tau is None else tau
         least = math.inf if tau is None else ridge_norm(regression, ridge)
         residuals = state.targets / (regression.eigenvalues / ridge).add_(1.0)
-        log_weights = e_processes.log_values(residuals)
+        log_weights = e_processes.log_values(residuals.square().cpu().numpy())
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
     return fit.best(appraise)
