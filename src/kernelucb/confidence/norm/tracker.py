@@ -52,6 +52,21 @@ class NormBound(NamedTuple):
         value = positive_scalar("norm_bound", norm_bound)
         return cls(regression.norm_in_prior_units(value), given_norm(value))
 
+    def checked(self, regression: RidgeState, radius: Radius) -> "NormBound":
+        r"""Marked as contradicted where it was given, below the least consistent norm."""
+        if self.assumption.status is not Status.GIVEN:
+            return self
+        least = least_norm(regression, radius)
+        if least <= self.value:
+            return self
+        scale = regression.outcome_scale
+        statement = (
+            f"{self.assumption.statement}; the data contradict this: the least "
+            f"consistent norm is {least * scale:.4g} (or the noise scale is too small, or "
+            "the kernel is wrong)"
+        )
+        return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
+
 
 class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
@@ -230,18 +245,7 @@ def norm_bound_under_prior(
     A number below the least consistent norm is kept and marked as contradicted.
     """
     radius = mixture_radius(regression, delta, 1.0)
-    norm = resolve_norm_bound(norm_bound, regression, radius)
-    if norm.assumption.status is not Status.GIVEN:
-        return norm
-    least = least_norm(regression, radius)
-    if least <= norm.value:
-        return norm
-    scale = regression.outcome_scale
-    statement = (
-        f"{norm.assumption.statement}; the data contradict this: the least consistent norm "
-        f"is {least * scale:.4g} (or the noise scale is too small, or the kernel is wrong)"
-    )
-    return norm._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
+    return resolve_norm_bound(norm_bound, regression, radius).checked(regression, radius)
 
 
 def per_output_norms(name: str, norm_bound: Any, count: int) -> list[Any]:
