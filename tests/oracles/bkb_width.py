@@ -16,16 +16,27 @@ def terms(K: Tensor, counts: Tensor, inducing: Tensor, lam: float) -> tuple[floa
         inducing: Positions of the inducing points.
         lam: Ridge parameter.
     """
-    values, vectors = torch.linalg.eigh(K)
-    features = vectors * values.clamp_min(0.0).sqrt()  # rows: the inputs in feature space
-    span = features[inducing]
-    projector = torch.linalg.pinv(span, rtol=1e-7) @ span
-    observed = counts.sqrt().unsqueeze(-1) * features
-    Z = observed @ projector
-    rest = (observed - Z).square().sum(-1) / lam
+    Z, R = _parts(K, counts, inducing)
+    rest = R.square().sum(-1) / lam
     eye = torch.eye(len(K)).to(K)
     log_det = torch.linalg.slogdet(eye + Z.mT @ Z / lam).logabsdet
     return float(log_det + rest.log1p().sum()), float(rest.sum())
+
+
+def largest_residual(K: Tensor, counts: Tensor, inducing: Tensor, lam: float) -> float:
+    r"""The largest eigenvalue of ``R R^T / lam``; see ``terms``."""
+    _, R = _parts(K, counts, inducing)
+    return float(torch.linalg.eigvalsh(R @ R.mT)[-1]) / lam
+
+
+def _parts(K: Tensor, counts: Tensor, inducing: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Observed inputs in feature space: within the span, and outside it."""
+    values, vectors = torch.linalg.eigh(K)
+    features = vectors * values.clamp_min(0.0).sqrt()  # rows: the inputs
+    span = features[inducing]
+    projector = torch.linalg.pinv(span, rtol=1e-7) @ span
+    observed = counts.sqrt().unsqueeze(-1) * features
+    return observed @ projector, observed - observed @ projector
 
 
 def width(gain: float, residual: float, lam: float, norm: float, noise_std: float) -> float:

@@ -64,11 +64,12 @@ def dense_posterior(bandit, history, kernel="matern32"):
 
 
 def dense_terms(bandit):
-    r"""Log-determinant and residual; see ``oracles.bkb_width``."""
+    r"""Log-determinant and residual (one block holds all); see ``oracles.bkb_width``."""
     seen = bandit.arms.observed
     inducing = torch.isin(seen, bandit.inducing).nonzero().squeeze(-1)
     gram = frozen_kernel("matern32")(ARMS[seen]).to_dense()
-    return bkb_width.terms(gram, bandit.arms.counts[seen], inducing, LAM)
+    given_ = gram, bandit.arms.counts[seen], inducing, LAM
+    return bkb_width.terms(*given_)[0], bkb_width.largest_residual(*given_)
 
 
 def posterior(bandit):

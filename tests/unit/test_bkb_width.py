@@ -52,6 +52,20 @@ class TestFormula:
             expected, rel=SKETCH
         )
 
+    @pytest.mark.parametrize("block", [2, 7, 16, 30, 64])
+    @pytest.mark.parametrize("kernel", NAMES)
+    def test_residuals_in_blocks(self, kernel, block):
+        r"""Between the largest eigenvalue of what is left and its trace; equal in one."""
+        state = state_of(kernel, qbar=0.1)
+        gram = gram_of(state, kernel)
+        terms = gram, state.counts, state.inducing_index, 0.04
+        exact = bkb_width.largest_residual(*terms)
+        singly, blocks = Budget.of(state), Budget.of(state, block)
+        assert exact * (1.0 - SKETCH) <= blocks.residual < singly.residual
+        if block >= 30:
+            assert blocks.residual == pytest.approx(exact, rel=SKETCH)
+        assert blocks._replace(residual=singly.residual) == singly
+
     @given(SIZES, SIZES, st.floats(0.0, 1e4))
     def test_the_worst_share(self, noise, norm, residual):
         r"""The closed form against a search over the share outside the span."""
@@ -98,9 +112,10 @@ class TestProof:
         st.floats(1e-2, 10.0),
         st.floats(0.0, 3.0),
         st.booleans(),
+        st.sampled_from([1, 6, 64]),
     )
     def test_no_function_and_no_noise_is_further(
-        self, kernel, seed, size, lam, level, worst
+        self, kernel, seed, size, lam, level, worst, block
     ):
         r"""Estimate minus function, over the deviation, below the width for this noise.
 
@@ -131,7 +146,7 @@ class TestProof:
         error = (bias @ theta + weights @ noise).abs()
         gram = observed @ observed.mT
         energy = noise @ gram @ torch.linalg.solve(gram + lam * torch.eye(20), noise)
-        budget = Budget.of(state)._replace(log_det=float(energy))
+        budget = Budget.of(state, block)._replace(log_det=float(energy))
         width = certified_width(budget, 2.0, 1.0, 1.0)
         assert bool((error <= width * deviation * (1.0 + SKETCH)).all())
 

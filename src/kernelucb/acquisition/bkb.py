@@ -9,10 +9,12 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.bkb import BKBRadius, BKBRule, SketchedModel
-from kernelucb.confidence.bkb_width import Budget
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression.lowrank.ridge import DTCRegression
+
+# Observed inputs that the certified width takes together; about what a draw costs.
+_BLOCK = 256
 
 
 class BKBUCB(KernelUCB[DTCRegression]):
@@ -85,7 +87,7 @@ class BKBUCB(KernelUCB[DTCRegression]):
         state = model.regression(noise_std)
         norm, scale = rule.norm(norm_bound, state), state.outcome_scale
         noise = float(state.noise_std) / scale
-        width = rule.width(Budget.of(model.state), norm.value, noise)
+        width = rule.width(model.state, norm.value, noise, _BLOCK)
         assumptions = rule.assumptions(state.num_observations, state, norm.assumption)
         band = RidgeBand(state, state.regularizer, width, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)

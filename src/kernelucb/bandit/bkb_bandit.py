@@ -13,12 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import (
-    finite,
-    finite_scalar,
-    positive_scalar,
-    whole_number,
-)
+from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.batch_search import pick_batch
@@ -27,7 +22,6 @@ from kernelucb.bandit.bounds import raise_estimate
 from kernelucb.bandit.plays import read_plays
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
-from kernelucb.confidence.bkb_width import Budget
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
     NormTracker,
@@ -40,8 +34,8 @@ from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.prior import Prior
 
-# Arms in a batch where no number is given.
-_LARGEST_BATCH = 1000
+_LARGEST_BATCH = 1000  # arms in a batch where no number is given
+_BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
 
 class BKBBandit:
@@ -102,10 +96,10 @@ class BKBBandit:
             radius: ``"certified"``, ``"theorem2"`` or ``"practical"``; see ``BKBUCB``.
             epsilon: Accuracy of the sketch that ``"theorem2"`` counts on.
             alpha: Ridge parameter, in the squared units of the outcomes; ``noise_std^2``
-                when absent, as in the paper. The width is about ``sqrt(alpha) norm_bound +
-                noise_std sqrt(gain)`` over ``sqrt(alpha)``:
-                where the second part is much the larger, a larger one means fewer inducing
-                arms, longer batches and narrower bands where little has been observed.
+                when absent, as in the paper. The width is about ``norm_bound + noise_std
+                sqrt(gain / alpha)``: where the second part is much the larger, a larger
+                one means fewer inducing arms, longer batches and narrower bands where
+                little has been observed.
             batch_growth: ``C`` above 1; larger ones make longer batches and wider bands.
             seed: Seed of the draws.
             mean_module: Known prior mean; zero when absent.
@@ -178,13 +172,13 @@ class BKBBandit:
         return self.rule.assumptions(self.num_observations, known, statement)
 
     def _regression(self, arms: SketchedArms) -> DTCRegression:
-        given = self.noise_std, self.candidates.shape[1], self._estimated
-        return DTCRegression(self.prior, arms, *given)
+        dimension, estimated = self.candidates.shape[1], self._estimated
+        return DTCRegression(self.prior, arms, self.noise_std, dimension, estimated)
 
     @property
     def width(self) -> float:
         r"""Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``."""
-        return self.rule.width(Budget.of(self.arms), self.norm_bound, self.noise_std)
+        return self.rule.width(self.arms, self.norm_bound, self.noise_std, _BLOCK)
 
     @property
     def batch_width(self) -> float:

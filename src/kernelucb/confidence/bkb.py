@@ -147,8 +147,12 @@ class BKBRule(NamedTuple):
         probability("epsilon", self.epsilon)
         return self
 
-    def width(self, budget: Budget, norm: float, noise_std: float) -> float:
-        r"""Multiplier of the latent standard deviation, in the units of the budget."""
+    def width(self, data: Sketched, norm: float, noise_std: float, block: int = 1) -> float:
+        r"""Multiplier of the latent standard deviation, in the units of the data.
+
+        ``block`` is how many inputs the certified one takes together; see ``Budget.of``.
+        """
+        budget = Budget.of(data, block if self.radius == "certified" else 1)
         if self.radius == "practical":
             return practical_width(budget, norm, noise_std, self.delta)
         if self.radius == "theorem2":
