@@ -72,7 +72,7 @@ def draw_gain(
                 right.plot(own["samples"], own[method].astype(float), **style)
         left.set(xlabel="rank", ylabel="eigenvalue of $K_D$", yscale="log")
         right.set(xlabel="samples $T$", ylabel=r"bound on $\gamma_T$ in nats")
-        right.set_title("solid: upper_bound; dashed: greedy, dotted: spectral")
+        right.set_title("solid: upper_bound\ndashed: greedy, dotted: spectral")
         left.set_title("spectrum, equal trace")
         legend_below(figure, left, 4)
     return path
