@@ -3,7 +3,7 @@ r"""How often do the e-processes of the mixture of filters reach ``1 / delta``?
 By Ville's inequality in at most a share ``delta`` of all sequences, whoever chooses the
 inputs from the past and whatever the noise, as long as it is conditionally sub-Gaussian of
 the claimed scale (docs/mathematics.md). As in ``test_martingale_crossings``: (a) what is
-counted, built one conditional at a time, is the closed form that the library uses; (b)
+counted, built one conditional at a time, is the closed form; (b)
 thousands of sequences are counted, at any round, so at the worst one; (c) the same count
 finds out prices 2.2 nats too low and noise that is a quarter louder than claimed.
 """
