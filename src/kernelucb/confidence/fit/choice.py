@@ -16,6 +16,7 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 ClosedForm = Literal["filters", "martingale"]
 Fit = ClosedForm | PrequentialRadius
@@ -69,7 +70,7 @@ def fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
 
 def sketched_fit(
     fit: Fit,
-    state: NystromRegression,
+    state: NystromRegression | DTCRegression,
     delta: float,
     covariance_scale: CovarianceScale = 1.0,
 ) -> Radius:
