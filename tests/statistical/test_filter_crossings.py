@@ -3,7 +3,7 @@ r"""How often do the e-processes of the mixture of filters reach ``1 / delta``?
 By Ville's inequality in at most a share ``delta`` of all sequences, whoever chooses the
 inputs from the past and whatever the noise, as long as it is conditionally sub-Gaussian of
 the claimed scale (docs/mathematics.md). As in ``test_martingale_crossings``: (a) what is
-counted, built one conditional at a time, is the closed form; (b)
+counted, built one conditional at a time, is the closed form that the library uses; (b)
 thousands of sequences are counted, at any round, so at the worst one; (c) the same count
 finds out prices 2.2 nats too low and noise that is a quarter louder than claimed.
 """
@@ -18,6 +18,8 @@ from binomial import Claim
 from simulation import Arms, crossings
 from torch.testing import assert_close
 
+from kernelucb import KernelRegression
+from kernelucb.confidence.fit.e_processes import EProcesses
 from oracles.crossings import Sequences, gaussian, nearest_miss, optimistic, rademacher
 from oracles.filters import (
     Filters,
@@ -111,6 +113,39 @@ def test_one_conditional_at_a_time_gives_the_closed_form(arms, count):
         filters.observe(arm.reshape(1), value.reshape(1))
     closed = [log_closed_form(gram, noise, *member)[0] for member in MEMBERS]
     assert_close(filters.log_values[0], torch.stack(closed), rtol=0.0, atol=LINEAR_SOLVE)
+
+
+@pytest.mark.parametrize("arms", [PLAIN, UNEQUAL], ids=["equal", "unequal"])
+@pytest.mark.parametrize("count", [1, 2, 20, 60])
+def test_the_library_s_mixture_is_left_no_sooner(arms, count):
+    r"""Its hybrids with their prior weights, and the ball of the other members.
+
+    The truth is zero here, so that the residuals are the outcomes; no e-process of noise
+    depends on it. Together they never exceed the mixture of all with the same weights:
+    the ball's logarithm is a tangent, and the prior weights add up to one.
+    """
+    chosen, _, noise = noise_at(arms, count)
+    scale = arms.noise_std[chosen]
+    state = KernelRegression(arms.inputs[chosen], noise * scale, arms.kernel, scale)
+    library = EProcesses(state, DELTA, 1.0, NORM)
+    scales, floors = library.hybrids
+    filters = Filters(arms.gram(), scales, floors, 1)
+    game = Sequences(arms.gram()[None], arms.truth(0.0, 1))
+    for arm, value in zip(chosen, noise, strict=True):
+        filters.observe(arm.reshape(1), value.reshape(1))
+        game.observe(arm.reshape(1), value.reshape(1))
+    forms = torch.as_tensor(library.filters) @ state.targets.square()
+    found = 0.5 * (forms - torch.as_tensor(library.prices))
+    expected = filters.log_values[0] + math.log(0.3 / len(scales))
+    assert_close(found[1:], expected, rtol=0.0, atol=LINEAR_SOLVE)
+    energies = 1.0 / (1.0 + 2.0 ** (0.5 * torch.arange(-6.0, 17.0, dtype=torch.float64)))
+    energy = 0.5 * (energies * noise.square().sum() + count * torch.log1p(-energies))
+    kernel_free = torch.cat([game.log_martingales[0], energy])
+    shares = torch.tensor([0.5] + [0.2 / 23] * 23, dtype=torch.float64)
+    ball = (kernel_free + shares.log()).logsumexp(0)
+    assert found[0] <= ball + LINEAR_SOLVE
+    whole = torch.cat([ball.reshape(1), expected]).logsumexp(0)
+    assert found.logsumexp(0) <= whole + LINEAR_SOLVE
 
 
 GRID = torch.cartesian_prod(
