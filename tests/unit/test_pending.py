@@ -80,6 +80,7 @@ class TestUpdate:
 @pytest.mark.parametrize("options", [{}, {"alphas": "paper"}, {"form": "analytic"}])
 def test_values_are_those_of_the_larger_design(problem, kind, options):
     pending = pending_points(problem, kind)
+    options = {"fit": "martingale", **options}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     X = torch.cat([problem.test_X, pending])
     before = acqf.bounds(X)
