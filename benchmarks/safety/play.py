@@ -57,7 +57,9 @@ def along_the_edge(problem: Problem, claim: float | None, seed: int, rounds: int
             margin = state.mean(problem.arms) - 2.0 * state.variance(problem.arms).sqrt()
         else:
             norm_bound = claim * problem.constraint.norm
-            acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=DELTA)
+            acqf = MartingaleMixtureUCB(
+                state, norm_bound=norm_bound, delta=DELTA, fit="martingale"
+            )
             if acqf.assumptions.violated and warned_at is None:
                 warned_at = number
             # Not by SafeSet, which refuses to go on where the data contradict the claim.
@@ -111,7 +113,9 @@ def _bounds(
     problem: Problem, arms: list[int], outcomes: list[Tensor], of: Outcome
 ) -> tuple[Tensor, Tensor]:
     state = band(problem, arms, outcomes, of)
-    acqf = MartingaleMixtureUCB(state, norm_bound=of.norm, delta=DELTA, form="analytic")
+    acqf = MartingaleMixtureUCB(
+        state, norm_bound=of.norm, delta=DELTA, fit="martingale", form="analytic"
+    )
     return acqf.bounds(problem.arms)
 
 

@@ -80,5 +80,5 @@ def _band(state: KernelRegression) -> tuple[Tensor, Tensor]:
     with warnings.catch_warnings():
         # An empty set is widened until it holds one function, which is then judged.
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        acqf = MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA)
+        acqf = MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA, fit="martingale")
     return acqf.bounds(line())

@@ -105,7 +105,9 @@ def play(task: Task) -> Run:
         with warnings.catch_warnings():
             # Data that contradict a norm given: the rule sees it and does not stop.
             warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            acqf = MartingaleMixtureUCB(state, norm_bound=norm_bound, delta=DELTA)
+            acqf = MartingaleMixtureUCB(
+                state, norm_bound=norm_bound, delta=DELTA, fit="martingale"
+            )
         try:
             decision = rule(acqf)
         except UncertifiedError:

@@ -103,7 +103,9 @@ def _band(task: Task, constraint: Outcome, X: Tensor, outcomes: Tensor) -> Any:
     with warnings.catch_warnings():
         # The safe set refuses such a band, and the run counts that.
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return MartingaleMixtureUCB(state, norm_bound=given[task.norm_bound], delta=DELTA)
+        return MartingaleMixtureUCB(
+            state, norm_bound=given[task.norm_bound], delta=DELTA, fit="martingale"
+        )
 
 
 def _edge(safe_set: SafeSet, arms: Tensor, chosen: list[int]) -> int:
