@@ -2,7 +2,7 @@ r"""The e-processes that the mixture of filters is made of, in the eigenbasis.""
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +61,7 @@ class Hybrids(NamedTuple):
     floors: Tensor
 
     @classmethod
+    @lru_cache(maxsize=128)
     def for_norm(cls, norm: float) -> "Hybrids":
         r"""The grid for a norm in prior units.
 
@@ -134,11 +135,11 @@ class EProcesses:
         norm: float | None,
     ) -> None:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
-        self.hybrids = Hybrids.for_prior(covariance_scales(covariance_scale))
-        prior = 2.0 * math.log(2.0 * len(self.hybrids.floors) / _HYBRID_SHARE)
-        self.untied = 1 + len(self.hybrids.floors)
-        if norm is not None:
-            self.hybrids = self.hybrids.and_others(Hybrids.for_norm(norm))
+        untied = Hybrids.for_prior(covariance_scales(covariance_scale))
+        prior = 2.0 * math.log(2.0 * len(untied.floors) / _HYBRID_SHARE)
+        self.untied = 1 + len(untied.floors)
+        tied = None if norm is None else Hybrids.for_norm(norm)
+        self.hybrids = untied if tied is None else untied.and_others(tied)
         count, lam = regression.num_observations, regression.eigenvalues
         radius = mixture_radius(regression, delta, covariance_scale)
         alone = radius.slack + 2.0 * math.log(1.0 / _PREDICTION_SHARE)

@@ -18,6 +18,8 @@ from kernelucb.regression.filtered import FilteredRegression
 
 # Tolerances in ln(tau): of the least norm, and of the weights for it.
 _ROOT, _NEAR = 1e-13, 1e-3
+# Share of the largest norm that round-off resolves, below which it hides nothing.
+_NEGLIGIBLE = 1e-4
 
 
 @checked
@@ -65,7 +67,8 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     """
     (lam, z), cutoff = _spectrum(regression), regression.eigenvalue_cutoff
     squared = radius.squared(regression)
-    tau = _least_regularizer(lam, z**2, squared, cutoff, cutoff, _ROOT)
+    start = max(radius.tau_ref, cutoff)
+    tau = _least_regularizer(lam, z**2, squared, cutoff, start, _ROOT)
     return math.inf if tau is None else _ridge_norm(lam, z**2, tau)
 
 
@@ -110,7 +113,10 @@ def _resolved(
     regression, largest = constraint.regression, fit.largest_norm(constraint)
     if regression.scatter > constraint.squared_radius:
         return constraint
-    hidden = fit.beside_hidden(constraint, min(least_norm(*constraint), largest))
+    least = least_norm(*constraint)
+    hidden = fit.beside_hidden(constraint, min(least, largest))
+    if least <= _NEGLIGIBLE * largest:
+        return hidden
     if least_norm(*hidden) > largest:
         radius = hidden.radius
         misfit = least_misfit(regression, largest)
