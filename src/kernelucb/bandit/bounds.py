@@ -12,6 +12,8 @@ from torch import Tensor
 from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.fit.choice import ClosedForm
+from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import Radius, mixture_radius, mixture_source
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
@@ -94,6 +96,7 @@ class MartingaleMixture(BanditBound):
     r"""Bounds over the functions that satisfy a fit and a norm constraint."""
 
     scales: tuple[float, ...]  # covariance scales c of the mixture, one or more
+    fit: ClosedForm  # "filters" adds what needs no kernel, the energy of the noise
 
     @property
     def references(self) -> Tensor:
@@ -108,12 +111,33 @@ class MartingaleMixture(BanditBound):
 
     def radius(self, regression: KernelRegression) -> Radius:
         r"""Squared radius of the fit."""
-        return mixture_radius(regression, self.delta, self.scales)
+        predicted = mixture_radius(regression, self.delta, self.scales)
+        form = float(regression.quadratic_form(predicted.tau_ref))
+        return self.with_energy(predicted, form, regression.num_observations)
+
+    def with_energy(self, predicted: Radius, form: float, count: int) -> Radius:
+        r"""The radius of the fit, from that of the predictions.
+
+        Args:
+            predicted: Of the martingale mixture.
+            form: Quadratic form of the data at its ``tau_ref``.
+            count: Number of observations.
+        """
+        if self.fit == "martingale":
+            return predicted
+        squared = with_energy(form + predicted.slack, count, self.delta)
+        return predicted._replace(slack=squared - form)
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
-        fit = replace(super().assumptions(known), source=mixture_source(self.scales))
+        fit = replace(super().assumptions(known), source=self._fit_source)
         return fit.by(self.source)
+
+    @property
+    def _fit_source(self) -> str:
+        source = mixture_source(self.scales)
+        with_energy = f"{source}, with the energy of the noise (ours)"
+        return source if self.fit == "martingale" else with_energy
 
     def check_noise(self, variance: Tensor) -> None:
         r"""Nothing to check: the bound holds at any regulariser, and takes a larger one."""

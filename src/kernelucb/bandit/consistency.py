@@ -119,7 +119,9 @@ class Consistency:
             return forms - form(reference)
 
         radius = combined_radius(taus, fit.log_det, drop, self.bound.delta)
-        return radius, float(form(radius.tau_ref))
+        reference = float(form(radius.tau_ref))
+        count = self.history.observations.count
+        return self.bound.with_energy(radius, reference, count), reference
 
     def _examined(self, current: CurrentSet) -> CurrentSet | FunctionSet[Any]:
         r"""The set in the light of all ridge estimates; finds a new feasible function."""

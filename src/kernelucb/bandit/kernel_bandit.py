@@ -19,6 +19,7 @@ from kernelucb.bandit.observations import Arms, Observations, Signs, allowed_col
 from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.statements import Knowledge
@@ -61,6 +62,7 @@ class KernelBandit:
         bound: BoundName = "martingale_mixture",
         form: Form | None = None,
         alphas: Alphas = None,
+        fit: ClosedForm | None = None,
         covariance_scale: CovarianceScale | None = None,
         horizon: int | None = None,
         mean_module: Mean | None = None,
@@ -94,7 +96,7 @@ class KernelBandit:
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
                 data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
-        options = Options(form, alphas, covariance_scale, horizon)
+        options = Options(form, alphas, fit, covariance_scale, horizon)
         played = bound_of(bound, norm_bound, noise_std, delta, options)
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)
