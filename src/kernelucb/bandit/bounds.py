@@ -12,19 +12,27 @@ from torch import Tensor
 from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.choice import ClosedForm
+from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
+from kernelucb.confidence.fit.e_processes import EProcesses, Hybrids, first_ball
 from kernelucb.confidence.fit.energy import with_energy
-from kernelucb.confidence.fit.mixture import Radius, mixture_radius, mixture_source
+from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.mixture import (
+    FitConstraint,
+    Radius,
+    mixture_radius,
+    mixture_source,
+)
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
 from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.norm.least import for_least_norm
 from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
 from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
-from kernelucb.regression import KernelRegression
+from kernelucb.regression import KernelRegression, RidgeState
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,22 +159,68 @@ class MartingaleMixture(BanditBound):
 
     @abstractmethod
     def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
+        self, regression: RidgeState, constraints: Constraints
     ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
 
+    def constraint(self, regression: KernelRegression) -> FitConstraint:
+        r"""The fit, as stateless sets take it."""
+        return FitConstraint(regression, self.radius(regression))
+
 
 class Dual(MartingaleMixture):
-    r"""The exact bound: the least over every regulariser."""
+    r"""The exact bound: the least over every regulariser.
+
+    With ``fit="filters"`` the fit is the mixture of filters, and ``radius`` that of its
+    first member alone.
+    """
 
     source = ExactSet.source
+
+    @property
+    def hybrids(self) -> Hybrids:
+        r"""The grid of hybrids in the mixture of filters."""
+        return Hybrids.for_norm(self._given_norm)
+
+    @property
+    def _given_norm(self) -> float | None:
+        return None if self.tracker is not None else self.norm_bound
+
+    def mixture(self, regression: KernelRegression) -> FilterMixture:
+        r"""The mixture of filters."""
+        norm = self._given_norm
+        return FilterMixture(EProcesses(regression, self.delta, self.scales, norm))
+
+    def constraint(self, regression: KernelRegression) -> FitConstraint:
+        r"""The fit, at its best for a narrow band."""
+        if self.fit == "martingale":
+            return super().constraint(regression)
+        return self.mixture(regression).for_band(self.norm_bound)
+
+    def with_energy(self, predicted: Radius, form: float, count: int) -> Radius:
+        r"""The radius of the fit, from that of the predictions."""
+        if self.fit == "martingale":
+            return predicted
+        ball = first_ball(form + predicted.slack, count, self.delta)
+        return predicted._replace(slack=ball.squared_radius - form)
+
+    def estimate_norm(self, regression: KernelRegression) -> None:
+        r"""Estimate the norm bound again; does nothing where it was given."""
+        if self.tracker is None:
+            return
+        fit = data_fit(self.fit, regression, self.delta, self.scales)
+        self.tracker.estimate(*for_least_norm(fit))
+
+    @property
+    def _fit_source(self) -> str:
+        return fit_source(self.fit, self.scales)
 
     def regularizers(self, tau_ref: float) -> Tensor:
         r"""None in particular: all of them."""
         return torch.empty(0, dtype=torch.float64)
 
     def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
+        self, regression: RidgeState, constraints: Constraints
     ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
         return ExactSet(regression, constraints, self.assumptions(regression))
@@ -187,7 +241,7 @@ class Grid(MartingaleMixture):
         return grid_regularizers("paper", tau_ref, self.noise_std**2)
 
     def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
+        self, regression: RidgeState, constraints: Constraints
     ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
         taus = self.regularizers(constraints.radius.tau_ref)

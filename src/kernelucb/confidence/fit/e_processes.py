@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.fit.energy import noise_ball
+from kernelucb.confidence.fit.energy import Ball, noise_ball, tangent_price
 from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
-# Prior weights of Flynn & Reeb's member, the energy of the noise, and the hybrids.
-_PREDICTION_SHARE, _ENERGY_SHARE, _HYBRID_SHARE = 0.5, 0.2, 0.3
+# Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids.
+_FIRST_SHARES, _HYBRID_SHARE = (0.5, 0.2), 0.3
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
@@ -69,6 +69,11 @@ class Hybrids(NamedTuple):
         r"""``J`` values ``g = (1 - l) / c``."""
         return (1.0 - self.floors) / self.scales
 
+    @property
+    def prior_price(self) -> float:
+        r"""What the prior weight of each adds to its ``b``."""
+        return 2.0 * math.log(len(self.floors) / _HYBRID_SHARE)
+
     def filters(self, eigenvalues: Tensor) -> Tensor:
         r"""``a`` at ``r`` eigenvalues, ``J x r``."""
         return filter_values(self.floors, self.corners, eigenvalues)
@@ -78,6 +83,23 @@ class Hybrids(NamedTuple):
         corners = self.corners.to(eigenvalues).unsqueeze(-1)
         log_dets = torch.log1p(eigenvalues / corners).sum(-1)
         return log_dets - count * torch.log1p(-self.floors.to(eigenvalues))
+
+
+def first_ball(predicted: float, count: int, delta: float) -> Ball:
+    r"""The ball of the first member of ``EProcesses`` alone; ``predicted`` is the squared
+    radius of Flynn & Reeb's.
+    """
+    level = math.log(1.0 / delta)
+    return noise_ball(count, level, predicted - 2.0 * level, _FIRST_SHARES)
+
+
+def first_price(
+    ball: Ball, slope: float, predicted: float, count: int, delta: float
+) -> float:
+    r"""``b`` of a tangent of the first member with another slope; see ``tangent_price``."""
+    level = math.log(1.0 / delta)
+    price = predicted - 2.0 * level
+    return tangent_price(ball, slope, count, level, price, _FIRST_SHARES)
 
 
 class EProcesses:
@@ -110,13 +132,11 @@ class EProcesses:
         self.hybrids = Hybrids.for_norm(norm)
         count, lam = regression.num_observations, regression.eigenvalues
         predicted = mixture_radius(regression, delta, covariance_scale).squared(regression)
-        shares = (_PREDICTION_SHARE, _ENERGY_SHARE)
-        level, price = 0.5 * self.confidence, predicted - self.confidence
-        ball = noise_ball(count, level, price, shares)
+        ball = first_ball(predicted, count, delta)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
-        prior = 2.0 * math.log(len(self.hybrids.floors) / _HYBRID_SHARE)
-        prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST) + prior
+        prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST)
+        prices = prices + self.hybrids.prior_price
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property

@@ -16,6 +16,8 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
+# Shares of the first member that are tried beside one hybrid.
+_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01)
 _UNUSED = -50.0  # ln of a weight that does not count
 # Widths are compared at so many observed inputs; at others too, nothing is gained.
 _POINTS = 16
@@ -40,6 +42,20 @@ class Appraisal(NamedTuple):
     tau_ref: float
 
 
+class Weighting(NamedTuple):
+    r"""``J`` weights that sum up to one.
+
+    Attributes:
+        weights: Of the members.
+        loss: Mean half-width.
+        gain: Share of it that they take off beside the first member alone.
+    """
+
+    weights: Array
+    loss: float
+    gain: float = 0.0
+
+
 class FilterMixture:
     r"""The fit by a mixture of e-processes, whose weights follow the purpose, anytime.
 
@@ -58,9 +74,29 @@ class FilterMixture:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
         return self.best(_Widths(self.e_processes, norm).appraise)
 
-    @torch.no_grad()
+    def two_for_band(self, norm: float) -> Weighting:
+        r"""As ``for_band`` with the first member and one hybrid.
+
+        The one with the largest weight in the whole mixture; its share is the best of a
+        few.
+        """
+        appraise = _Widths(self.e_processes, norm).appraise
+        weights = np.zeros(len(self.e_processes.prices))
+        largest = 1 + int(self._search(appraise)[0][1:].argmax())
+        found: list[Weighting] = []
+        for share in _SHARES:
+            weights[[0, largest]] = share, 1.0 - share
+            found.append(Weighting(weights.copy(), appraise(weights).loss))
+        best = min(found, key=lambda weighting: weighting.loss)
+        return best._replace(gain=1.0 - best.loss / found[0].loss)
+
     def best(self, appraise: Callable[[Array], Appraisal]) -> FitConstraint:
-        r"""The constraint of the best weights on the way of a fixed-point iteration.
+        r"""The constraint of the best weights, as ``appraise`` says."""
+        return self.constraint(*self._search(appraise))
+
+    @torch.no_grad()
+    def _search(self, appraise: Callable[[Array], Appraisal]) -> tuple[Array, float]:
+        r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
 
         For residuals ``eps`` the least constraint is that of weights proportional to the
         members, ``exp((sum_i a_i eps_i^2 - b) / 2)``; but which residuals decide depends
@@ -76,14 +112,15 @@ class FilterMixture:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
             target = found.log_weights - found.log_weights.max()
             log_weights = (1.0 - step) * log_weights + step * target
-        return self._constraint(chosen, tau_ref)
+        return chosen, tau_ref
 
     def filtered(self, weights: Array) -> FilteredRegression:
         r"""The data, counted by the filter of ``J`` weights."""
         spectral_filter = self.e_processes.spectral_filter(weights)
         return FilteredRegression(self.regression, spectral_filter)
 
-    def _constraint(self, weights: Array, tau_ref: float) -> FitConstraint:
+    def constraint(self, weights: Array, tau_ref: float = 1.0) -> FitConstraint:
+        r"""The constraint of ``J`` weights that sum up to one."""
         regression = self.filtered(weights)
         squared = self.e_processes.squared_radius(weights)
         slack = squared - float(regression.quadratic_form(tau_ref))
