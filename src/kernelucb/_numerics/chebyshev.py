@@ -6,6 +6,11 @@ import torch
 from torch import Tensor
 
 
+# Of functions of ln(tau) from sums of 1 / (lam + tau), with lam at least zero: their
+# distance from the real axis.
+SINGULARITY = math.pi
+
+
 class ChebyshevInterval:
     r"""Interpolation on ``[lower, upper]``, with what depends on the nodes computed once.
 
@@ -48,6 +53,10 @@ class ChebyshevInterval:
         zeroth = values @ self._transform
         first = zeroth @ self._derivative
         return torch.stack([zeroth, first, first @ self._derivative], dim=-2)
+
+    def interpolation(self, arguments: Tensor) -> Tensor:
+        r"""``b x count`` weights of the values at the nodes, at ``b`` arguments inside."""
+        return self.polynomials(arguments) @ self._transform.mT
 
     def on_grid(self, coefficients: Tensor) -> Tensor:
         r"""Values on the grid for ``b x count`` coefficients."""

@@ -246,7 +246,7 @@ class MixtureBands(Bands[MartingaleMixture]):
         filters = self.consistency.filters if self.is_resolved else None
         saved = super().saved()._replace(
             warned=self.consistency.warned,
-            filters=None if filters is None else [float(each) for each in filters],
+            filters=filters and filters.values,
         )
         search = self.search
         if search is None or search.interval is None or not self.is_resolved:

@@ -113,9 +113,8 @@ class Consistency:
         """
         bound = self.bound
         taus = bound.references.to(self.history.observations.inputs)
-        if self.filters is not None and isinstance(bound, Dual):
-            corner = self.filters.corner(bound.hybrids)
-            taus = torch.cat([taus, taus.new_tensor([corner])])
+        if self.filters is not None:
+            taus = torch.cat([taus, taus.new_tensor([self.filters.corner])])
         fit = self.history.systems("radius", taus).fit()
         predicted, form = self._predicted(fit)
         count = self.history.observations.count
@@ -137,13 +136,13 @@ class Consistency:
     ) -> CurrentSet | FunctionSet[Any]:
         r"""The set with the fit by the filters, unless the radius alone is contradicted."""
         filters, bound = self.filters, self.bound
-        if filters is None or not isinstance(bound, Dual):
+        if filters is None:
             return current
         if not isinstance(current, CurrentSet) or current.constraints.contradiction:
             return current
-        hybrids, count = bound.hybrids, self.history.observations.count
-        squared = filters.squared_radius(hybrids, predicted, log_det, count, bound.delta)
-        return current._replace(filtered=FilteredFit(filters.ratio(hybrids), squared))
+        count = self.history.observations.count
+        squared = filters.squared_radius(predicted, log_det, count, bound.delta)
+        return current._replace(filtered=FilteredFit(filters.ratio, squared))
 
     def from_scratch(self) -> FunctionSet[Any]:
         r"""The stateless set, relaxed with a warning where it is empty."""

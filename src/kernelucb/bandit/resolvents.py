@@ -1,16 +1,19 @@
 r"""Ridge estimates of filtered data as sums of ridge estimates at other regularisers."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from kernelucb.bandit.history import Fit, Moments
+from kernelucb._numerics.chebyshev import SINGULARITY, ChebyshevInterval, node_count
+from kernelucb.bandit.history import Moments
 from kernelucb.bandit.spectral import SchurSystems, SpectralHistory, SpectralPoints
 
 # Roots that nearly agree are kept apart by the square root of this, relative: the sums then
 # lose as much by cancelling as by having moved.
 _APART = 1e-11
+_INTERPOLATION_ERROR = 1e-12
+_SHORTEST = 1e-3  # interval in ln(rho)
 
 
 class Ratio(NamedTuple):
@@ -25,19 +28,44 @@ class Ratio(NamedTuple):
 
 
 class Terms(NamedTuple):
-    r"""``m`` pairs of terms, or one of each pair of conjugates with twice its weights.
+    r"""Estimates at ``k`` regularisers, as they count for those at ``m`` values of ``tau``.
 
-    Attributes:
-        nodes: Positions of the regularisers ``tau``.
-        roots: ``rho``, one or two for each of them.
-        variance: Weights of the variances at ``rho``.
-        mean: Weights of the estimates at ``rho``.
+    Only real parts count.
     """
 
-    nodes: Tensor  # m
-    roots: Tensor  # k x m
-    variance: Tensor  # k x m
-    mean: Tensor  # k x m
+    roots: Tensor  # k regularisers rho, positive or complex with a positive real part
+    variance: Tensor  # k x m weights of the variances at rho
+    mean: Tensor  # k x m weights of the ridge estimates at rho
+    form: Tensor  # k x m weights of the quadratic forms at rho, over tau
+
+    @classmethod
+    def at(cls, ratio: Ratio, roots: Tensor, others: Tensor) -> "Terms":
+        r"""Those of one root of each pair, for as many ``tau``."""
+        gap = others - roots
+        variance = others * (ratio.corner - roots) / (ratio.corner * gap)
+        mean = (ratio.foot / ratio.top - roots) / gap
+        return cls(roots, variance.diag(), mean.diag(), (mean / roots).diag())
+
+    def interpolated(self) -> "Terms":
+        r"""The same from Chebyshev nodes in ``ln(rho)``, where these are fewer."""
+        arguments = self.roots.log()
+        lower, upper = (float(end) for end in arguments.aminmax())
+        upper = max(upper, lower + _SHORTEST)
+        count = node_count(0.5 * (upper - lower), SINGULARITY, _INTERPOLATION_ERROR)
+        if count >= len(self.roots):
+            return self
+        interval = ChebyshevInterval(lower, upper, count, 1, self.roots)
+        share = interval.interpolation(arguments).mT
+        return Terms(interval.nodes.exp(), *(share @ weights for weights in self[1:]))
+
+    def and_at(self, other: "Terms") -> "Terms":
+        r"""Those of both, for the same ``tau``."""
+        return Terms(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
+
+    def spread(self, nodes: Tensor) -> "Terms":
+        r"""The same for more ``tau``, of which these are some."""
+        chosen = torch.eye(len(nodes)).to(self.roots)[nodes]
+        return Terms(self.roots, *(weights @ chosen for weights in self[1:]))
 
 
 class Resolvents(NamedTuple):
@@ -50,12 +78,11 @@ class Resolvents(NamedTuple):
         ``a / (a lam + tau)   = sum_k w_k / (lam + rho_k)``,         ``w_1 + w_2 = 1``.
 
     The first turns variances, the second estimates and quadratic forms at the ``rho`` into
-    those of the filtered data at ``tau``.
+    those of the filtered data at ``tau``. Of two conjugates one is enough.
     """
 
-    regularizers: Tensor  # tau
-    pairs: Terms  # where both roots are real
-    conjugates: Terms  # of conjugate roots, the one with the positive imaginary part
+    regularizers: Tensor  # m values tau
+    terms: dict[str, Terms]
 
     @classmethod
     def of(cls, ratio: Ratio, regularizers: Tensor) -> "Resolvents":
@@ -64,61 +91,54 @@ class Resolvents(NamedTuple):
         product = regularizers * (ratio.corner / ratio.top)
         square = half.square() - product
         least = _APART * product
-        square = torch.where(square < 0, square.clamp_max(-least), square.clamp_min(least))
-        real = square > 0
-        larger = half[real] + square[real].sqrt()
-        roots = torch.stack([product[real] / larger, larger])
-        pairs = _terms(ratio, real.nonzero()[:, 0], roots)
-        root = torch.complex(half[~real], (-square[~real]).sqrt())
-        both = _terms(ratio, (~real).nonzero()[:, 0], torch.stack([root, root.conj()]))
-        conjugates = Terms(both.nodes, *(2.0 * each[:1] for each in both[1:]))
-        return cls(regularizers, pairs, conjugates._replace(roots=root.unsqueeze(0)))
+        square = torch.where(square < 0, square.minimum(-least), square.maximum(least))
+        real, terms = square > 0, dict[str, Terms]()
+        if bool(real.any()):
+            larger = half[real] + square[real].sqrt()
+            smaller = product[real] / larger
+            second = Terms.at(ratio, larger, smaller).interpolated()
+            pairs = Terms.at(ratio, smaller, larger).and_at(second)
+            terms["pairs"] = pairs.spread(real)
+        if not bool(real.all()):
+            root = torch.complex(half[~real], (-square[~real]).sqrt())
+            one = Terms.at(ratio, root, root.conj())
+            both = Terms(root, *(2.0 * weights for weights in one[1:]))
+            terms["conjugates"] = both.spread(~real)
+        return cls(regularizers, terms)
 
     def systems(self, history: SpectralHistory) -> "FilteredSystems":
         r"""The systems of the filtered data."""
-        found = [
-            (terms, history.systems(f"filtered {name}", terms.roots.flatten()))
-            for name, terms in (("pairs", self.pairs), ("conjugates", self.conjugates))
-            if len(terms.nodes)
+        systems = [
+            (terms, history.systems(name, terms.roots))
+            for name, terms in self.terms.items()
         ]
-        return FilteredSystems(self.regularizers, found)
+        return FilteredSystems(self.regularizers, systems)
 
 
 class FilteredSystems(NamedTuple):
     r"""The systems of the filtered data at ``m`` regularisers; see ``Resolvents``."""
 
     regularizers: Tensor
-    found: list[tuple[Terms, SchurSystems]]
+    systems: list[tuple[Terms, SchurSystems]]
 
     def quadratic_form(self) -> Tensor:
-        r"""``y_w^T A (A K_w + tau)^-1 y_w tau`` for each ``tau``, ``A = a(K_w)``."""
-        form = torch.empty_like(self.regularizers)
-        for terms, systems in self.found:
-            values = systems.fit().quadratic_form.view_as(terms.roots) / terms.roots
-            form[terms.nodes] = _sum(terms.mean, values)
-        return self.regularizers * form
+        r"""``tau y_w^T A (A K_w + tau)^-1 y_w`` for each ``tau``, with ``A = a(K_w)``."""
+        forms = (
+            _real(found.fit().quadratic_form @ terms.form)
+            for terms, found in self.systems
+        )
+        return self.regularizers * sum(forms, torch.zeros_like(self.regularizers))
 
     def moments(self, points: SpectralPoints) -> Moments:
         r"""Ridge estimates at arms; see ``Systems``."""
-        count, size = len(points.features), len(self.regularizers)
-        deviation = points.features.new_empty(count, size)
-        variance = torch.empty_like(deviation)
-        for terms, systems in self.found:
+        like = points.features.new_zeros(len(points.features), len(self.regularizers))
+        deviation, variance = like, like
+        for terms, systems in self.systems:
             found = systems.analytic_moments(points)
-            shape = (count, *terms.roots.shape)
-            deviation[:, terms.nodes] = _sum(terms.mean, found.deviation.view(shape))
-            variance[:, terms.nodes] = _sum(terms.variance, found.variance.view(shape))
+            deviation = deviation + _real(found.deviation @ terms.mean)
+            variance = variance + _real(found.variance @ terms.variance)
         return Moments(deviation, variance.clamp_min(0.0))
 
 
-def _terms(ratio: Ratio, nodes: Tensor, roots: Tensor) -> Terms:
-    gap = torch.stack([roots[1] - roots[0], roots[0] - roots[1]])
-    others = roots.flip(0)
-    variance = others * (ratio.corner - roots) / (ratio.corner * gap)
-    return Terms(nodes, roots, variance, (ratio.foot / ratio.top - roots) / gap)
-
-
-def _sum(weights: Tensor, values: Tensor) -> Tensor:
-    r"""Real part of the sum of ``k`` terms at each node."""
-    total: Any = (weights * values).sum(-2)
-    return total.real if total.is_complex() else total
+def _real(values: Tensor) -> Tensor:
+    return values.real if values.is_complex() else values

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.chebyshev import ChebyshevInterval, node_count
+from kernelucb._numerics.chebyshev import SINGULARITY, ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.consistency import CurrentSet
@@ -18,8 +18,6 @@ from kernelucb.bandit.resolvents import Ratio, Resolvents
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
-# Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
-_SINGULARITY = math.pi
 _INTERPOLATION_ERROR = 1e-12
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
@@ -142,7 +140,7 @@ class ExactSearch:
         known = self._chebyshev
         if known is None or (known.lower, known.upper) != (lower, upper):
             half = 0.5 * (upper - lower)
-            count = node_count(half, _SINGULARITY, _INTERPOLATION_ERROR)
+            count = node_count(half, SINGULARITY, _INTERPOLATION_ERROR)
             like = self.history.basis.basis
             known = ChebyshevInterval(lower, upper, count, _REFINEMENT, like)
             self._chebyshev = known

@@ -25,12 +25,18 @@ class TwoFilters(NamedTuple):
     Attributes:
         share: Weight of the first member, between 0 and 1; the hybrid has the rest.
         slope: Of its tangent, at most 1.
-        index: Of the hybrid.
+        index: Of the hybrid in the grid.
+        corner: Its ``g``.
+        floor: Its ``l``.
+        prior_price: What its prior weight adds to its ``b``.
     """
 
     share: float
     slope: float
     index: int
+    corner: float
+    floor: float
+    prior_price: float
 
     @classmethod
     def of(cls, mixture: FilterMixture, norm: float) -> "TwoFilters | None":
@@ -45,11 +51,22 @@ class TwoFilters(NamedTuple):
         if least_norm(*mixture.constraint(found.weights)) > _MOST_NEEDED * norm:
             return None
         share, index = float(found.weights[0]), int(found.weights[1:].argmax())
-        return cls(share, mixture.e_processes.level, index)
+        e_processes = mixture.e_processes
+        return cls._of(share, e_processes.level, index, e_processes.hybrids)
+
+    @classmethod
+    def _of(cls, share: float, slope: float, index: int, hybrids: Hybrids) -> "TwoFilters":
+        corner, floor = float(hybrids.corners[index]), float(hybrids.floors[index])
+        return cls(share, slope, index, corner, floor, hybrids.prior_price)
+
+    @property
+    def values(self) -> list[float]:
+        r"""Three numbers for a saved state."""
+        return [self.share, self.slope, float(self.index)]
 
     @classmethod
     def saved(cls, values: Sequence[float], hybrids: Hybrids) -> "TwoFilters":
-        r"""From the values as ``list`` gives them.
+        r"""From their ``values`` and the grid.
 
         Raises:
             ValueError: If they are no such weights.
@@ -61,25 +78,21 @@ class TwoFilters(NamedTuple):
             raise ValueError("share and slope must lie between 0 and 1")
         if index not in range(len(hybrids.floors)):
             raise ValueError("the index must be that of a hybrid")
-        return cls(share, slope, int(index))
+        return cls._of(share, slope, int(index), hybrids)
 
-    def corner(self, hybrids: Hybrids) -> float:
-        r"""``g`` of the hybrid."""
-        return float(hybrids.corners[self.index])
-
-    def ratio(self, hybrids: Hybrids) -> Ratio:
+    @property
+    def ratio(self) -> Ratio:
         r"""The filter of both."""
         level, rest = self.share * self.slope, 1.0 - self.share
-        corner, floor = self.corner(hybrids), float(hybrids.floors[self.index])
-        return Ratio(level + rest, (level + rest * floor) * corner, corner)
+        foot = (level + rest * self.floor) * self.corner
+        return Ratio(level + rest, foot, self.corner)
 
     def squared_radius(
-        self, hybrids: Hybrids, predicted: float, log_det: float, count: int, delta: float
+        self, predicted: float, log_det: float, count: int, delta: float
     ) -> float:
         r"""``b + 2 ln(1/delta)`` after ``count`` observations.
 
         Args:
-            hybrids: The grid that ``index`` refers to.
             predicted: Squared radius of Flynn & Reeb's member.
             log_det: ``ln det(I + K_w / g)`` at the ``corner``.
             count: Number of observations.
@@ -87,8 +100,7 @@ class TwoFilters(NamedTuple):
         """
         ball = first_ball(predicted, count, delta)
         first = first_price(ball, self.slope, predicted, count, delta)
-        floor = float(hybrids.floors[self.index])
-        hybrid = log_det - count * math.log1p(-floor) + hybrids.prior_price
+        hybrid = log_det - count * math.log1p(-self.floor) + self.prior_price
         rest = 1.0 - self.share
         entropy = self.share * math.log(self.share) + rest * math.log(rest)
         mixed = self.share * first + rest * hybrid + 2.0 * entropy
