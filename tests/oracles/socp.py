@@ -35,7 +35,7 @@ def upper_deviation(
     representer theorem ``f - m = sum_i w_i k(x_i, .)``; with ``L L^T = K_joint`` and
     ``g = L^T w`` its values are ``L g`` and its norm is ``||g||``.
     """
-    root = _square_root(K_joint)
+    root = square_root(K_joint)
     g = cp.Variable(root.shape[1])
     values = root.numpy() @ g
     misfit = cp.multiply((1.0 / noise_std).numpy(), values[:-1] - y.numpy())
@@ -56,7 +56,7 @@ def largest_difference(
     K_joint: Tensor, y: Tensor, noise_std: Tensor, squared: float, norm: float
 ) -> float:
     r"""As Eq. (10), ``max f(x) - f(x')`` for the last two rows ``x, x'`` of ``K_joint``."""
-    root = _square_root(K_joint)
+    root = square_root(K_joint)
     g = cp.Variable(root.shape[1])
     values = root.numpy() @ g
     misfit = cp.multiply((1.0 / noise_std).numpy(), values[:-2] - y.numpy())
@@ -68,13 +68,13 @@ def largest_difference(
 
 def least_norm(K: Tensor, y: Tensor, noise_std: Tensor, squared: float) -> float:
     r"""``min ||f - m||_H`` over functions within the radius of Eq. (8)."""
-    root = _square_root(K)
+    root = square_root(K)
     g = cp.Variable(root.shape[1])
     misfit = cp.multiply((1.0 / noise_std).numpy(), root.numpy() @ g - y.numpy())
     return _solve(cp.Minimize(cp.norm(g, 2)), [cp.norm(misfit, 2) <= math.sqrt(squared)])
 
 
-def _square_root(K: Tensor) -> Tensor:
+def square_root(K: Tensor) -> Tensor:
     r"""``L`` without the columns that are round-off; each moves ``f`` by 1e-7 at most."""
     values, vectors = torch.linalg.eigh(K)
     kept = values > len(K) * torch.finfo(K.dtype).eps * values[-1]

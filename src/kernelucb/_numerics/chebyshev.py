@@ -32,7 +32,7 @@ class ChebyshevInterval:
     def __init__(
         self, lower: float, upper: float, count: int, refinement: int, like: Tensor
     ) -> None:
-        self.lower, self.upper = lower, upper
+        self.lower, self.upper, self.count = lower, upper, count
         self.centre, self.half_width = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.degrees = torch.arange(count).to(like)
         angles = math.pi * (self.degrees.flip(0) + 0.5) / count

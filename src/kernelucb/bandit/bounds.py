@@ -13,9 +13,9 @@ from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_ya
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
-from kernelucb.confidence.fit.e_processes import EProcesses, Hybrids, first_ball
-from kernelucb.confidence.fit.energy import with_energy
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.e_processes import FIRST_SHARES, EProcesses, Hybrids, first_ball
+from kernelucb.confidence.fit.energy import PREDICTION_SHARE, with_energy
+from kernelucb.confidence.fit.filters import FilterMixture, is_hidden
 from kernelucb.confidence.fit.mixture import (
     FitConstraint,
     Radius,
@@ -121,20 +121,32 @@ class MartingaleMixture(BanditBound):
         r"""Squared radius of the fit."""
         predicted = mixture_radius(regression, self.delta, self.scales)
         form = float(regression.quadratic_form(predicted.tau_ref))
-        return self.with_energy(predicted, form, regression.num_observations)
+        count, cutoff = regression.num_observations, regression.eigenvalue_cutoff
+        return self.with_energy(predicted, form, count, cutoff)
 
-    def with_energy(self, predicted: Radius, form: float, count: int) -> Radius:
+    def with_energy(
+        self, predicted: Radius, form: float, count: int, eigenvalue_cutoff: float
+    ) -> Radius:
         r"""The radius of the fit, from that of the predictions.
+
+        They count alone, at the price of their share, where round-off would show.
 
         Args:
             predicted: Of the martingale mixture.
             form: Quadratic form of the data at its ``tau_ref``.
             count: Number of observations.
+            eigenvalue_cutoff: Eigenvalues that count as zero.
         """
         if self.fit == "martingale":
             return predicted
-        squared = with_energy(form + predicted.slack, count, self.delta)
+        squared, share = self._mixed(form + predicted.slack, count)
+        if is_hidden(self.norm_bound, eigenvalue_cutoff, squared):
+            return predicted._replace(slack=predicted.slack - 2.0 * math.log(share))
         return predicted._replace(slack=squared - form)
+
+    def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
+        r"""Squared radius with the energy of the noise, and share of the predictions."""
+        return with_energy(predicted, count, self.delta), PREDICTION_SHARE
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
@@ -163,7 +175,7 @@ class MartingaleMixture(BanditBound):
     ) -> FunctionSet[Any]:
         r"""The stateless set with given constraints."""
 
-    def constraint(self, regression: KernelRegression) -> FitConstraint:
+    def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as stateless sets take it."""
         return FitConstraint(regression, self.radius(regression))
 
@@ -191,18 +203,15 @@ class Dual(MartingaleMixture):
         norm = self._given_norm
         return FilterMixture(EProcesses(regression, self.delta, self.scales, norm))
 
-    def constraint(self, regression: KernelRegression) -> FitConstraint:
+    def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, at its best for a narrow band."""
         if self.fit == "martingale":
             return super().constraint(regression)
         return self.mixture(regression).for_band(self.norm_bound)
 
-    def with_energy(self, predicted: Radius, form: float, count: int) -> Radius:
-        r"""The radius of the fit, from that of the predictions."""
-        if self.fit == "martingale":
-            return predicted
-        ball = first_ball(form + predicted.slack, count, self.delta)
-        return predicted._replace(slack=ball.squared_radius - form)
+    def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
+        ball = first_ball(predicted, count, self.delta)
+        return ball.squared_radius, FIRST_SHARES[0]
 
     def estimate_norm(self, regression: KernelRegression) -> None:
         r"""Estimate the norm bound again; does nothing where it was given."""

@@ -118,7 +118,7 @@ class Consistency:
         fit = self.history.systems("radius", taus).fit()
         predicted, form = self._predicted(fit)
         count = self.history.observations.count
-        radius = bound.with_energy(predicted, form, count)
+        radius = bound.with_energy(predicted, form, count, self._cutoff)
         current = CurrentSet(Constraints(radius, bound.norm_bound, None), form)
         misfit = math.inf if self._feasible is None else self._feasible[1]
         if count > 0 and misfit > current.squared_radius:
@@ -141,6 +141,8 @@ class Consistency:
         if not isinstance(current, CurrentSet) or current.constraints.contradiction:
             return current
         count = self.history.observations.count
+        if isinstance(self.history, SpectralHistory):
+            log_det += self.history.basis.hidden_log_det(filters.corner)
         squared = filters.squared_radius(predicted, log_det, count, bound.delta)
         return current._replace(filtered=FilteredFit(filters.ratio, squared))
 
@@ -156,6 +158,13 @@ class Consistency:
                 state, radius, self.bound.norm_bound, least, strict=False
             )
         return self.bound.confidence_set(state, constraints)
+
+    @property
+    def _cutoff(self) -> float:
+        r"""Eigenvalues that the history counts as zero."""
+        if isinstance(self.history, SpectralHistory):
+            return self.history.basis.eigenvalue_cutoff
+        return 0.0
 
     def _predicted(self, fit: Fit) -> tuple[Radius, float]:
         r"""The radius of the martingale mixture, and the form at its ``tau_ref``."""

@@ -12,7 +12,7 @@ from kernelucb.bandit.spectral import SchurSystems, SpectralHistory, SpectralPoi
 # Roots that nearly agree are kept apart by the square root of this, relative: the sums then
 # lose as much by cancelling as by having moved.
 _APART = 1e-11
-_INTERPOLATION_ERROR = 1e-12
+_INTERPOLATION_ERROR = 1e-11
 _SHORTEST = 1e-3  # interval in ln(rho)
 
 

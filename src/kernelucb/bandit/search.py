@@ -19,6 +19,7 @@ from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
 _INTERPOLATION_ERROR = 1e-12
+_FILTERED_ERROR = 1e-10  # each node costs twice as much
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
 # ``ln`` of the range of regularisers worth trying: 1e8 over a few eps, at the most.
@@ -83,7 +84,9 @@ class ExactSearch:
         return [torch.minimum(value, ball) for _, value in found]
 
     def _profile(self, interval: Interval, arms: Arms, current: CurrentSet) -> "_Profile":
-        chebyshev = self._nodes(*interval)
+        filtered = current.filtered is not None
+        error = _FILTERED_ERROR if filtered else _INTERPOLATION_ERROR
+        chebyshev = self._nodes(*interval, error)
         taus = chebyshev.nodes.exp()
         if current.filtered is None:
             systems = self.history.systems("bound", taus)
@@ -136,11 +139,10 @@ class ExactSearch:
         lower = max(lower, limits[0])
         return lower, max(min(upper, limits[1]), lower + 1.0)
 
-    def _nodes(self, lower: float, upper: float) -> ChebyshevInterval:
-        known = self._chebyshev
-        if known is None or (known.lower, known.upper) != (lower, upper):
-            half = 0.5 * (upper - lower)
-            count = node_count(half, SINGULARITY, _INTERPOLATION_ERROR)
+    def _nodes(self, lower: float, upper: float, error: float) -> ChebyshevInterval:
+        known, half = self._chebyshev, 0.5 * (upper - lower)
+        count = node_count(half, SINGULARITY, error)
+        if known is None or (known.lower, known.upper, known.count) != (lower, upper, count):
             like = self.history.basis.basis
             known = ChebyshevInterval(lower, upper, count, _REFINEMENT, like)
             self._chebyshev = known

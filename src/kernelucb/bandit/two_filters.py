@@ -13,6 +13,8 @@ from kernelucb.confidence.norm.least import least_norm
 _LEAST_GAIN = 0.01
 # Of the norm bound, that the filtered set must leave when the filter is chosen.
 _MOST_NEEDED = 0.99
+# Eigenvalues that count as zero, at most in corners of the filter.
+_SMALL = 1e-5
 
 
 class TwoFilters(NamedTuple):
@@ -42,17 +44,22 @@ class TwoFilters(NamedTuple):
     def of(cls, mixture: FilterMixture, norm: float) -> "TwoFilters | None":
         r"""Those of a narrow band, for a norm bound in prior units.
 
-        None where the first member alone is about as good, or the data nearly contradict
-        the norm bound.
+        None where the first member alone is about as good, the data nearly contradict the
+        norm bound, or round-off would show.
         """
         found = mixture.two_for_band(norm)
         if found.gain < _LEAST_GAIN:
             return None
-        if least_norm(*mixture.constraint(found.weights)) > _MOST_NEEDED * norm:
+        constraint = mixture.constraint(found.weights)
+        if mixture.resolved(constraint, norm) is not constraint:
+            return None
+        if least_norm(*constraint) > _MOST_NEEDED * norm:
             return None
         share, index = float(found.weights[0]), int(found.weights[1:].argmax())
         e_processes = mixture.e_processes
-        return cls._of(share, e_processes.level, index, e_processes.hybrids)
+        filters = cls._of(share, e_processes.level, index, e_processes.hybrids)
+        cutoff = mixture.regression.eigenvalue_cutoff
+        return filters if cutoff <= _SMALL * filters.corner else None
 
     @classmethod
     def _of(cls, share: float, slope: float, index: int, hybrids: Hybrids) -> "TwoFilters":

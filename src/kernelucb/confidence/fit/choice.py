@@ -16,10 +16,11 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 ClosedForm = Literal["filters", "martingale"]
 Fit = ClosedForm | PrequentialRadius
-DataFit = FitConstraint | FilterMixture
+DataFit = FitConstraint[KernelRegression] | FilterMixture
 
 
 def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
@@ -69,7 +70,7 @@ def fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
 
 def sketched_fit(
     fit: Fit,
-    state: NystromRegression,
+    state: NystromRegression | DTCRegression,
     delta: float,
     covariance_scale: CovarianceScale = 1.0,
 ) -> Radius:

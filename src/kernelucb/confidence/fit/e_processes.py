@@ -11,12 +11,12 @@ from scipy.special import xlogy
 from torch import Tensor
 
 from kernelucb.confidence.fit.energy import Ball, noise_ball, tangent_price
-from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_radius
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
 # Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids.
-_FIRST_SHARES, _HYBRID_SHARE = (0.5, 0.2), 0.3
+FIRST_SHARES, _HYBRID_SHARE = (0.5, 0.2), 0.3
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
@@ -90,7 +90,7 @@ def first_ball(predicted: float, count: int, delta: float) -> Ball:
     radius of Flynn & Reeb's.
     """
     level = math.log(1.0 / delta)
-    return noise_ball(count, level, predicted - 2.0 * level, _FIRST_SHARES)
+    return noise_ball(count, level, predicted - 2.0 * level, FIRST_SHARES)
 
 
 def first_price(
@@ -99,7 +99,7 @@ def first_price(
     r"""``b`` of a tangent of the first member with another slope; see ``tangent_price``."""
     level = math.log(1.0 / delta)
     price = predicted - 2.0 * level
-    return tangent_price(ball, slope, count, level, price, _FIRST_SHARES)
+    return tangent_price(ball, slope, count, level, price, FIRST_SHARES)
 
 
 class EProcesses:
@@ -112,6 +112,10 @@ class EProcesses:
     ``1 - delta`` (Ville's inequality), and so does, by the variational formula of the
     log-sum-exp, ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
     ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every weighting, whenever chosen.
+
+    Attributes:
+        prices: ``J`` values ``b``, with the prior weights.
+        predicted: Radius of Flynn & Reeb's member alone.
 
     Args:
         regression: The data.
@@ -131,11 +135,15 @@ class EProcesses:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
         self.hybrids = Hybrids.for_norm(norm)
         count, lam = regression.num_observations, regression.eigenvalues
-        predicted = mixture_radius(regression, delta, covariance_scale).squared(regression)
-        ball = first_ball(predicted, count, delta)
+        radius = mixture_radius(regression, delta, covariance_scale)
+        alone = radius.slack + 2.0 * math.log(1.0 / FIRST_SHARES[0])
+        self.predicted = Radius(radius.tau_ref, alone)
+        ball = first_ball(radius.squared(regression), count, delta)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
-        prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST)
+        # What counts as zero may be as large as the cut-off; less would be too cheap.
+        largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
+        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST)
         prices = prices + self.hybrids.prior_price
         self.prices = np.append(own, prices.cpu().numpy())
 

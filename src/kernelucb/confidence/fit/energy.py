@@ -14,7 +14,7 @@ _TOLERANCE = 1e-13  # of the energy
 _MOST_STEPS, _SMALLEST_CHANGE = 60, 1e-30  # of a search for a slope
 # Share of the predictions where they are mixed with the energy alone: the squared radius is
 # at most 2 ln(1/0.8) = 0.45 above theirs.
-_PREDICTION_SHARE = 0.8
+PREDICTION_SHARE = 0.8
 
 
 class Ball(NamedTuple):
@@ -140,5 +140,5 @@ def with_energy(squared_radius: float, count: int, delta: float) -> float:
         delta: Failure probability.
     """
     level = math.log(1.0 / delta)
-    shares = (_PREDICTION_SHARE, 1.0 - _PREDICTION_SHARE)
+    shares = (PREDICTION_SHARE, 1.0 - PREDICTION_SHARE)
     return noise_ball(count, level, squared_radius - 2.0 * level, shares).squared_radius

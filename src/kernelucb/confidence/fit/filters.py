@@ -9,6 +9,7 @@ import torch
 
 from kernelucb.confidence.fit.e_processes import Array, EProcesses
 from kernelucb.confidence.fit.mixture import FitConstraint, Radius
+from kernelucb.regression import RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 
 FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
@@ -23,6 +24,8 @@ _UNUSED = -50.0  # ln of a weight that does not count
 _POINTS = 16
 # Regularisers for that, in units of the squared radius over the squared norm.
 _REGULARIZERS = np.logspace(-4.0, 2.0, 12)
+# Share of the radius that round-off may hide of the outcomes.
+_HIDDEN = 0.01
 _TINY = 1e-150
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 
@@ -70,9 +73,22 @@ class FilterMixture:
     def __init__(self, e_processes: EProcesses) -> None:
         self.e_processes, self.regression = e_processes, e_processes.regression
 
-    def for_band(self, norm: float) -> FitConstraint:
+    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.best(_Widths(self.e_processes, norm).appraise)
+        return self.resolved(self.best(_Widths(self.e_processes, norm).appraise), norm)
+
+    def resolved(
+        self, constraint: FitConstraint[FilteredRegression], norm: float
+    ) -> FitConstraint[RidgeState]:
+        r"""The constraint, or Flynn & Reeb's member alone where round-off would show.
+
+        Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
+        both sides of that one alone.
+        """
+        squared_radius = constraint.radius.squared(constraint.regression)
+        if is_hidden(norm, self.regression.eigenvalue_cutoff, squared_radius):
+            return FitConstraint(self.regression, self.e_processes.predicted)
+        return constraint
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
@@ -90,7 +106,9 @@ class FilterMixture:
         best = min(found, key=lambda weighting: weighting.loss)
         return best._replace(gain=1.0 - best.loss / found[0].loss)
 
-    def best(self, appraise: Callable[[Array], Appraisal]) -> FitConstraint:
+    def best(
+        self, appraise: Callable[[Array], Appraisal]
+    ) -> FitConstraint[FilteredRegression]:
         r"""The constraint of the best weights, as ``appraise`` says."""
         return self.constraint(*self._search(appraise))
 
@@ -119,12 +137,19 @@ class FilterMixture:
         spectral_filter = self.e_processes.spectral_filter(weights)
         return FilteredRegression(self.regression, spectral_filter)
 
-    def constraint(self, weights: Array, tau_ref: float = 1.0) -> FitConstraint:
+    def constraint(
+        self, weights: Array, tau_ref: float = 1.0
+    ) -> FitConstraint[FilteredRegression]:
         r"""The constraint of ``J`` weights that sum up to one."""
         regression = self.filtered(weights)
         squared = self.e_processes.squared_radius(weights)
         slack = squared - float(regression.quadratic_form(tau_ref))
         return FitConstraint(regression, Radius(tau_ref, slack))
+
+
+def is_hidden(norm: float, eigenvalue_cutoff: float, squared_radius: float) -> bool:
+    r"""Whether round-off hides more of the outcomes than a radius in noise units bears."""
+    return norm * math.sqrt(eigenvalue_cutoff) > _HIDDEN * math.sqrt(squared_radius)
 
 
 class _Widths:
