@@ -51,8 +51,8 @@ def data_fit(
 ) -> DataFit:
     r"""The fit that was chosen, for the data.
 
-    ``norm`` is a norm bound in prior units that was given as a number, None if there is
-    none; a mixture of filters is tied to it.
+    ``norm`` is a norm bound in prior units, to which a mixture of filters is tied, or None
+    while there is none. The mixture is fixed before the data where the norm bound is.
     """
     if isinstance(fit, PrequentialRadius):
         return FitConstraint(regression, fit.radius(regression))
