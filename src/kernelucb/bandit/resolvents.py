@@ -12,7 +12,7 @@ from kernelucb.bandit.spectral import SchurSystems, SpectralHistory, SpectralPoi
 # Roots that nearly agree are kept apart by the square root of this, relative: the sums then
 # lose as much by cancelling as by having moved.
 _APART = 1e-11
-_INTERPOLATION_ERROR = 1e-11
+_INTERPOLATION_ERROR, _LARGEST_WEIGHT = 1e-11, 30.0
 _SHORTEST = 1e-3  # interval in ln(rho)
 
 
@@ -47,12 +47,16 @@ class Terms(NamedTuple):
         return cls(roots, variance.diag(), mean.diag(), (mean / roots).diag())
 
     def interpolated(self) -> "Terms":
-        r"""The same from Chebyshev nodes in ``ln(rho)``, where these are fewer."""
+        r"""The same from Chebyshev nodes in ``ln(rho)``, where these are fewer.
+
+        Not where large weights would multiply the error.
+        """
         arguments = self.roots.log()
         lower, upper = (float(end) for end in arguments.aminmax())
         upper = max(upper, lower + _SHORTEST)
         count = node_count(0.5 * (upper - lower), SINGULARITY, _INTERPOLATION_ERROR)
-        if count >= len(self.roots):
+        largest = max(float(weights.abs().max()) for weights in (self.variance, self.mean))
+        if count >= len(self.roots) or largest > _LARGEST_WEIGHT:
             return self
         interval = ChebyshevInterval(lower, upper, count, 1, self.roots)
         share = interval.interpolation(arguments).mT

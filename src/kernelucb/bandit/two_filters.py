@@ -13,6 +13,7 @@ from kernelucb.confidence.norm.least import least_norm
 _LEAST_GAIN = 0.01
 # Of the norm bound, that the filtered set must leave when the filter is chosen.
 _MOST_NEEDED = 0.99
+_FEWEST = 32  # observations; with fewer it gains nothing
 # Eigenvalues that count as zero, at most in corners of the filter.
 _SMALL = 1e-5
 
@@ -44,9 +45,11 @@ class TwoFilters(NamedTuple):
     def of(cls, mixture: FilterMixture, norm: float) -> "TwoFilters | None":
         r"""Those of a narrow band, for a norm bound in prior units.
 
-        None where the first member alone is about as good, the data nearly contradict the
-        norm bound, or round-off would show.
+        None where the first member alone is about as good, as it is early, where the data
+        nearly contradict the norm bound, or where round-off would show.
         """
+        if mixture.regression.num_observations < _FEWEST:
+            return None
         found = mixture.two_for_band(norm)
         if found.gain < _LEAST_GAIN:
             return None

@@ -18,7 +18,7 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
 # Shares of the first member that are tried beside one hybrid.
-_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01)
+_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.03)
 _UNUSED = -50.0  # ln of a weight that does not count
 # Widths are compared at so many observed inputs; at others too, nothing is gained.
 _POINTS = 16
