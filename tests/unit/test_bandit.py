@@ -16,7 +16,7 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
 )
-from kernelucb.bandit import bounds
+from kernelucb.bandit import bounds, mixtures
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.fit.mixture import Radius, mixture_radius
 from kernelucb.confidence.geometry import consistent_constraints
@@ -57,16 +57,16 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
     if getattr(bound, "fit", None) == "filters":
         return same_fit(bandit, regression)
     options = {"norm_bound": norm_bound, "delta": DELTA, "fit": "martingale", **options}
-    if not isinstance(bound, bounds.MartingaleMixture):
+    if not isinstance(bound, mixtures.MartingaleMixture):
         del options["fit"]
     match bound:
         case bounds.AbbasiYadkori():
             return AbbasiYadkoriUCB(regression, **options)
         case bounds.IGP():
             return IGPUCB(regression, **options)
-        case bounds.Analytic():
+        case mixtures.Analytic():
             return MartingaleMixtureUCB(regression, form="analytic", **options)
-        case bounds.Grid():
+        case mixtures.Grid():
             return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case _:
             return MartingaleMixtureUCB(regression, **options)

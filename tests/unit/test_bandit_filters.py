@@ -33,7 +33,7 @@ def test_prices_are_those_of_the_whole_mixture():
     bound, filters = bandit._bands.bound, bandit._bands.consistency.filters
     mixture = bound.mixture(bandit.observations.regression()).e_processes
     weights = [0.0] * len(mixture.prices)
-    weights[0], weights[1 + filters.index] = filters.share, 1.0 - filters.share
+    weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share
     expected = mixture.squared_radius(float64(weights).numpy())
     found = bandit._bands.current().filtered.squared_radius
     assert found == pytest.approx(expected, rel=BANDIT)

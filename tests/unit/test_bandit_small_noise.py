@@ -39,7 +39,9 @@ ARRANGEMENTS = ("fresh", "repeated", "nearly repeated")
 
 
 def stateless(bound, bandit, data, **options):
-    return STATELESS[bound](data, **options) if bound in STATELESS else same_fit(bandit, data)
+    return (
+        STATELESS[bound](data, **options) if bound in STATELESS else same_fit(bandit, data)
+    )
 
 
 def inputs(arrangement, seed):

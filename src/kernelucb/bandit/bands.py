@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.safe_math import safe_sqrt
-from kernelucb.bandit.bounds import BanditBound, Dual, MartingaleMixture, RidgeBound
+from kernelucb.bandit.bounds import BanditBound, RidgeBound
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet
 from kernelucb.bandit.history import History, Systems
+from kernelucb.bandit.mixtures import Dual, MartingaleMixture
 from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.bandit.saved import Saved, largest_wait, prior_values
 from kernelucb.bandit.search import ExactSearch
@@ -244,9 +245,13 @@ class MixtureBands(Bands[MartingaleMixture]):
     def saved(self) -> Saved:
         r"""What is needed to go on, in copies."""
         filters = self.consistency.filters if self.is_resolved else None
-        saved = super().saved()._replace(
-            warned=self.consistency.warned,
-            filters=filters and filters.values,
+        saved = (
+            super()
+            .saved()
+            ._replace(
+                warned=self.consistency.warned,
+                filters=filters and filters.values,
+            )
         )
         search = self.search
         if search is None or search.interval is None or not self.is_resolved:

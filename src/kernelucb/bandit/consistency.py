@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb.bandit.bounds import Dual, MartingaleMixture
 from kernelucb.bandit.history import Fit, History
+from kernelucb.bandit.mixtures import Dual, MartingaleMixture
 from kernelucb.bandit.observations import Arms
 from kernelucb.bandit.resolvents import Ratio
 from kernelucb.bandit.ridge_search import RidgeSearch
@@ -126,7 +126,7 @@ class Consistency:
         return self._filtered(current, form + predicted.slack, float(fit.log_det[-1]))
 
     def choose_filters(self, regression: KernelRegression) -> None:
-        r"""Choose the filters anew, where the bound takes them and the spectrum is known."""
+        r"""Choose the filters anew, from the whole spectrum, where the bound takes them."""
         if isinstance(self.bound, Dual) and self.bound.fit == "filters":
             mixture = self.bound.mixture(regression)
             self.filters = TwoFilters.of(mixture, self.bound.norm_bound)

@@ -29,8 +29,9 @@ from kernelucb.regression.prior import Prior
 class KernelBandit:
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
-    Gives the bounds of ``MartingaleMixtureUCB``, ``AbbasiYadkoriUCB`` or ``IGPUCB`` after
-    every observation, at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
+    Gives the bounds of ``MartingaleMixtureUCB`` (of its filters those that need no spectrum
+    of all data in each round), ``AbbasiYadkoriUCB`` or ``IGPUCB`` after every observation,
+    at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
     round-off would make that less accurate than a regression from scratch (noise below
     about 1e-5 prior deviations times the root of the number of observations), a round is
     ``O(n^3)``.
@@ -86,6 +87,10 @@ class KernelBandit:
                 ``"paper"`` for the paper's; one number for ``"analytic"``
                 (``noise_std^2 / covariance_scale`` by default) and for
                 ``"abbasi_yadkori"`` (``noise_std^2`` by default).
+            fit: Of the martingale mixture: ``"filters"`` (the default) or
+                ``"martingale"``; see ``MartingaleMixtureUCB``. Of the filters the exact
+                bound uses two, chosen anew with each eigenbasis of the data; with
+                ``alphas`` and in closed form the energy of the noise joins the fit.
             covariance_scale: Of the martingale mixture: scale ``c``, 1 by default,
                 several, or ``"mixture"``; see ``MartingaleMixtureUCB``.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.

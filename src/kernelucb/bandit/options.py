@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.bandit.bounds import IGP, AbbasiYadkori, Analytic, BanditBound, Dual, Grid
+from kernelucb.bandit.bounds import IGP, AbbasiYadkori, BanditBound
+from kernelucb.bandit.mixtures import Analytic, Dual, Grid
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
@@ -53,7 +54,9 @@ def _martingale_mixture(options: Options, shared: _Shared) -> BanditBound:
     scales = covariance_scales(1.0 if scale is None else scale)
     fit: ClosedForm = "filters" if options.fit is None else options.fit
     if options.form == "analytic":
-        return Analytic(*shared, scales, fit, _one_tau('form="analytic"', alphas, shared[1]))
+        return Analytic(
+            *shared, scales, fit, _one_tau('form="analytic"', alphas, shared[1])
+        )
     if alphas is None:
         return Dual(*shared, scales, fit)
     paper = isinstance(alphas, str)

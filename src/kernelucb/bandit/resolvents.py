@@ -128,8 +128,7 @@ class FilteredSystems(NamedTuple):
     def quadratic_form(self) -> Tensor:
         r"""``tau y_w^T A (A K_w + tau)^-1 y_w`` for each ``tau``, with ``A = a(K_w)``."""
         forms = (
-            _real(found.fit().quadratic_form @ terms.form)
-            for terms, found in self.systems
+            _real(found.fit().quadratic_form @ terms.form) for terms, found in self.systems
         )
         return self.regularizers * sum(forms, torch.zeros_like(self.regularizers))
 

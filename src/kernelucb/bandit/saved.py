@@ -7,7 +7,8 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.bandit.bounds import BanditBound, Dual
+from kernelucb.bandit.bounds import BanditBound
+from kernelucb.bandit.mixtures import Dual
 from kernelucb.bandit.search import LONGEST_INTERVAL
 from kernelucb.bandit.two_filters import TwoFilters
 from kernelucb.exceptions import StateError

@@ -101,7 +101,11 @@ class ExactSearch:
 
     def _filtered(self, taus: Tensor, ratio: Ratio) -> Resolvents:
         known = self._resolvents
-        if known is None or known[0] != ratio or not torch.equal(known[1].regularizers, taus):
+        if (
+            known is None
+            or known[0] != ratio
+            or not torch.equal(known[1].regularizers, taus)
+        ):
             self._resolvents = known = (ratio, Resolvents.of(ratio, taus))
         return known[1]
 
@@ -142,7 +146,11 @@ class ExactSearch:
     def _nodes(self, lower: float, upper: float, error: float) -> ChebyshevInterval:
         known, half = self._chebyshev, 0.5 * (upper - lower)
         count = node_count(half, SINGULARITY, error)
-        if known is None or (known.lower, known.upper, known.count) != (lower, upper, count):
+        if known is None or (known.lower, known.upper, known.count) != (
+            lower,
+            upper,
+            count,
+        ):
             like = self.history.basis.basis
             known = ChebyshevInterval(lower, upper, count, _REFINEMENT, like)
             self._chebyshev = known

@@ -28,7 +28,7 @@ class TwoFilters(NamedTuple):
     Attributes:
         share: Weight of the first member, between 0 and 1; the hybrid has the rest.
         slope: Of its tangent, at most 1.
-        index: Of the hybrid in the grid.
+        hybrid: Its index in the grid.
         corner: Its ``g``.
         floor: Its ``l``.
         prior_price: What its prior weight adds to its ``b``.
@@ -36,7 +36,7 @@ class TwoFilters(NamedTuple):
 
     share: float
     slope: float
-    index: int
+    hybrid: int
     corner: float
     floor: float
     prior_price: float
@@ -72,7 +72,7 @@ class TwoFilters(NamedTuple):
     @property
     def values(self) -> list[float]:
         r"""Three numbers for a saved state."""
-        return [self.share, self.slope, float(self.index)]
+        return [self.share, self.slope, float(self.hybrid)]
 
     @classmethod
     def saved(cls, values: Sequence[float], hybrids: Hybrids) -> "TwoFilters":
