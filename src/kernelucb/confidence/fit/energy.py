@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 # Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
 # thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
 _CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
+_LOG_REST = np.append(np.log1p(-_CHERNOFF), 0.0)
 _SLOPES = np.append(_CHERNOFF, 1.0)  # of the members' logarithms in E / 2
 _TOLERANCE = 1e-13  # of the energy
 _MOST_STEPS, _SMALLEST_CHANGE = 60, 1e-30  # of a search for a slope
@@ -95,12 +96,9 @@ def tangent_price(
 
 def _offsets(count: int, price: float, shares: tuple[float, float]) -> NDArray[np.float64]:
     r"""Logarithms of the mixture's members at ``E = 0``."""
-    with np.errstate(divide="ignore"):  # no share, or no predictions
-        offsets = np.log(
-            np.append(np.full(len(_CHERNOFF), shares[1] / len(_CHERNOFF)), shares[0])
-        )
-    offsets[:-1] += 0.5 * count * np.log1p(-_CHERNOFF)
-    offsets[-1] -= 0.5 * price
+    offsets = 0.5 * count * _LOG_REST
+    offsets[:-1] += math.log(shares[1] / len(_CHERNOFF))
+    offsets[-1] = math.log(shares[0]) - 0.5 * price if shares[0] else -math.inf
     return offsets
 
 
