@@ -48,14 +48,15 @@ class SchurSystems:
         self.count = 0
         m, lam = len(regularizers), basis.eigenvalues
         shifted = lam + regularizers.unsqueeze(-1)
-        self.inverse = shifted.reciprocal()  # m x r
-        self.shrinkage = regularizers.unsqueeze(-1) / shifted
-        self.mean_weights = basis.mean_terms * self.inverse
-        self._shrunk = lam.new_empty(capacity, len(_parts(regularizers)), m, len(lam))
+        inverse = shifted.reciprocal()
+        # Real parts, and imaginary ones where there are any: k x m x r with k = 1 or 2.
+        self._shrinkage = _parts(regularizers.unsqueeze(-1) / shifted)
+        self._mean_weights = _parts(basis.mean_terms * inverse)
+        self._shrunk = lam.new_empty(capacity, *self._shrinkage.shape)
         self._factors = regularizers.new_zeros(m, capacity, capacity)
         self._innovations = regularizers.new_empty(m, capacity)
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
-        self._form = _times(basis.targets.square(), self.inverse)
+        self._form = _times(basis.targets.square(), _parts(inverse))
 
     @property
     def factors(self) -> Tensor:
@@ -74,14 +75,13 @@ class SchurSystems:
         row = (self.factors @ covariance.unsqueeze(-1)).squeeze(-1)
         own = self._older_variance(points)[0] / scale**2 + self.regularizers
         pivot = (own - row.square().sum(-1)).sqrt()
-        predicted = _times(points.features[0], self.mean_weights) / scale
+        predicted = _times(points.features[0], self._mean_weights) / scale
         predicted = predicted + (row * self.innovations).sum(-1)
         inside = (row.unsqueeze(1) @ self.factors).squeeze(1)
         self._factors[:, index, :index] = -inside / pivot.unsqueeze(-1)
         self._factors[:, index, index] = 1.0 / pivot
         self._innovations[:, index] = (target - predicted) / pivot
-        for part, shrinkage in enumerate(_parts(self.shrinkage)):
-            self._shrunk[index, part] = points.features * shrinkage
+        self._shrunk[index] = points.features * self._shrinkage
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
@@ -98,7 +98,7 @@ class SchurSystems:
 
     def analytic_moments(self, points: SpectralPoints) -> Moments:
         r"""The same as analytic functions of the regulariser, where it is complex too."""
-        deviation = _times(points.features, self.mean_weights)
+        deviation = _times(points.features, self._mean_weights)
         variance = self._older_variance(points)
         if self.count:
             explained = (self.factors / self.noise_std) @ self._conditioned(points)
@@ -110,7 +110,7 @@ class SchurSystems:
 
     def _older_variance(self, points: SpectralPoints) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
-        explained = _times(points.features.square(), self.shrinkage)
+        explained = _times(points.features.square(), self._shrinkage)
         return points.residual_variance.unsqueeze(-1) + explained
 
     def _conditioned(self, points: SpectralPoints) -> Tensor:
@@ -123,15 +123,19 @@ class SchurSystems:
         return whole.transpose(0, 1)
 
 
-def _parts(values: Tensor) -> tuple[Tensor, ...]:
-    r"""Real part, and imaginary part where there is one."""
-    return (values.real, values.imag) if values.is_complex() else (values,)
+def _parts(values: Tensor) -> Tensor:
+    r"""Real parts, and imaginary ones where there are any, in front."""
+    if not values.is_complex():
+        return values.unsqueeze(0)
+    return torch.stack([values.real, values.imag])
 
 
 def _times(real: Tensor, weights: Tensor) -> Tensor:
-    r"""``real @ weights.mT`` for weights that may be complex."""
-    products = [real @ part.mT for part in _parts(weights)]
-    return torch.complex(*products) if weights.is_complex() else products[0]
+    r"""``real @ weights.mT`` for weights whose ``_parts`` are given."""
+    products = real @ weights.flatten(0, 1).mT
+    if len(weights) == 1:
+        return products
+    return torch.complex(*products.chunk(2, dim=-1))
 
 
 class SpectralHistory(History):
