@@ -5,7 +5,6 @@ import math
 import torch
 from torch import Tensor
 
-
 # Of functions of ln(tau) from sums of 1 / (lam + tau), with lam at least zero: their
 # distance from the real axis.
 SINGULARITY = math.pi

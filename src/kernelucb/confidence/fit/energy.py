@@ -113,7 +113,6 @@ def _mixture(energy: float, offsets: NDArray[np.float64]) -> tuple[float, float,
     return largest + math.log(total), slope, 0.5 * spread
 
 
-
 def noise_energy_bound(count: int, delta: float) -> float:
     r"""Upper bound on ``E = sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
 

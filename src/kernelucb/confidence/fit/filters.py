@@ -85,10 +85,11 @@ class FilterMixture:
         Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
         both sides of that one alone.
         """
-        squared_radius = constraint.radius.squared(constraint.regression)
-        if is_hidden(norm, self.regression.eigenvalue_cutoff, squared_radius):
-            return FitConstraint(self.regression, self.e_processes.predicted)
-        return constraint
+        regression, squared = constraint.regression, constraint.squared_radius
+        hidden = is_hidden(norm, regression.eigenvalue_cutoff, squared)
+        if not hidden or regression.scatter > squared:
+            return constraint
+        return FitConstraint(self.regression, self.e_processes.predicted)
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
