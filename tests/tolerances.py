@@ -80,8 +80,8 @@ BANDIT = 1e-8
 
 # A filtered sum of partial fractions next to the fraction itself, of order one. Weights are
 # at most about 1 / sqrt(1e-11) where two roots nearly agree, and round-off EPS times these
-# is 7e-11; moving the roots apart costs 1e-11, interpolation of the second roots 1e-11 times
-# weights of at most 30.
+# is 7e-11; moving the roots apart costs 1e-11, interpolation of the second roots 1e-11
+# times weights of at most 30.
 PARTIAL_FRACTIONS = 1e-9
 
 # At an observed input, where the fit constraint alone decides, the bound is attained as

@@ -166,7 +166,7 @@ def test_other_bounds(build, source):
     ("options", "source"),
     [
         ({}, f"{FLYNN}, Theorem 4.5; fit: {FILTERS_SOURCE}"),
-        ({"fit": "martingale"}, DUAL),
+        ({"fit": "martingale"}, f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
         (
             {"fit": "martingale", "covariance_scale": "mixture"},
             f"{FLYNN}, Theorem 4.5; fit: {SCALES}",

@@ -15,9 +15,9 @@ from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_ra
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
-# Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids. The
-# squared radius is at most 2 ln(1/0.7) = 0.71 above that of the first alone. Half for it
-# narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
+# Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids.
+# The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone. Half
+# for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
 FIRST_SHARES, _HYBRID_SHARE = (0.7, 0.1), 0.2
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
