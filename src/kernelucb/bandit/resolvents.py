@@ -83,6 +83,8 @@ class Resolvents(NamedTuple):
 
     The first turns variances, the second estimates and quadratic forms at the ``rho`` into
     those of the filtered data at ``tau``. Of two conjugates one is enough.
+
+    Source: ours; see ``docs/mathematics.md``.
     """
 
     regularizers: Tensor  # m values tau

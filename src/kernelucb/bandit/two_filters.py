@@ -25,6 +25,8 @@ class TwoFilters(NamedTuple):
     is at hand, they are kept until it is again. So is the slope of the first member's
     tangent. Prices are those of all observations.
 
+    Source: ours; see ``docs/mathematics.md``.
+
     Attributes:
         share: Weight of the first member, between 0 and 1; the hybrid has the rest.
         slope: Of its tangent, at most 1.
