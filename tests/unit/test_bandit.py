@@ -18,6 +18,7 @@ from kernelucb import (
 )
 from kernelucb.bandit import bounds, mixtures
 from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.confidence.fit.mixture import Radius, mixture_radius
 from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
@@ -78,13 +79,26 @@ def same_fit(bandit, regression):
     if not bandit._bands.is_resolved:
         state, radius = bound.constraint(regression)
     elif filters is None or bandit._bands.current().filtered is None:
-        state, radius = regression, bound.radius(regression)
+        state, radius = regression, radius_of(bandit, regression)
     else:
         state, squared = filtered(regression, bound, filters)
+        squared += hidden_part(bound.norm_bound, cutoff_of(bandit), squared)
         radius = Radius(1.0, squared - float(state.quadratic_form(1.0)))
     norm, least = bound.norm_bound, least_norm(state, radius)
     constraints = consistent_constraints(state, radius, norm, least, strict=False)
     return bound.confidence_set(state, constraints)
+
+
+def cutoff_of(bandit):
+    return bandit._bands.consistency.eigenvalue_cutoff
+
+
+def radius_of(bandit, regression):
+    bound = bandit._bands.bound
+    predicted = mixture_radius(regression, bound.delta, bound.scales)
+    form = float(regression.quadratic_form(predicted.tau_ref))
+    count = regression.num_observations
+    return bound.with_energy(predicted, form, count, cutoff_of(bandit))
 
 
 def filtered(regression, bound, filters):

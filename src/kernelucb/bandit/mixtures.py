@@ -18,7 +18,7 @@ from kernelucb.confidence.fit.e_processes import (
     first_ball,
 )
 from kernelucb.confidence.fit.energy import PREDICTION_SHARE, with_energy
-from kernelucb.confidence.fit.filters import FilterMixture, is_hidden
+from kernelucb.confidence.fit.filters import FilterMixture, hidden_part
 from kernelucb.confidence.fit.mixture import (
     FitConstraint,
     Radius,
@@ -54,18 +54,22 @@ class MartingaleMixture(BanditBound):
         return torch.cat([self.references, *taus]).unique()
 
     def radius(self, regression: KernelRegression) -> Radius:
-        r"""Squared radius of the fit."""
+        r"""Squared radius of the fit where no eigenvalue counts as zero."""
+        return self._radius(regression, 0.0)
+
+    def _radius(self, regression: KernelRegression, eigenvalue_cutoff: float) -> Radius:
         predicted = mixture_radius(regression, self.delta, self.scales)
         form = float(regression.quadratic_form(predicted.tau_ref))
-        count, cutoff = regression.num_observations, regression.eigenvalue_cutoff
-        return self.with_energy(predicted, form, count, cutoff)
+        count = regression.num_observations
+        return self.with_energy(predicted, form, count, eigenvalue_cutoff)
 
     def with_energy(
         self, predicted: Radius, form: float, count: int, eigenvalue_cutoff: float
     ) -> Radius:
         r"""The radius of the fit, from that of the predictions.
 
-        They count alone, at the price of their share, where round-off would show.
+        It grows by what round-off hides; where that is much, the predictions count alone,
+        at the price of their share.
 
         Args:
             predicted: Of the martingale mixture.
@@ -76,9 +80,10 @@ class MartingaleMixture(BanditBound):
         if self.fit == "martingale":
             return predicted
         squared, share = self._mixed(form + predicted.slack, count)
-        if is_hidden(self.norm_bound, eigenvalue_cutoff, squared):
+        hidden = hidden_part(self.norm_bound, eigenvalue_cutoff, squared)
+        if hidden is None:
             return predicted._replace(slack=predicted.slack - 2.0 * math.log(share))
-        return predicted._replace(slack=squared - form)
+        return predicted._replace(slack=squared + hidden - form)
 
     def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
         r"""Squared radius with the energy of the noise, and share of the predictions."""
@@ -113,7 +118,8 @@ class MartingaleMixture(BanditBound):
 
     def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as stateless sets take it."""
-        return FitConstraint(regression, self.radius(regression))
+        radius = self._radius(regression, regression.eigenvalue_cutoff)
+        return FitConstraint(regression, radius)
 
 
 class Dual(MartingaleMixture):
@@ -128,7 +134,7 @@ class Dual(MartingaleMixture):
     @property
     def hybrids(self) -> Hybrids:
         r"""The grid of hybrids in the mixture of filters."""
-        return Hybrids.for_norm(self._given_norm)
+        return Hybrids.of(self.scales, self._given_norm)
 
     @property
     def _given_norm(self) -> float | None:
@@ -151,10 +157,10 @@ class Dual(MartingaleMixture):
 
     def estimate_norm(self, regression: KernelRegression) -> None:
         r"""Estimate the norm bound again; does nothing where it was given."""
-        if self.tracker is None:
-            return
-        fit = data_fit(self.fit, regression, self.delta, self.scales)
-        self.tracker.estimate(*for_least_norm(fit))
+        super().estimate_norm(regression)
+        if self.tracker is not None and self.fit == "filters":
+            fit = data_fit(self.fit, regression, self.delta, self.scales)
+            self.tracker.estimate(*for_least_norm(fit))
 
     @property
     def _fit_source(self) -> str:

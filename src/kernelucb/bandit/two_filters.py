@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelucb.bandit.resolvents import Ratio
-from kernelucb.confidence.fit.e_processes import Hybrids, first_ball, first_price
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.e_processes import (
+    HYBRID_PRIOR,
+    Hybrids,
+    first_ball,
+    first_price,
+)
+from kernelucb.confidence.fit.filters import FilterMixture, hidden_part
 from kernelucb.confidence.norm.least import least_norm
 
 # A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
@@ -33,7 +38,6 @@ class TwoFilters(NamedTuple):
         hybrid: Its index in the grid.
         corner: Its ``g``.
         floor: Its ``l``.
-        prior_price: What its prior weight adds to its ``b``.
     """
 
     share: float
@@ -41,7 +45,6 @@ class TwoFilters(NamedTuple):
     hybrid: int
     corner: float
     floor: float
-    prior_price: float
 
     @classmethod
     def of(cls, mixture: FilterMixture, norm: float) -> "TwoFilters | None":
@@ -56,20 +59,20 @@ class TwoFilters(NamedTuple):
         if found.gain < _LEAST_GAIN:
             return None
         constraint = mixture.constraint(found.weights)
-        if mixture.resolved(constraint, norm) is not constraint:
+        cutoff = mixture.regression.eigenvalue_cutoff
+        if hidden_part(norm, cutoff, constraint.squared_radius) is None:
             return None
         if least_norm(*constraint) > _MOST_NEEDED * norm:
             return None
         share, index = float(found.weights[0]), int(found.weights[1:].argmax())
         e_processes = mixture.e_processes
         filters = cls._of(share, e_processes.level, index, e_processes.hybrids)
-        cutoff = mixture.regression.eigenvalue_cutoff
         return filters if cutoff <= _SMALL * filters.corner else None
 
     @classmethod
     def _of(cls, share: float, slope: float, index: int, hybrids: Hybrids) -> "TwoFilters":
         corner, floor = float(hybrids.corners[index]), float(hybrids.floors[index])
-        return cls(share, slope, index, corner, floor, hybrids.prior_price)
+        return cls(share, slope, index, corner, floor)
 
     @property
     def values(self) -> list[float]:
@@ -112,7 +115,7 @@ class TwoFilters(NamedTuple):
         """
         ball = first_ball(predicted, count, delta)
         first = first_price(ball, self.slope, predicted, count, delta)
-        hybrid = log_det - count * math.log1p(-self.floor) + self.prior_price
+        hybrid = log_det - count * math.log1p(-self.floor) + HYBRID_PRIOR
         rest = 1.0 - self.share
         entropy = self.share * math.log(self.share) + rest * math.log(rest)
         mixed = self.share * first + rest * hybrid + 2.0 * entropy

@@ -80,16 +80,22 @@ class FilterMixture:
     def resolved(
         self, constraint: FitConstraint[FilteredRegression], norm: float
     ) -> FitConstraint[RidgeState]:
-        r"""The constraint, or Flynn & Reeb's member alone where round-off would show.
+        r"""The constraint with what round-off hides, which must be next to nothing.
 
-        Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
-        both sides of that one alone.
+        Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
+        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes,
+        by which the radius grows. Where that is much, Flynn & Reeb's member stands alone,
+        whose price holds the same outcomes as its misfit. Repeated outcomes that no
+        function fits are not hidden.
         """
-        regression, squared = constraint.regression, constraint.squared_radius
-        hidden = is_hidden(norm, regression.eigenvalue_cutoff, squared)
-        if not hidden or regression.scatter > squared:
+        regression, radius = constraint
+        squared = constraint.squared_radius
+        hidden = hidden_part(norm, regression.eigenvalue_cutoff, squared)
+        if hidden is None and regression.scatter > squared:
             return constraint
-        return FitConstraint(self.regression, self.e_processes.predicted)
+        if hidden is None:
+            return FitConstraint(self.regression, self.e_processes.predicted)
+        return constraint._replace(radius=Radius(radius.tau_ref, radius.slack + hidden))
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
@@ -129,7 +135,7 @@ class FilterMixture:
             found = appraise(weights)
             if found.loss < least:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
-            target = found.log_weights - found.log_weights.max()
+            target = np.maximum(found.log_weights - found.log_weights.max(), _UNUSED)
             log_weights = (1.0 - step) * log_weights + step * target
         return chosen, tau_ref
 
@@ -148,9 +154,15 @@ class FilterMixture:
         return FitConstraint(regression, Radius(tau_ref, slack))
 
 
-def is_hidden(norm: float, eigenvalue_cutoff: float, squared_radius: float) -> bool:
-    r"""Whether round-off hides more of the outcomes than a radius in noise units bears."""
-    return norm * math.sqrt(eigenvalue_cutoff) > _HIDDEN * math.sqrt(squared_radius)
+def hidden_part(
+    norm: float, eigenvalue_cutoff: float, squared_radius: float
+) -> float | None:
+    r"""What a squared radius must grow by for what round-off hides; None where it is much.
+
+    See ``FilterMixture.resolved``.
+    """
+    length, hidden = math.sqrt(squared_radius), norm * math.sqrt(eigenvalue_cutoff)
+    return None if hidden > _HIDDEN * length else hidden * (2.0 * length + hidden)
 
 
 class _Widths:
