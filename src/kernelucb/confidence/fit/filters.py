@@ -73,29 +73,38 @@ class FilterMixture:
     def __init__(self, e_processes: EProcesses) -> None:
         self.e_processes, self.regression = e_processes, e_processes.regression
 
-    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
-        r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.resolved(self.best(_Widths(self.e_processes, norm).appraise), norm)
+    @property
+    def alone(self) -> FitConstraint[RidgeState]:
+        r"""The constraint of Flynn & Reeb's member: it holds what round-off hides."""
+        return FitConstraint(self.regression, self.e_processes.predicted)
 
-    def resolved(
-        self, constraint: FitConstraint[FilteredRegression], norm: float
-    ) -> FitConstraint[RidgeState]:
-        r"""The constraint with what round-off hides, which must be next to nothing.
+    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
+        r"""The constraint of a narrow band, for a norm bound in prior units.
+
+        Flynn & Reeb's member where round-off would show.
+        """
+        constraint = self.best(_Widths(self.e_processes, norm).appraise)
+        if norm > self.largest_norm(constraint):
+            return self.alone
+        return self.beside_hidden(constraint, norm)
+
+    def largest_norm(self, constraint: FitConstraint[FilteredRegression]) -> float:
+        r"""Up to which norm, prior units, round-off hides next to nothing of the outcomes.
 
         Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
-        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes,
-        by which the radius grows. Where that is much, Flynn & Reeb's member stands alone,
-        whose price holds the same outcomes as its misfit. Repeated outcomes that no
-        function fits are not hidden.
+        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes.
         """
-        regression, radius = constraint
-        squared = constraint.squared_radius
-        hidden = hidden_part(norm, regression.eigenvalue_cutoff, squared)
-        if hidden is None and regression.scatter > squared:
-            return constraint
-        if hidden is None:
-            return FitConstraint(self.regression, self.e_processes.predicted)
-        return constraint._replace(radius=Radius(radius.tau_ref, radius.slack + hidden))
+        length = _HIDDEN * math.sqrt(constraint.squared_radius)
+        return length / math.sqrt(self.regression.eigenvalue_cutoff)
+
+    def beside_hidden(
+        self, constraint: FitConstraint[FilteredRegression], norm: float
+    ) -> FitConstraint[FilteredRegression]:
+        r"""The constraint with a radius that takes in what round-off hides."""
+        cutoff = self.regression.eigenvalue_cutoff
+        wider = _hidden_part(norm, cutoff, constraint.squared_radius)
+        tau_ref, slack = constraint.radius
+        return constraint._replace(radius=Radius(tau_ref, slack + wider))
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
@@ -159,10 +168,17 @@ def hidden_part(
 ) -> float | None:
     r"""What a squared radius must grow by for what round-off hides; None where it is much.
 
-    See ``FilterMixture.resolved``.
+    See ``FilterMixture.largest_norm``.
     """
-    length, hidden = math.sqrt(squared_radius), norm * math.sqrt(eigenvalue_cutoff)
-    return None if hidden > _HIDDEN * length else hidden * (2.0 * length + hidden)
+    length = _HIDDEN * math.sqrt(squared_radius)
+    if norm * math.sqrt(eigenvalue_cutoff) > length:
+        return None
+    return _hidden_part(norm, eigenvalue_cutoff, squared_radius)
+
+
+def _hidden_part(norm: float, eigenvalue_cutoff: float, squared_radius: float) -> float:
+    hidden = norm * math.sqrt(eigenvalue_cutoff)
+    return hidden * (2.0 * math.sqrt(squared_radius) + hidden)
 
 
 class _Widths:
