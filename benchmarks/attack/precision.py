@@ -33,7 +33,7 @@ def _attempt(seed: int) -> None:
     if seed % 3 == 0:
         band = KernelBandit(
             kernel, norm_bound=question.norm_bound, noise_std=question.noise_std,
-            delta=_DELTA, covariance_scale=question.scale,
+            delta=_DELTA, fit="martingale", covariance_scale=question.scale,
         )  # fmt: skip
         for x, y in zip(X, Y, strict=True):
             band.observe(x, float(y))
@@ -41,7 +41,7 @@ def _attempt(seed: int) -> None:
         state: Any = KernelRegression(X, Y, kernel, question.noise_std)
         band = MartingaleMixtureUCB(
             state,
-            norm_bound=question.norm_bound, delta=_DELTA,
+            norm_bound=question.norm_bound, delta=_DELTA, fit="martingale",
             covariance_scale=question.scale,
         )  # fmt: skip
     lower, upper = band.bounds(points)

@@ -68,7 +68,10 @@ def method(name):
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("exact_mixture", {"form": "analytic"}), ("exact_igp", {"bound": "igp_ucb"})],
+    [
+        ("exact_mixture", {"form": "analytic", "fit": "martingale"}),
+        ("exact_igp", {"bound": "igp_ucb"}),
+    ],
 )
 def test_exact_learners_have_the_bounds_of_the_kernel_bandit(name, options):
     from benchmarks.papers.bkb_2019.learners import Learner

@@ -84,7 +84,12 @@ BANDS = {
         0.5,
         lambda n, log_det: (2.0 * (log_det + 2.0 * LOG) + NORM**2).sqrt(),
         lambda state: MartingaleMixtureUCB(
-            state, norm_bound=NORM, delta=DELTA, covariance_scale=2.0, form="analytic"
+            state,
+            norm_bound=NORM,
+            delta=DELTA,
+            fit="martingale",
+            covariance_scale=2.0,
+            form="analytic",
         ),
         louder=2.0,
     ),
@@ -205,8 +210,11 @@ def test_theorem_2_holds_where_it_is_played_and_at_the_maximum(adversary, stands
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("martingale mixture", {}),
-        ("martingale mixture, analytic", {"form": "analytic", "covariance_scale": 2.0}),
+        ("martingale mixture", {"fit": "martingale"}),
+        (
+            "martingale mixture, analytic",
+            {"fit": "martingale", "form": "analytic", "covariance_scale": 2.0},
+        ),
         ("Abbasi-Yadkori", {"bound": "abbasi_yadkori", "alphas": 2.0 * NOISE_STD**2}),
         ("IGP-UCB", {"bound": "igp_ucb", "horizon": ROUNDS}),
     ],
@@ -229,4 +237,4 @@ def test_the_bandit_has_the_same_bands(name, options):
 
 
 def martingale_mixture(state):
-    return MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA)
+    return MartingaleMixtureUCB(state, norm_bound=NORM, delta=DELTA, fit="martingale")

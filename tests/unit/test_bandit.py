@@ -16,9 +16,14 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
 )
-from kernelucb.bandit import bounds
+from kernelucb.bandit import bounds, mixtures
 from kernelucb.confidence.assumptions import Status
+from kernelucb.confidence.fit.filters import hidden_part
+from kernelucb.confidence.fit.mixture import Radius, mixture_radius
+from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
 from oracles import closed_forms
 from problems import KERNELS, RKHSFunction, float64, frozen_kernel, normal, uniform
 from tolerances import (
@@ -31,13 +36,16 @@ from tolerances import (
 
 NORM, NOISE, DELTA, ARMS, DIMENSION = 5.0, 0.1, 0.05, 25, 2
 OPTIONS = {
-    "exact": {},
-    "grid": {"alphas": "paper"},
-    "analytic": {"form": "analytic"},
+    "exact": {"fit": "martingale"},
+    "grid": {"fit": "martingale", "alphas": "paper"},
+    "analytic": {"fit": "martingale", "form": "analytic"},
+    "filters": {},
+    "energy": {"form": "analytic"},
     "abbasi_yadkori": {"bound": "abbasi_yadkori"},
     "igp": {"bound": "igp_ucb"},
 }
 BOUNDS = tuple(OPTIONS)
+MIXTURES = ("exact", "grid", "analytic", "filters", "energy")
 
 
 def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
@@ -46,21 +54,65 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
     regression = KernelRegression(
         data.inputs, data.outcomes, kernel, NOISE, options.pop("mean_module", None)
     )
-    options = {"norm_bound": norm_bound, "delta": DELTA, **options}
-    match bandit._bands.bound:
+    bound = bandit._bands.bound
+    if getattr(bound, "fit", None) == "filters":
+        return same_fit(bandit, regression)
+    options = {"norm_bound": norm_bound, "delta": DELTA, "fit": "martingale", **options}
+    if not isinstance(bound, mixtures.MartingaleMixture):
+        del options["fit"]
+    match bound:
         case bounds.AbbasiYadkori():
             return AbbasiYadkoriUCB(regression, **options)
         case bounds.IGP():
             return IGPUCB(regression, **options)
-        case bounds.Analytic():
+        case mixtures.Analytic():
             return MartingaleMixtureUCB(regression, form="analytic", **options)
-        case bounds.Grid():
+        case mixtures.Grid():
             return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
         case _:
             return MartingaleMixtureUCB(regression, **options)
 
 
-def make_bandit(kernel, bound="exact", norm_bound=NORM, **options):
+def same_fit(bandit, regression):
+    r"""The stateless set with the weights of the bandit's filters, priced by the data."""
+    bound, filters = bandit._bands.bound, bandit._bands.consistency.filters
+    if not bandit._bands.is_resolved:
+        state, radius = bound.constraint(regression)
+    elif filters is None or bandit._bands.current().filtered is None:
+        state, radius = regression, radius_of(bandit, regression)
+    else:
+        state, squared = filtered(regression, bound, filters)
+        squared += hidden_part(bound.norm_bound, cutoff_of(bandit), squared)
+        radius = Radius(1.0, squared - float(state.quadratic_form(1.0)))
+    norm, least = bound.norm_bound, least_norm(state, radius)
+    constraints = consistent_constraints(state, radius, norm, least, strict=False)
+    return bound.confidence_set(state, constraints)
+
+
+def cutoff_of(bandit):
+    return bandit._bands.consistency.eigenvalue_cutoff
+
+
+def radius_of(bandit, regression):
+    bound = bandit._bands.bound
+    predicted = mixture_radius(regression, bound.delta, bound.scales)
+    form = float(regression.quadratic_form(predicted.tau_ref))
+    count = regression.num_observations
+    return bound.with_energy(predicted, form, count, cutoff_of(bandit))
+
+
+def filtered(regression, bound, filters):
+    r"""The filtered data, and the squared radius of their fit."""
+    corner, floor = filters.corner, filters.floor
+    level, weights = filters.share * filters.slope, float64([1.0 - filters.share])
+    own = SpectralFilter(level, weights, float64([floor]), float64([corner]))
+    predicted = mixture_radius(regression, bound.delta, bound.scales).squared(regression)
+    log_det, count = float(regression.log_det(corner)), regression.num_observations
+    squared = filters.squared_radius(predicted, log_det, count, bound.delta)
+    return FilteredRegression(regression, own), squared
+
+
+def make_bandit(kernel, bound="filters", norm_bound=NORM, **options):
     return KernelBandit(
         kernel,
         norm_bound=norm_bound,
@@ -95,7 +147,8 @@ class Game:
 
 def tolerance_of(bound, name):
     r"""Cholesky factors see the unresolved directions that the stateless class drops."""
-    dropped = name == "rbf" and bound in ("analytic", "abbasi_yadkori", "igp")
+    factors = ("analytic", "energy", "abbasi_yadkori", "igp")
+    dropped = name == "rbf" and bound in factors
     return BANDIT_UNRESOLVED if dropped else BANDIT
 
 
@@ -133,7 +186,12 @@ def test_growing_factors_are_linear_solves(bound):
 
 @pytest.mark.parametrize(
     ("bound", "name", "rounds"),
-    [("exact", "rbf", 200), ("exact", "matern32", 200), ("analytic", "matern52", 300)],
+    [
+        ("exact", "rbf", 200),
+        ("filters", "rbf", 200),
+        ("filters", "matern32", 200),
+        ("energy", "matern52", 300),
+    ],
 )
 def test_does_not_drift(bound, name, rounds):
     kernel = frozen_kernel(name)
@@ -151,7 +209,7 @@ def test_without_observations(bound):
     lower, upper = bandit.bounds(arms)
     assert_close(lower, -upper, rtol=0.0, atol=0.0)
     ball = NORM * torch.full((7,), 2.0).double().sqrt()
-    if bound == "exact":
+    if bound in ("exact", "filters"):
         assert_close(upper, ball, rtol=REARRANGED, atol=0.0)
     else:
         assert bool((upper > ball).all())
@@ -185,6 +243,8 @@ def test_options_reach_the_bound(bound):
         "exact": {"covariance_scale": 0.3},
         "grid": {"covariance_scale": 0.3, "alphas": [0.004, 0.05]},
         "analytic": {"covariance_scale": 0.3, "alphas": 0.03},
+        "filters": {"covariance_scale": 0.3},
+        "energy": {"covariance_scale": 0.3, "alphas": 0.03},
         "abbasi_yadkori": {"alphas": 0.02},
         "igp": {"horizon": 70},
     }[bound]
@@ -197,7 +257,7 @@ def test_options_reach_the_bound(bound):
     assert_same(bandit, kernel, game.arms(), tolerance, **shared, **extra)
 
 
-@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+@pytest.mark.parametrize("bound", MIXTURES)
 @pytest.mark.parametrize("scales", [[0.05, 1.0, 4.0], "mixture"])
 def test_scale_mixture(bound, scales):
     kernel = frozen_kernel("matern52")
@@ -260,7 +320,7 @@ def test_resumes_where_it_was(bound, rounds, tmp_path):
             bandit.observe(arms[4], game.outcome(arms[4]))
 
 
-@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+@pytest.mark.parametrize("bound", MIXTURES)
 def test_an_empty_set_is_said_once_and_widened(bound):
     kernel, norm = frozen_kernel("rbf"), 0.3
     bandit, game = make_bandit(kernel, bound, norm_bound=norm), Game(kernel, seed=9)
@@ -315,6 +375,9 @@ def test_many_arms_are_scored_in_parts():
         ({"bound": "igp_ucb", "horizon": 0}, "horizon must be a finite number above 0"),
         ({"horizon": 9}, 'bound="martingale_mixture" takes no horizon; leave it out'),
         ({"bound": "igp_ucb", "alphas": 1.0}, 'bound="igp_ucb" takes no alphas'),
+        ({"bound": "igp_ucb", "fit": "filters"}, "takes no fit; leave it out"),
+        ({"bound": "abbasi_yadkori", "fit": "martingale"}, "takes no fit"),
+        ({"fit": "energy"}, 'fit must be "filters" or "martingale"'),
         ({"bound": "igp_ucb", "covariance_scale": 1.0}, "takes no covariance_scale"),
         ({"bound": "abbasi_yadkori", "form": "dual"}, "takes no form; leave it out"),
         ({"bound": "abbasi_yadkori", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),

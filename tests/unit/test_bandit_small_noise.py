@@ -1,12 +1,13 @@
 r"""The kernel bandit where the noise is next to the round-off of the prior."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from gpytorch.kernels import LinearKernel, PolynomialKernel, RBFKernel
-from test_bandit import ARMS, BOUNDS, DELTA, OPTIONS
+from test_bandit import ARMS, BOUNDS, DELTA, MIXTURES, OPTIONS, same_fit
 
 from kernelucb import (
     IGPUCB,
@@ -28,13 +29,19 @@ KERNELS = {
     "sum": lambda: (LinearKernel() + RBFKernel()).double().requires_grad_(False),
 }
 STATELESS = {
-    "exact": MartingaleMixtureUCB,
-    "grid": lambda data, **rest: MartingaleMixtureUCB(data, alphas="paper", **rest),
-    "analytic": lambda data, **rest: MartingaleMixtureUCB(data, form="analytic", **rest),
+    "exact": partial(MartingaleMixtureUCB, fit="martingale"),
+    "grid": partial(MartingaleMixtureUCB, fit="martingale", alphas="paper"),
+    "analytic": partial(MartingaleMixtureUCB, fit="martingale", form="analytic"),
     "abbasi_yadkori": AbbasiYadkoriUCB,
     "igp": IGPUCB,
 }
 ARRANGEMENTS = ("fresh", "repeated", "nearly repeated")
+
+
+def stateless(bound, bandit, data, **options):
+    return (
+        STATELESS[bound](data, **options) if bound in STATELESS else same_fit(bandit, data)
+    )
 
 
 def inputs(arrangement, seed):
@@ -78,14 +85,14 @@ def test_holds_the_truth_and_is_the_stateless_bound(bound, noise, seeds):
             lower, upper = bandit.bounds(arms)
             assert bool((lower <= truth).all() and (truth <= upper).all())
             data = KernelRegression(X[: index + 1], Y[: index + 1], kernel, scale)
-            expected = STATELESS[bound](data, **options).bounds(arms)
+            expected = stateless(bound, bandit, data, **options).bounds(arms)
             for ours, theirs in zip((lower, upper), expected, strict=True):
                 error = float((ours - theirs).abs().max()) / (NORM * deviation)
                 assert error <= agreement(noise)
 
 
 @pytest.mark.parametrize("noise", [1e-13, 1e-10])
-@pytest.mark.parametrize("bound", ["exact", "grid", "analytic"])
+@pytest.mark.parametrize("bound", MIXTURES)
 def test_mixtures_hold_at_any_noise(bound, noise):
     r"""They take a larger ridge parameter, as the stateless classes do."""
     for name in ("rbf", "matern12"):
@@ -99,7 +106,7 @@ def test_mixtures_hold_at_any_noise(bound, noise):
             bandit.observe(x, y)
         lower, upper = bandit.bounds(X)
         data = KernelRegression(X, function(X), kernel, noise)
-        expected = STATELESS[bound](data, norm_bound=1.1 * NORM).bounds(X)
+        expected = stateless(bound, bandit, data, norm_bound=1.1 * NORM).bounds(X)
         for ours, theirs in zip((lower, upper), expected, strict=True):
             assert float((ours - theirs).abs().max()) <= agreement(noise) * NORM
         assert bool((lower <= function(X)).all() and (function(X) <= upper).all())

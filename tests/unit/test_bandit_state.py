@@ -15,6 +15,7 @@ from problems import frozen_kernel, uniform
 from tolerances import BANDIT
 
 ARGUMENTS = {
+    "fit": "martingale",
     "alphas": "paper",
     "norm_bound": 2.0 * NORM,
     "noise_std": 0.2,
@@ -23,7 +24,7 @@ ARGUMENTS = {
 }
 
 
-def played(bound="exact", norm_bound=NORM, rounds=21):
+def played(bound="filters", norm_bound=NORM, rounds=21):
     kernel = frozen_kernel("matern32")
     bandit, game = make_bandit(kernel, bound, norm_bound), Game(kernel, seed=1)
     game.play(bandit, rounds)
@@ -54,7 +55,7 @@ def changes(value):
 
 
 @pytest.mark.parametrize(
-    ("bound", "norm_bound"), [("exact", NORM), ("exact", None), ("analytic", NORM)]
+    ("bound", "norm_bound"), [("filters", NORM), ("filters", None), ("energy", NORM)]
 )
 def test_a_changed_state_is_refused_or_harmless(bound, norm_bound):
     bandit, game = played(bound, norm_bound)

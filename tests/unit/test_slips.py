@@ -129,7 +129,7 @@ def test_a_bandit_that_comes_to_contradict_its_data():
     bandit.observe(torch.zeros(1), 0.0)
     safe_set = SafeSet(bandit, -1.0)
     assert bool(safe_set.is_safe(PROBLEM.X).all())
-    for x in (0.0, 0.5, 1.0):
+    for x in (0.1, 0.5, 1.0):
         bandit.observe(torch.full((1,), x), 5.0)
     with pytest.warns(InconsistentConfidenceSetWarning):
         bandit.bounds(PROBLEM.X)

@@ -26,6 +26,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
+from kernelucb.confidence.fit.filters import FILTERS_SOURCE
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from problems import make_problem, uniform
 
@@ -36,6 +37,7 @@ NORM = {"norm_bound": 9.0}
 GIVEN = {**NORM, "noise_std": 0.1}
 LIMITS = UnknownNoise(0.01, 1.0)
 
+ENERGY = "with the energy of the noise (ours)"
 FLYNN = "Flynn & Reeb (2024)"
 CLOSED = f"{FLYNN}, Eq. (8)"
 SCALES = f"{FLYNN}, Theorem 4.1, for a mixture over scales (ours)"
@@ -163,10 +165,14 @@ def test_other_bounds(build, source):
 @pytest.mark.parametrize(
     ("options", "source"),
     [
-        ({}, DUAL),
-        ({"covariance_scale": "mixture"}, f"{FLYNN}, Theorem 4.5; fit: {SCALES}"),
-        ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}"),
-        ({"form": "analytic"}, f"{FLYNN}, Corollary 4.6; fit: {CLOSED}"),
+        ({}, f"{FLYNN}, Theorem 4.5; fit: {FILTERS_SOURCE}"),
+        ({"fit": "martingale"}, f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
+        (
+            {"fit": "martingale", "covariance_scale": "mixture"},
+            f"{FLYNN}, Theorem 4.5; fit: {SCALES}",
+        ),
+        ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}"),
+        ({"form": "analytic"}, f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}"),
         ({"bound": "abbasi_yadkori"}, ABBASI),
         ({"bound": "igp_ucb"}, "Chowdhury & Gopalan (2017), Theorem 2"),
     ],

@@ -5,6 +5,10 @@ import math
 import torch
 from torch import Tensor
 
+# Of functions of ln(tau) from sums of 1 / (lam + tau), with lam at least zero: their
+# distance from the real axis.
+SINGULARITY = math.pi
+
 
 class ChebyshevInterval:
     r"""Interpolation on ``[lower, upper]``, with what depends on the nodes computed once.
@@ -27,7 +31,7 @@ class ChebyshevInterval:
     def __init__(
         self, lower: float, upper: float, count: int, refinement: int, like: Tensor
     ) -> None:
-        self.lower, self.upper = lower, upper
+        self.lower, self.upper, self.count = lower, upper, count
         self.centre, self.half_width = 0.5 * (lower + upper), 0.5 * (upper - lower)
         self.degrees = torch.arange(count).to(like)
         angles = math.pi * (self.degrees.flip(0) + 0.5) / count
@@ -48,6 +52,10 @@ class ChebyshevInterval:
         zeroth = values @ self._transform
         first = zeroth @ self._derivative
         return torch.stack([zeroth, first, first @ self._derivative], dim=-2)
+
+    def interpolation(self, arguments: Tensor) -> Tensor:
+        r"""``b x count`` weights of the values at the nodes, at ``b`` arguments inside."""
+        return self.polynomials(arguments) @ self._transform.mT
 
     def on_grid(self, coefficients: Tensor) -> Tensor:
         r"""Values on the grid for ``b x count`` coefficients."""

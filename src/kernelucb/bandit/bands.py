@@ -8,17 +8,20 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.safe_math import safe_sqrt
-from kernelucb.bandit.bounds import BanditBound, Dual, MartingaleMixture, RidgeBound
+from kernelucb.bandit.bounds import BanditBound, RidgeBound
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet
 from kernelucb.bandit.history import History, Systems
+from kernelucb.bandit.mixtures import Dual, MartingaleMixture
 from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.bandit.saved import Saved, largest_wait, prior_values
 from kernelucb.bandit.search import ExactSearch
 from kernelucb.bandit.spectral import SpectralHistory
+from kernelucb.bandit.two_filters import TwoFilters
 from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.regression import KernelRegression
 
 # Beyond so many regularisers one eigenbasis is cheaper than a Cholesky factor for each.
 _MOST_FACTORS = 2
@@ -103,6 +106,11 @@ class Bands(ABC, Generic[BoundT]):
             if is_due:
                 self.bound.estimate_norm(regression)
                 self.estimate_at = count + largest_wait(count)
+            if spectral is not None:
+                self._renewed(regression)
+
+    def _renewed(self, regression: KernelRegression) -> None:
+        r"""Called with the whole spectrum after the eigenbasis has been renewed."""
 
     def _append(self, arm: Arms, target: float) -> None:
         self.history.append(arm, target)
@@ -211,6 +219,9 @@ class MixtureBands(Bands[MartingaleMixture]):
         super()._append(arm, target)
         self.consistency.observe(arm, target)
 
+    def _renewed(self, regression: KernelRegression) -> None:
+        self.consistency.choose_filters(regression)
+
     def _new_current(self) -> CurrentSet | FunctionSet[Any]:
         consistency = self.consistency
         return consistency.current() if self.is_resolved else consistency.from_scratch()
@@ -223,7 +234,8 @@ class MixtureBands(Bands[MartingaleMixture]):
         taus = self.bound.regularizers(current.constraints.radius.tau_ref)
         taus = taus.to(self.observations.inputs)
         systems = self.history.systems("bound", taus)
-        widths = safe_sqrt(current.excess(systems.fit()) / taus)
+        excess = current.excess(taus, systems.fit().quadratic_form)
+        widths = safe_sqrt(excess / taus)
         return self._ellipsoids(systems, widths, arms, signs)
 
     def contradiction(self) -> Assumption | None:
@@ -232,7 +244,15 @@ class MixtureBands(Bands[MartingaleMixture]):
 
     def saved(self) -> Saved:
         r"""What is needed to go on, in copies."""
-        saved = super().saved()._replace(warned=self.consistency.warned)
+        filters = self.consistency.filters if self.is_resolved else None
+        saved = (
+            super()
+            .saved()
+            ._replace(
+                warned=self.consistency.warned,
+                filters=filters and filters.values,
+            )
+        )
         search = self.search
         if search is None or search.interval is None or not self.is_resolved:
             return saved
@@ -241,5 +261,8 @@ class MixtureBands(Bands[MartingaleMixture]):
 
     def _resume(self, saved: Saved) -> None:
         self.consistency.warned = saved.warned
+        if saved.filters is not None and isinstance(self.bound, Dual):
+            filters = TwoFilters.saved(saved.filters, self.bound.hybrids)
+            self.consistency.filters = filters
         if saved.interval is not None and self.search is not None:
             self.search.resume(saved.interval, saved.seen)

@@ -12,13 +12,11 @@ from torch import Tensor
 from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.mixture import Radius, mixture_radius, mixture_source
-from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.fit.mixture import (
+    Radius,
+    mixture_radius,
+)
 from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
-from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
-from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
 from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
@@ -87,96 +85,6 @@ class BanditBound(ABC):
     @abstractmethod
     def check_noise(self, variance: Tensor) -> None:
         r"""Raise a ValueError where rounded prior variances hide what the data say."""
-
-
-@dataclass(frozen=True, eq=False)
-class MartingaleMixture(BanditBound):
-    r"""Bounds over the functions that satisfy a fit and a norm constraint."""
-
-    scales: tuple[float, ...]  # covariance scales c of the mixture, one or more
-
-    @property
-    def references(self) -> Tensor:
-        r"""``tau = 1 / c`` of each scale, at which the radius is computed."""
-        return 1.0 / torch.tensor(self.scales, dtype=torch.float64)
-
-    @property
-    def known_regularizers(self) -> Tensor:
-        r"""Those of the radius and those that may follow it; see ``BanditBound``."""
-        taus = [self.regularizers(tau_ref) for tau_ref in self.references.tolist()]
-        return torch.cat([self.references, *taus]).unique()
-
-    def radius(self, regression: KernelRegression) -> Radius:
-        r"""Squared radius of the fit."""
-        return mixture_radius(regression, self.delta, self.scales)
-
-    def assumptions(self, known: PriorKnowledge) -> Assumptions:
-        r"""What the bound rests on."""
-        fit = replace(super().assumptions(known), source=mixture_source(self.scales))
-        return fit.by(self.source)
-
-    def check_noise(self, variance: Tensor) -> None:
-        r"""Nothing to check: the bound holds at any regulariser, and takes a larger one."""
-
-    @abstractmethod
-    def regularizers(self, tau_ref: float) -> Tensor:
-        r"""The values ``tau`` whose ellipsoid bounds the bound is the least of.
-
-        Defaults follow ``tau_ref``, that of the radius.
-        """
-
-    @abstractmethod
-    def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
-    ) -> FunctionSet[Any]:
-        r"""The stateless set with given constraints."""
-
-
-class Dual(MartingaleMixture):
-    r"""The exact bound: the least over every regulariser."""
-
-    source = ExactSet.source
-
-    def regularizers(self, tau_ref: float) -> Tensor:
-        r"""None in particular: all of them."""
-        return torch.empty(0, dtype=torch.float64)
-
-    def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
-    ) -> FunctionSet[Any]:
-        r"""The stateless set with given constraints."""
-        return ExactSet(regression, constraints, self.assumptions(regression))
-
-
-@dataclass(frozen=True, eq=False)
-class Grid(MartingaleMixture):
-    r"""The least over a grid of values ``tau``, by default the paper's."""
-
-    source = GridSet.source
-    grid: Tensor | None
-
-    def regularizers(self, tau_ref: float) -> Tensor:
-        r"""The grid; see ``MartingaleMixture``."""
-        return self._default(tau_ref) if self.grid is None else self.grid
-
-    def _default(self, tau_ref: float) -> Tensor:
-        return grid_regularizers("paper", tau_ref, self.noise_std**2)
-
-    def confidence_set(
-        self, regression: KernelRegression, constraints: Constraints
-    ) -> FunctionSet[Any]:
-        r"""The stateless set with given constraints."""
-        taus = self.regularizers(constraints.radius.tau_ref)
-        return GridSet(regression, constraints, taus, self.assumptions(regression))
-
-
-class Analytic(Grid):
-    r"""The closed form, a grid of one ``tau``: by default that of the radius."""
-
-    source = ANALYTIC_SOURCE
-
-    def _default(self, tau_ref: float) -> Tensor:
-        return torch.tensor([tau_ref], dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)

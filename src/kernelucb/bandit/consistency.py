@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from kernelucb.bandit.bounds import MartingaleMixture
 from kernelucb.bandit.history import Fit, History
+from kernelucb.bandit.mixtures import Dual, MartingaleMixture
 from kernelucb.bandit.observations import Arms
+from kernelucb.bandit.resolvents import Ratio
 from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.spectral import SpectralHistory
+from kernelucb.bandit.two_filters import TwoFilters
+from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.confidence.fit.mixture import Radius, combined_radius
 from kernelucb.confidence.geometry import (
     Constraints,
@@ -23,6 +27,14 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression import KernelRegression
+
+
+class FilteredFit(NamedTuple):
+    r"""A fit of filtered data, for the same norm bound."""
+
+    ratio: Ratio
+    squared_radius: float
 
 
 class CurrentSet(NamedTuple):
@@ -30,16 +42,26 @@ class CurrentSet(NamedTuple):
 
     constraints: Constraints
     form: float  # quadratic form of the data at ``tau_ref``
+    filtered: FilteredFit | None = None  # takes the place of the radius
 
     @property
     def squared_radius(self) -> float:
         r"""Squared radius of the fit, noise units."""
+        if self.filtered is not None:
+            return self.filtered.squared_radius
         return self.form + self.constraints.radius.slack
 
-    def excess(self, fit: Fit) -> Tensor:
-        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, at least zero."""
-        drop = self.form - fit.quadratic_form
-        return self.constraints.excess_from(fit.regularizers, drop).clamp_min(0.0)
+    def excess(self, regularizers: Tensor, quadratic_form: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, at least zero.
+
+        The quadratic form is that of the filtered data where the fit is.
+        """
+        constraints, form = self.constraints, self.form
+        if self.filtered is not None:
+            slack = self.filtered.squared_radius - form
+            radius = constraints.radius._replace(slack=slack)
+            constraints = constraints._replace(radius=radius)
+        return constraints.excess_from(regularizers, form - quadratic_form).clamp_min(0.0)
 
 
 class Consistency:
@@ -51,6 +73,8 @@ class Consistency:
     eigenbasis, one is made when it is first needed, and again when the newest are too many.
 
     Attributes:
+        filters: Weights of the mixture of filters, chosen with the last eigenbasis; None
+            where the fit is the radius alone.
         warned: Whether the user has been told of a contradiction.
     """
 
@@ -61,6 +85,7 @@ class Consistency:
         # inputs, and squared distance to all data in noise units.
         self._feasible: tuple[Tensor, float] | None = None
         self._nearest: float | None = None  # where the next search starts
+        self.filters: TwoFilters | None = None
         self.warned = False
 
     def fork(self, bound: MartingaleMixture, history: History) -> "Consistency":
@@ -87,30 +112,68 @@ class Consistency:
 
         The stateless one where the history cannot give its bounds.
         """
-        taus = self.bound.references.to(self.history.observations.inputs)
-        radius, form = self._radius(self.history.systems("radius", taus).fit())
-        current = CurrentSet(Constraints(radius, self.bound.norm_bound, None), form)
+        bound = self.bound
+        taus = bound.references.to(self.history.observations.inputs)
+        if self.filters is not None:
+            taus = torch.cat([taus, taus.new_tensor([self.filters.corner])])
+        fit = self.history.systems("radius", taus).fit()
+        predicted, form = self._predicted(fit)
+        count = self.history.observations.count
+        radius = bound.with_energy(predicted, form, count, self.eigenvalue_cutoff)
+        current = CurrentSet(Constraints(radius, bound.norm_bound, None), form)
         misfit = math.inf if self._feasible is None else self._feasible[1]
-        if self.history.observations.count == 0 or misfit <= current.squared_radius:
+        if count > 0 and misfit > current.squared_radius:
+            current = self._examined(current)
+        return self._filtered(current, form + predicted.slack, float(fit.log_det[-1]))
+
+    def choose_filters(self, regression: KernelRegression) -> None:
+        r"""Choose the filters anew, from the whole spectrum, where the bound takes them."""
+        if isinstance(self.bound, Dual) and self.bound.fit == "filters":
+            mixture = self.bound.mixture(regression)
+            self.filters = TwoFilters.of(mixture, self.bound.norm_bound)
+
+    def _filtered(
+        self, current: CurrentSet | FunctionSet[Any], predicted: float, log_det: float
+    ) -> CurrentSet | FunctionSet[Any]:
+        r"""The set with the fit by the filters, unless the radius alone is contradicted."""
+        filters, bound = self.filters, self.bound
+        if filters is None:
             return current
-        return self._examined(current)
+        if not isinstance(current, CurrentSet) or current.constraints.contradiction:
+            return current
+        count = self.history.observations.count
+        if isinstance(self.history, SpectralHistory):
+            log_det += self.history.basis.hidden_log_det(filters.corner)
+        squared = filters.squared_radius(predicted, log_det, count, bound.delta)
+        hidden = hidden_part(bound.norm_bound, self.eigenvalue_cutoff, squared)
+        if hidden is None:
+            return current
+        squared += hidden
+        return current._replace(filtered=FilteredFit(filters.ratio, squared))
 
     def from_scratch(self) -> FunctionSet[Any]:
         r"""The stateless set, relaxed with a warning where it is empty."""
         regression = self.history.observations.regression()
-        radius = self.bound.radius(regression)
-        least = least_norm(regression, radius)
+        state, radius = self.bound.constraint(regression)
+        least = least_norm(state, radius)
         if least > self.bound.norm_bound:
             self.bound.estimate_norm(regression)
         with self._warning_once(least):
             constraints = consistent_constraints(
-                regression, radius, self.bound.norm_bound, least, strict=False
+                state, radius, self.bound.norm_bound, least, strict=False
             )
-        return self.bound.confidence_set(regression, constraints)
+        return self.bound.confidence_set(state, constraints)
 
-    def _radius(self, fit: Fit) -> tuple[Radius, float]:
-        r"""The radius, and the quadratic form at its ``tau_ref``."""
-        taus, forms = fit.regularizers, fit.quadratic_form
+    @property
+    def eigenvalue_cutoff(self) -> float:
+        r"""Eigenvalues that the history counts as zero."""
+        if isinstance(self.history, SpectralHistory):
+            return self.history.basis.eigenvalue_cutoff
+        return 0.0
+
+    def _predicted(self, fit: Fit) -> tuple[Radius, float]:
+        r"""The radius of the martingale mixture, and the form at its ``tau_ref``."""
+        taus, log_dets, forms = (each[: len(self.bound.scales)] for each in fit)
 
         def form(reference: float) -> Tensor:
             return forms[int((taus == reference).nonzero()[0])]
@@ -118,7 +181,7 @@ class Consistency:
         def drop(reference: float) -> Tensor:
             return forms - form(reference)
 
-        radius = combined_radius(taus, fit.log_det, drop, self.bound.delta)
+        radius = combined_radius(taus, log_dets, drop, self.bound.delta)
         return radius, float(form(radius.tau_ref))
 
     def _examined(self, current: CurrentSet) -> CurrentSet | FunctionSet[Any]:

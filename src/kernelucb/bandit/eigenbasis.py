@@ -1,5 +1,6 @@
 r"""The resolved spectrum of the older observations."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -44,6 +45,11 @@ class Eigenbasis(NamedTuple):
             unresolved=float(regression.targets[:zeros].square().sum()),
             eigenvalue_cutoff=regression.eigenvalue_cutoff,
         )
+
+    def hidden_log_det(self, regularizer: float) -> float:
+        r"""What eigenvalues that count as zero may add to ``ln det(I + K_w / tau)``."""
+        hidden = self.num_observations - len(self.eigenvalues)
+        return hidden * math.log1p(self.eigenvalue_cutoff / regularizer)
 
     @property
     def mean_terms(self) -> Tensor:

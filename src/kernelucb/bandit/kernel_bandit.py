@@ -19,6 +19,7 @@ from kernelucb.bandit.observations import Arms, Observations, Signs, allowed_col
 from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
 from kernelucb.bandit.saved import read as read_saved
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.statements import Knowledge
@@ -28,8 +29,9 @@ from kernelucb.regression.prior import Prior
 class KernelBandit:
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
-    Gives the bounds of ``MartingaleMixtureUCB``, ``AbbasiYadkoriUCB`` or ``IGPUCB`` after
-    every observation, at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
+    Gives the bounds of ``MartingaleMixtureUCB`` (of its filters those that need no spectrum
+    of all data in each round), ``AbbasiYadkoriUCB`` or ``IGPUCB`` after every observation,
+    at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
     round-off would make that less accurate than a regression from scratch (noise below
     about 1e-5 prior deviations times the root of the number of observations), a round is
     ``O(n^3)``.
@@ -61,6 +63,7 @@ class KernelBandit:
         bound: BoundName = "martingale_mixture",
         form: Form | None = None,
         alphas: Alphas = None,
+        fit: ClosedForm | None = None,
         covariance_scale: CovarianceScale | None = None,
         horizon: int | None = None,
         mean_module: Mean | None = None,
@@ -84,6 +87,10 @@ class KernelBandit:
                 ``"paper"`` for the paper's; one number for ``"analytic"``
                 (``noise_std^2 / covariance_scale`` by default) and for
                 ``"abbasi_yadkori"`` (``noise_std^2`` by default).
+            fit: Of the martingale mixture: ``"filters"`` (the default) or
+                ``"martingale"``; see ``MartingaleMixtureUCB``. Of the filters the exact
+                bound uses two, chosen anew with each eigenbasis of the data; with
+                ``alphas`` and in closed form the energy of the noise joins the fit.
             covariance_scale: Of the martingale mixture: scale ``c``, 1 by default,
                 several, or ``"mixture"``; see ``MartingaleMixtureUCB``.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
@@ -94,7 +101,7 @@ class KernelBandit:
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
                 data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
-        options = Options(form, alphas, covariance_scale, horizon)
+        options = Options(form, alphas, fit, covariance_scale, horizon)
         played = bound_of(bound, norm_bound, noise_std, delta, options)
         self._estimated = estimated_parts(covar_module, mean_module)
         self.prior = Prior(covar_module, mean_module)

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.bandit.bounds import IGP, AbbasiYadkori, Analytic, BanditBound, Dual, Grid
+from kernelucb.bandit.bounds import IGP, AbbasiYadkori, BanditBound
+from kernelucb.bandit.mixtures import Analytic, Dual, Grid
+from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
@@ -24,6 +26,7 @@ class Options(NamedTuple):
 
     form: Form | None
     alphas: Alphas
+    fit: ClosedForm | None
     covariance_scale: CovarianceScale | None
     horizon: int | None
 
@@ -49,13 +52,16 @@ def bound_of(
 def _martingale_mixture(options: Options, shared: _Shared) -> BanditBound:
     alphas, scale = options.alphas, options.covariance_scale
     scales = covariance_scales(1.0 if scale is None else scale)
+    fit: ClosedForm = "filters" if options.fit is None else options.fit
     if options.form == "analytic":
-        return Analytic(*shared, scales, _one_tau('form="analytic"', alphas, shared[1]))
+        return Analytic(
+            *shared, scales, fit, _one_tau('form="analytic"', alphas, shared[1])
+        )
     if alphas is None:
-        return Dual(*shared, scales)
+        return Dual(*shared, scales, fit)
     paper = isinstance(alphas, str)
     grid = None if paper else grid_regularizers(alphas, 1.0, shared[1] ** 2)
-    return Grid(*shared, scales, grid)
+    return Grid(*shared, scales, fit, grid)
 
 
 def _abbasi_yadkori(options: Options, shared: _Shared) -> BanditBound:
@@ -70,7 +76,10 @@ def _igp_ucb(options: Options, shared: _Shared) -> BanditBound:
 
 
 _BOUNDS = {
-    "martingale_mixture": (_martingale_mixture, {"form", "alphas", "covariance_scale"}),
+    "martingale_mixture": (
+        _martingale_mixture,
+        {"form", "alphas", "fit", "covariance_scale"},
+    ),
     "abbasi_yadkori": (_abbasi_yadkori, {"alphas"}),
     "igp_ucb": (_igp_ucb, {"horizon"}),
 }

@@ -8,7 +8,9 @@ from torch import Tensor
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.bandit.bounds import BanditBound
+from kernelucb.bandit.mixtures import Dual
 from kernelucb.bandit.search import LONGEST_INTERVAL
+from kernelucb.bandit.two_filters import TwoFilters
 from kernelucb.exceptions import StateError
 from kernelucb.regression.prior import Prior
 
@@ -37,6 +39,7 @@ class Saved(NamedTuple):
     interval: list[float] | None = None  # of the search for regularisers, in ln(tau)
     seen: list[float] | None = None  # extreme minimisers since the last eigenbasis
     warned: bool = False  # whether the user has been told of a contradiction
+    filters: list[float] | None = None  # share, slope and index of ``TwoFilters``
 
     def as_state(self, bound: BanditBound) -> dict[str, Any]:
         r"""The state as a mapping that ``read`` takes."""
@@ -71,6 +74,7 @@ def read(state: object, bound: BanditBound, prior: Prior, columns: range) -> Sav
             "interval": logs,
             "seen": logs,
             "warned": states.flag,
+            "filters": states.optional(states.sequence(states.real(0.0, LARGEST))),
         },
     )
     del values["arguments"]
@@ -80,6 +84,7 @@ def read(state: object, bound: BanditBound, prior: Prior, columns: range) -> Sav
         _check_prior(saved, bound, prior, columns)
     _check_norm(saved, bound)
     _check_search(saved)
+    _check_filters(saved, bound)
     return saved
 
 
@@ -149,3 +154,14 @@ def _check_search(saved: Saved) -> None:
         raise StateError(
             f"interval must have a length in (0, {LONGEST_INTERVAL}], got {saved.interval}."
         )
+
+
+def _check_filters(saved: Saved, bound: BanditBound) -> None:
+    if saved.filters is None:
+        return
+    if not (isinstance(bound, Dual) and bound.fit == "filters" and saved.renewed):
+        raise StateError("filters are there for a bound or a state that has none.")
+    try:
+        TwoFilters.saved(saved.filters, bound.hybrids)
+    except ValueError as error:
+        raise StateError(f"filters cannot be {saved.filters}: {error}") from error

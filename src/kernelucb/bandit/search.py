@@ -8,24 +8,26 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.chebyshev import ChebyshevInterval, node_count
+from kernelucb._numerics.chebyshev import SINGULARITY, ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Arms, Signs
+from kernelucb.bandit.resolvents import Ratio, Resolvents
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
-# Estimates are analytic in ln(tau) between the singularities of 1 / (lam + tau).
-_SINGULARITY = math.pi
 _INTERPOLATION_ERROR = 1e-12
+_FILTERED_ERROR = 1e-10  # each node costs twice as much
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
 # ``ln`` of the range of regularisers worth trying: 1e8 over a few eps, at the most.
 LONGEST_INTERVAL = 60.0
 _SCHUR_ERROR = 1e-10
 _RELATIVE_TOLERANCE = 1e-9
+# Share of both constraints that a function in a filtered set must leave.
+_ROOM = 1e-6
 _TINY = torch.finfo(torch.float64).tiny
 Interval = tuple[float, float]  # in ln(tau)
 _NONE_SEEN = (math.inf, -math.inf)
@@ -44,6 +46,7 @@ class ExactSearch:
         self.seen = _NONE_SEEN  # extreme minimisers since the last eigenbasis
         self._basis_count = history.basis.num_observations
         self._chebyshev: ChebyshevInterval | None = None
+        self._resolvents: tuple[Ratio, Resolvents] | None = None
 
     def fork(self, history: SpectralHistory) -> "ExactSearch":
         r"""A search that goes on on its own, with a fork of its history."""
@@ -69,6 +72,8 @@ class ExactSearch:
                 self.history.renew()
             self.interval = interval
             profile = self._profile(interval, arms, current)
+            if current.filtered is not None and not profile.is_consistent(norm, squared):
+                return self.support(arms, current._replace(filtered=None), signs)
             found = [profile.minimize(sign, ball) for sign in signs]
             positions = torch.stack([position for position, _ in found])
             first, last = (float(end) for end in positions.aminmax())
@@ -79,12 +84,30 @@ class ExactSearch:
         return [torch.minimum(value, ball) for _, value in found]
 
     def _profile(self, interval: Interval, arms: Arms, current: CurrentSet) -> "_Profile":
-        chebyshev = self._nodes(*interval)
-        systems = self.history.systems("bound", chebyshev.nodes.exp())
-        fit, moments = systems.fit(), systems.moments(self.history.project(arms))
+        filtered = current.filtered is not None
+        error = _FILTERED_ERROR if filtered else _INTERPOLATION_ERROR
+        chebyshev = self._nodes(*interval, error)
+        taus = chebyshev.nodes.exp()
+        if current.filtered is None:
+            systems = self.history.systems("bound", taus)
+            form = systems.fit().quadratic_form
+        else:
+            systems = self._filtered(taus, current.filtered.ratio).systems(self.history)
+            form = systems.quadratic_form()
+        moments = systems.moments(self.history.project(arms))
         shift = current.squared_radius / current.constraints.norm**2
-        excess = current.excess(fit) / (fit.regularizers + shift)
+        excess = current.excess(taus, form) / (taus + shift)
         return _Profile(chebyshev, moments, excess, shift)
+
+    def _filtered(self, taus: Tensor, ratio: Ratio) -> Resolvents:
+        known = self._resolvents
+        if (
+            known is None
+            or known[0] != ratio
+            or not torch.equal(known[1].regularizers, taus)
+        ):
+            self._resolvents = known = (ratio, Resolvents.of(ratio, taus))
+        return known[1]
 
     def _fragile(self, arms: Arms, norm: float, squared: float) -> float:
         r"""``ln(tau)`` below which the Schur complements lose the promised accuracy.
@@ -120,11 +143,14 @@ class ExactSearch:
         lower = max(lower, limits[0])
         return lower, max(min(upper, limits[1]), lower + 1.0)
 
-    def _nodes(self, lower: float, upper: float) -> ChebyshevInterval:
-        known = self._chebyshev
-        if known is None or (known.lower, known.upper) != (lower, upper):
-            half = 0.5 * (upper - lower)
-            count = node_count(half, _SINGULARITY, _INTERPOLATION_ERROR)
+    def _nodes(self, lower: float, upper: float, error: float) -> ChebyshevInterval:
+        known, half = self._chebyshev, 0.5 * (upper - lower)
+        count = node_count(half, SINGULARITY, error)
+        if known is None or (known.lower, known.upper, known.count) != (
+            lower,
+            upper,
+            count,
+        ):
             like = self.history.basis.basis
             known = ChebyshevInterval(lower, upper, count, _REFINEMENT, like)
             self._chebyshev = known
@@ -161,6 +187,19 @@ class _Profile:
         factor = excess * (1.0 + shift * (-chebyshev.grid).exp())
         variance = chebyshev.on_grid(self.log_variance[:, 0]).exp_()
         self._grid_width = (variance * factor).sqrt_()
+
+    def is_consistent(self, norm: float, squared_radius: float) -> bool:
+        r"""Whether a ridge estimate on the grid satisfies both constraints with some room.
+
+        With ``e`` the excess and ``e'`` its derivative in ``ln(tau)``, its squared norm is
+        ``norm^2 - e' / tau`` and its squared misfit ``squared_radius - e + e'``.
+        """
+        excess, slope = self.chebyshev.on_grid(self.excess[0, :2])  # over tau + shift
+        tau = self.chebyshev.grid.exp()
+        slope = slope * (tau + self.shift) + excess * tau
+        room = excess * (tau + self.shift) - slope
+        inside = (slope >= _ROOM * tau * norm**2) & (room >= _ROOM * squared_radius)
+        return bool(inside.any())
 
     def minimize(self, sign: int, ball: Tensor) -> tuple[Tensor, Tensor]:
         r"""Minimising ``u`` and the minimum, for each arm."""

@@ -30,12 +30,15 @@ class SpectralPoints(NamedTuple):
 
 
 class SchurSystems:
-    r"""The systems at ``m`` regularisers.
+    r"""The systems at ``m`` regularisers, positive or complex with a positive real part.
 
     Conditioned on the older observations, the newest ``p`` have the covariance
     ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
     grows by a row with each of them, up to ``capacity``. Copies share storage and read
-    only the first ``count`` rows.
+    only the first ``count`` rows. For complex regularisers ``S`` is symmetric and both its
+    parts are positive definite, so that the factor without conjugation is stable (Higham
+    1998, Factorizing complex symmetric matrices with positive definite real and imaginary
+    parts).
     """
 
     def __init__(
@@ -45,14 +48,15 @@ class SchurSystems:
         self.count = 0
         m, lam = len(regularizers), basis.eigenvalues
         shifted = lam + regularizers.unsqueeze(-1)
-        self.inverse = shifted.reciprocal()  # m x r
-        self.shrinkage = regularizers.unsqueeze(-1) / shifted
-        self.mean_weights = basis.mean_terms * self.inverse
-        self._shrunk = lam.new_empty(capacity, m, len(lam))
-        self._factors = lam.new_zeros(m, capacity, capacity)
-        self._innovations = lam.new_empty(m, capacity)
+        inverse = shifted.reciprocal()
+        # Real parts, and imaginary ones where there are any: k x m x r with k = 1 or 2.
+        self._shrinkage = _parts(regularizers.unsqueeze(-1) / shifted)
+        self._mean_weights = _parts(basis.mean_terms * inverse)
+        self._shrunk = lam.new_empty(capacity, *self._shrinkage.shape)
+        self._factors = regularizers.new_zeros(m, capacity, capacity)
+        self._innovations = regularizers.new_empty(m, capacity)
         self._log_det = torch.log1p(lam / regularizers.unsqueeze(-1)).sum(-1)
-        self._form = self.inverse @ basis.targets.square()
+        self._form = _times(basis.targets.square(), _parts(inverse))
 
     @property
     def factors(self) -> Tensor:
@@ -71,13 +75,13 @@ class SchurSystems:
         row = (self.factors @ covariance.unsqueeze(-1)).squeeze(-1)
         own = self._older_variance(points)[0] / scale**2 + self.regularizers
         pivot = (own - row.square().sum(-1)).sqrt()
-        predicted = (self.mean_weights @ points.features[0]) / scale
+        predicted = _times(points.features[0], self._mean_weights) / scale
         predicted = predicted + (row * self.innovations).sum(-1)
         inside = (row.unsqueeze(1) @ self.factors).squeeze(1)
         self._factors[:, index, :index] = -inside / pivot.unsqueeze(-1)
         self._factors[:, index, index] = 1.0 / pivot
         self._innovations[:, index] = (target - predicted) / pivot
-        self._shrunk[index] = points.features * self.shrinkage
+        self._shrunk[index] = points.features * self._shrinkage
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
@@ -89,26 +93,49 @@ class SchurSystems:
 
     def moments(self, points: SpectralPoints) -> Moments:
         r"""Ridge estimates at arms; see ``Systems``."""
-        deviation = points.features @ self.mean_weights.mT
+        deviation, variance = self.analytic_moments(points)
+        return Moments(deviation, variance.clamp_min(0.0))
+
+    def analytic_moments(self, points: SpectralPoints) -> Moments:
+        r"""The same as analytic functions of the regulariser, where it is complex too."""
+        deviation = _times(points.features, self._mean_weights)
         variance = self._older_variance(points)
         if self.count:
             explained = (self.factors / self.noise_std) @ self._conditioned(points)
             newest = self.innovations.unsqueeze(1) @ explained  # m x 1 x a
             deviation = deviation + newest.squeeze(1).mT
-            variance = variance - vecdot(explained, explained, dim=1).mT
-        return Moments(deviation, variance.clamp_min(0.0))
+            squares = vecdot(explained.conj(), explained, dim=1)  # without conjugation
+            variance = variance - squares.mT
+        return Moments(deviation, variance)
 
     def _older_variance(self, points: SpectralPoints) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
-        explained = points.features.square() @ self.shrinkage.mT
+        explained = _times(points.features.square(), self._shrinkage)
         return points.residual_variance.unsqueeze(-1) + explained
 
     def _conditioned(self, points: SpectralPoints) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
-        shrunk = self._shrunk[: self.count].flatten(0, 1)
-        sizes = (self.count, len(self.regularizers))
-        inside = (shrunk @ points.features.mT).unflatten(0, sizes)
-        return inside.add_(points.residual.unsqueeze(1)).transpose(0, 1)
+        shrunk = self._shrunk[: self.count]
+        inside = (shrunk.flatten(0, 2) @ points.features.mT).unflatten(0, shrunk.shape[:3])
+        whole = inside[:, 0].add_(points.residual.unsqueeze(1))
+        if shrunk.shape[1] == 2:
+            whole = torch.complex(whole, inside[:, 1])
+        return whole.transpose(0, 1)
+
+
+def _parts(values: Tensor) -> Tensor:
+    r"""Real parts, and imaginary ones where there are any, in front."""
+    if not values.is_complex():
+        return values.unsqueeze(0)
+    return torch.stack([values.real, values.imag])
+
+
+def _times(real: Tensor, weights: Tensor) -> Tensor:
+    r"""``real @ weights.mT`` for weights whose ``_parts`` are given."""
+    products = real @ weights.flatten(0, 1).mT
+    if len(weights) == 1:
+        return products
+    return torch.complex(*products.chunk(2, dim=-1))
 
 
 class SpectralHistory(History):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.fit.energy import noise_ball
+from kernelucb.confidence.fit.energy import Ball, noise_ball, tangent_price
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     Radius,
@@ -21,17 +21,18 @@ from kernelucb.confidence.fit.mixture import (
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
-# Prior weights of Flynn & Reeb's member, the energy of the noise, and the hybrids. The
-# squared radius is at most 2 ln(1/0.7) = 0.71 above that of the first alone. Half for it
-# narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
-_PREDICTION_SHARE, _ENERGY_SHARE, _HYBRID_SHARE = 0.7, 0.1, 0.2
+# Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids.
+# The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone. Half
+# for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
+FIRST_SHARES, _HYBRID_SHARE = (0.7, 0.1), 0.2
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
 # In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
 _UNIT_NORM = 4.0
 _LARGEST, _LARGEST_PRICE = 1e150, 1e12
-
+# What the prior weight of each hybrid in either grid adds to its ``b``.
+HYBRID_PRIOR = 2.0 * math.log(2.0 * len(_SCALES) * len(_FLOORS) / _HYBRID_SHARE)
 
 # Tables of the members are small, and NumPy's calls cost half of torch's.
 Array = NDArray[np.float64]
@@ -78,6 +79,12 @@ class Hybrids(NamedTuple):
         logs = [math.log(scale) for scale in scales]
         return cls.for_norm(_UNIT_NORM * math.exp(0.5 * sum(logs) / len(logs)))
 
+    @classmethod
+    def of(cls, scales: Sequence[float], norm: float | None) -> "Hybrids":
+        r"""The grid for the prior, and then that for the norm bound, if there is one."""
+        own = cls.for_prior(scales)
+        return own if norm is None else own.and_others(cls.for_norm(norm))
+
     def and_others(self, others: "Hybrids") -> "Hybrids":
         r"""Both grids as one."""
         both = zip(self, others, strict=True)
@@ -97,6 +104,23 @@ class Hybrids(NamedTuple):
         corners = self.corners.to(eigenvalues).unsqueeze(-1)
         log_dets = torch.log1p(eigenvalues / corners).sum(-1)
         return log_dets - count * torch.log1p(-self.floors.to(eigenvalues))
+
+
+def first_ball(predicted: float, count: int, delta: float) -> Ball:
+    r"""The ball of the first member of ``EProcesses`` alone; ``predicted`` is the squared
+    radius of Flynn & Reeb's.
+    """
+    level = math.log(1.0 / delta)
+    return noise_ball(count, level, predicted - 2.0 * level, FIRST_SHARES)
+
+
+def first_price(
+    ball: Ball, slope: float, predicted: float, count: int, delta: float
+) -> float:
+    r"""``b`` of a tangent of the first member with another slope; see ``tangent_price``."""
+    level = math.log(1.0 / delta)
+    price = predicted - 2.0 * level
+    return tangent_price(ball, slope, count, level, price, FIRST_SHARES)
 
 
 class EProcesses:
@@ -134,23 +158,19 @@ class EProcesses:
         norm: float | None,
     ) -> None:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
-        self.hybrids = Hybrids.for_prior(covariance_scales(covariance_scale))
-        prior = 2.0 * math.log(2.0 * len(self.hybrids.floors) / _HYBRID_SHARE)
-        self.untied = 1 + len(self.hybrids.floors)
-        if norm is not None:
-            self.hybrids = self.hybrids.and_others(Hybrids.for_norm(norm))
+        self.hybrids = Hybrids.of(covariance_scales(covariance_scale), norm)
+        self.untied = 1 + len(_SCALES) * len(_FLOORS)
         count, lam = regression.num_observations, regression.eigenvalues
         radius = mixture_radius(regression, delta, covariance_scale)
-        alone = radius.slack + 2.0 * math.log(1.0 / _PREDICTION_SHARE)
+        alone = radius.slack + 2.0 * math.log(1.0 / FIRST_SHARES[0])
         self.predicted = Radius(radius.tau_ref, alone)
-        shares = (_PREDICTION_SHARE, _ENERGY_SHARE)
-        level, price = 0.5 * self.confidence, radius.squared(regression) - self.confidence
-        ball = noise_ball(count, level, price, shares)
+        ball = first_ball(radius.squared(regression), count, delta)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
         # What counts as zero may be as large as the cut-off; less would be too cheap.
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
-        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE) + prior
+        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE)
+        prices = prices + HYBRID_PRIOR
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property

@@ -17,6 +17,8 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 # Steps towards the best weights, each by a share of the way in ln(w). More of them, or
 # gradient descent until nothing changes, narrow the band by less than 0.1 %.
 _STEPS = (1.0, 0.5, 0.5)
+# Shares of the first member that are tried beside one hybrid.
+_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.03)
 _UNUSED = -50.0  # ln of a weight that does not count
 # Widths are compared at so many observed inputs; at others too, nothing is gained.
 _POINTS = 16
@@ -41,6 +43,20 @@ class Appraisal(NamedTuple):
     loss: float
     log_weights: Array
     tau_ref: float
+
+
+class Weighting(NamedTuple):
+    r"""``J`` weights that sum up to one.
+
+    Attributes:
+        weights: Of the members.
+        loss: Mean half-width.
+        gain: Share of it that they take off beside the first member alone.
+    """
+
+    weights: Array
+    loss: float
+    gain: float = 0.0
 
 
 class FilterMixture:
@@ -85,16 +101,36 @@ class FilterMixture:
         self, constraint: FitConstraint[FilteredRegression], norm: float
     ) -> FitConstraint[FilteredRegression]:
         r"""The constraint with a radius that takes in what round-off hides."""
-        hidden = norm * math.sqrt(self.regression.eigenvalue_cutoff)
-        wider = hidden * (2.0 * math.sqrt(constraint.squared_radius) + hidden)
+        cutoff = self.regression.eigenvalue_cutoff
+        wider = _hidden_part(norm, cutoff, constraint.squared_radius)
         tau_ref, slack = constraint.radius
         return constraint._replace(radius=Radius(tau_ref, slack + wider))
 
-    @torch.no_grad()
+    def two_for_band(self, norm: float) -> Weighting:
+        r"""As ``for_band`` with the first member and one hybrid.
+
+        The one with the largest weight in the whole mixture; its share is the best of a
+        few.
+        """
+        appraise = _Widths(self.e_processes, norm).appraise
+        weights = np.zeros(len(self.e_processes.prices))
+        largest = 1 + int(self._search(appraise)[0][1:].argmax())
+        found: list[Weighting] = []
+        for share in _SHARES:
+            weights[[0, largest]] = share, 1.0 - share
+            found.append(Weighting(weights.copy(), appraise(weights).loss))
+        best = min(found, key=lambda weighting: weighting.loss)
+        return best._replace(gain=1.0 - best.loss / found[0].loss)
+
     def best(
         self, appraise: Callable[[Array], Appraisal]
     ) -> FitConstraint[FilteredRegression]:
-        r"""The constraint of the best weights on the way of a fixed-point iteration.
+        r"""The constraint of the best weights, as ``appraise`` says."""
+        return self.constraint(*self._search(appraise))
+
+    @torch.no_grad()
+    def _search(self, appraise: Callable[[Array], Appraisal]) -> tuple[Array, float]:
+        r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
 
         For residuals ``eps`` the least constraint is that of weights proportional to the
         members, ``exp((sum_i a_i eps_i^2 - b) / 2)``; but which residuals decide depends
@@ -110,20 +146,39 @@ class FilterMixture:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
             target = np.maximum(found.log_weights - found.log_weights.max(), _UNUSED)
             log_weights = (1.0 - step) * log_weights + step * target
-        return self._constraint(chosen, tau_ref)
+        return chosen, tau_ref
 
     def filtered(self, weights: Array) -> FilteredRegression:
         r"""The data, counted by the filter of ``J`` weights."""
         spectral_filter = self.e_processes.spectral_filter(weights)
         return FilteredRegression(self.regression, spectral_filter)
 
-    def _constraint(
-        self, weights: Array, tau_ref: float
+    def constraint(
+        self, weights: Array, tau_ref: float = 1.0
     ) -> FitConstraint[FilteredRegression]:
+        r"""The constraint of ``J`` weights that sum up to one."""
         regression = self.filtered(weights)
         squared = self.e_processes.squared_radius(weights)
         slack = squared - float(regression.quadratic_form(tau_ref))
         return FitConstraint(regression, Radius(tau_ref, slack))
+
+
+def hidden_part(
+    norm: float, eigenvalue_cutoff: float, squared_radius: float
+) -> float | None:
+    r"""What a squared radius must grow by for what round-off hides; None where it is much.
+
+    See ``FilterMixture.largest_norm``.
+    """
+    length = _HIDDEN * math.sqrt(squared_radius)
+    if norm * math.sqrt(eigenvalue_cutoff) > length:
+        return None
+    return _hidden_part(norm, eigenvalue_cutoff, squared_radius)
+
+
+def _hidden_part(norm: float, eigenvalue_cutoff: float, squared_radius: float) -> float:
+    hidden = norm * math.sqrt(eigenvalue_cutoff)
+    return hidden * (2.0 * math.sqrt(squared_radius) + hidden)
 
 
 class _Widths:
