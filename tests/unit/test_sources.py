@@ -41,7 +41,10 @@ ENERGY = "with the energy of the noise (ours)"
 FLYNN = "Flynn & Reeb (2024)"
 CLOSED = f"{FLYNN}, Eq. (8)"
 SCALES = f"{FLYNN}, Theorem 4.1, for a mixture over scales (ours)"
-PREDICTED = f"{FLYNN}, Theorem 4.1, for predictions one step ahead (ours)"
+PREDICTED = (
+    f"{FLYNN}, Theorem 4.1, for predictions one step ahead, with the energy of the noise "
+    "(ours)"
+)
 UNKNOWN = "Ville's inequality for a mixture over noise scales (ours)"
 SKETCH = f"weak duality of {FLYNN}, Theorem 4.5, in the span of a few features (ours)"
 ABOVE = "bounded from above (ours)"

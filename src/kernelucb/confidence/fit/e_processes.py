@@ -2,7 +2,7 @@ r"""The e-processes that the mixture of filters is made of, in the eigenbasis.""
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +62,7 @@ class Hybrids(NamedTuple):
     floors: Tensor
 
     @classmethod
+    @lru_cache(maxsize=128)
     def for_norm(cls, norm: float) -> "Hybrids":
         r"""The grid for a norm in prior units.
 

@@ -123,13 +123,15 @@ class FilterMixture:
         return best._replace(gain=1.0 - best.loss / found[0].loss)
 
     def best(
-        self, appraise: Callable[[Array], Appraisal]
+        self, appraise: Callable[[Array], Appraisal], num_steps: int = len(_STEPS)
     ) -> FitConstraint[FilteredRegression]:
         r"""The constraint of the best weights, as ``appraise`` says."""
-        return self.constraint(*self._search(appraise))
+        return self.constraint(*self._search(appraise, num_steps))
 
     @torch.no_grad()
-    def _search(self, appraise: Callable[[Array], Appraisal]) -> tuple[Array, float]:
+    def _search(
+        self, appraise: Callable[[Array], Appraisal], num_steps: int = len(_STEPS)
+    ) -> tuple[Array, float]:
         r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
 
         For residuals ``eps`` the least constraint is that of weights proportional to the
@@ -139,7 +141,7 @@ class FilterMixture:
         log_weights = np.full(len(self.e_processes.prices), _UNUSED)
         log_weights[0] = 0.0
         chosen, least, tau_ref = _normalized(log_weights), math.inf, 1.0
-        for step in (*_STEPS, 0.0):
+        for step in (*_STEPS[:num_steps], 0.0):
             weights = _normalized(log_weights)
             found = appraise(weights)
             if found.loss < least:

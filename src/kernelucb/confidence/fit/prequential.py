@@ -1,14 +1,11 @@
 r"""A radius from predictions made one step ahead, by any model."""
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.models import MultiTaskGP
+from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
-from botorch.posteriors import GPyTorchPosterior
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from kernelucb._numerics import states
@@ -25,6 +22,7 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.fit.predictions import check_predicts, predicted
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -49,11 +47,11 @@ class PrequentialRadius:
         ``sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
         + 2 ln(1/delta)``
 
-    and about what the energy of the noise allows where the predictions are bad: the two are
-    mixed. No theorem covers the closed form of a kernel that was refitted to the same
-    data. The norm bound still refers to one kernel fixed in advance: give
-    ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius. The
-    refitted model predicts, and may choose the points.
+    and about what the energy of the noise allows where the predictions are bad. No theorem
+    covers the closed form of a kernel that was refitted to the same data. The norm bound
+    refers to one kernel fixed in advance: give ``MartingaleMixtureUCB`` a model with that
+    kernel and all data, and this radius. The refitted model predicts, and may choose the
+    points.
 
     Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
     as the mixture (ours); for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes
@@ -71,7 +69,10 @@ class PrequentialRadius:
         delta: Failure probability.
     """
 
-    source = "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead (ours)"
+    source = (
+        "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead, with the energy "
+        "of the noise (ours)"
+    )
 
     @checked
     def __init__(self, delta: float = 0.05) -> None:
@@ -176,7 +177,7 @@ class PrequentialRadius:
             InputDataError: If a value is not finite.
             UnsupportedError: If the model does not predict the value of one function.
         """
-        _check_predicts(model, X)
+        check_predicts(model, X)
         rows = finite("X", X.reshape(-1, X.shape[-1]))
         if Y.numel() != len(rows):
             raise BotorchTensorDimensionError(
@@ -185,7 +186,7 @@ class PrequentialRadius:
             )
         finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
-        means, variances = in_parts(rows, lambda part: _predicted(model, part))
+        means, variances = in_parts(rows, lambda part: predicted(model, part))
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std)
 
     @checked
@@ -254,48 +255,3 @@ class PrequentialRadius:
             )
         with self._exclusive:
             self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])
-
-
-def _predicted(model: Model, X: Tensor) -> Tensor:
-    r"""``2 x n`` latent means and variances at ``n x d`` inputs."""
-    posterior = cast(GPyTorchPosterior, model.posterior(X))
-    mean, variance = posterior.mean.reshape(-1), posterior.variance.reshape(-1)
-    if len(mean) != len(X):
-        raise BotorchTensorDimensionError(
-            f"The model predicts {len(mean)} values at {len(X)} inputs; it must predict "
-            "one outcome."
-        )
-    return torch.stack([mean, variance])
-
-
-def _check_predicts(model: Any, X: Tensor) -> None:
-    r"""Refuse models without predictions, and inputs that they were not made for.
-
-    Raises:
-        UnsupportedError: If it is not a model, or also predicts derivatives.
-        BotorchTensorDimensionError: If ``X`` does not have the model's ``d`` columns.
-    """
-    if not isinstance(model, Model):
-        raise UnsupportedError(
-            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
-            "to observe_predictions."
-        )
-    width = getattr(model, "dimension", None)
-    inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced
-    if inputs is None:
-        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
-    if isinstance(inputs, Tensor) and not isinstance(model, MultiTaskGP):
-        width = inputs.shape[-1]  # a MultiTaskGP predicts with or without a task column
-    columns = X.shape[-1] if X.dim() > 0 else 0
-    if columns == 0 or columns != (width or columns):
-        raise BotorchTensorDimensionError(
-            f"X must be `n x {width or 'd'}`, got shape {tuple(X.shape)}."
-        )
-    kernel = getattr(model, "covar_module", None)
-    if isinstance(kernel, Kernel) and (
-        kernel.num_outputs_per_input(X[:1], X[:1]) > model.num_outputs
-    ):
-        raise UnsupportedError(
-            f"The kernel {type(kernel).__name__} models several values at each input, such "
-            "as derivatives; give a model of the function's value alone."
-        )
