@@ -128,8 +128,8 @@ _VALUES: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "--covariance-scale": (
         "C",
         _positive,
-        "scale of the martingale mixture relative to the prior covariance; any value is "
-        "valid, it moves the width only (default %(default)g)",
+        "scale of Flynn & Reeb's mixture, one member of the band's, relative to the prior "
+        "covariance; any value is valid, it moves the width only (default %(default)g)",
     ),
     "--output": (
         "PATH",

@@ -76,7 +76,7 @@ def comparison(run: Run) -> dict[str, KernelUCB]:
     alpha = run.noise_std**2 / settings.covariance_scale
     return {
         f"exact band (norm {run.norm_status})": MartingaleMixtureUCB(model, **mixture),
-        "AMM": MartingaleMixtureUCB(model, form="analytic", **mixture),
+        "AMM": MartingaleMixtureUCB(model, fit="martingale", form="analytic", **mixture),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(model, alpha=alpha, **common),
         "IGP": IGPUCB(model, horizon=run.num_initial + settings.rounds, **common),
     }

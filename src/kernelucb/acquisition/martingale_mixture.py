@@ -39,7 +39,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that fit the
     data, by a mixture of filters or within Flynn & Reeb's radius. Both rest on the same
-    assumptions; the first band is the narrower one. If they are true, the band
+    assumptions; the first band is usually the narrower one. If they are true, the band
     ``bounds(X)`` holds the true function at every point and every round at once with
     probability ``1 - delta``, for inputs chosen from the past by any rule.
     ``assumptions`` says which of them were given and which were estimated.

@@ -30,7 +30,8 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
     Source: Abbasi-Yadkori (2012), Theorem 3.11; Durand et al. (2018), Theorem 1. Assumes
     a kernel and mean fixed before the data, conditionally sub-Gaussian noise,
     ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
-    Looser than ``MartingaleMixtureUCB(form="analytic")`` at the same ridge parameter.
+    Looser than ``MartingaleMixtureUCB(fit="martingale", form="analytic")`` at the same
+    ridge parameter.
 
     Other arguments and errors: see ``MartingaleMixtureUCB``.
 

@@ -36,13 +36,15 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
     ``MartingaleMixtureUCB`` restricted to weights in the span of a few inducing features.
     Where the assumptions below are true, the band holds for every point and every round at
     once with probability ``1 - delta``, for inputs chosen from the past by any rule and
-    inducing points chosen in any way; it costs ``O(m^2)`` a point. It is never narrower
-    than the exact band, and equal to it where the inducing points span the observations.
+    inducing points chosen in any way; it costs ``O(m^2)`` a point. With
+    ``fit="martingale"`` it is never narrower than the exact band of that fit, and equal to
+    it where the inducing points span the observations.
 
     Source: ours, by weak duality of Flynn & Reeb (2024), Theorem 4.5, with the set of their
-    Lemma 4.2; see ``NystromRegression``. Assumes a kernel and mean fixed before the data,
-    conditionally sub-Gaussian noise of the stated scale, ``||f - mean||_H <= norm_bound``,
-    and outcomes that are reported whatever their noise.
+    Lemma 4.2, whose radius the default mixes with the energy of the noise; see
+    ``NystromRegression``. Assumes a kernel and mean fixed before the data, conditionally
+    sub-Gaussian noise of the stated scale, ``||f - mean||_H <= norm_bound``, and outcomes
+    that are reported whatever their noise.
 
     Example:
         >>> state = NystromRegression(X, Y, kernel, 0.1, inducing_points=X[::100])
