@@ -140,3 +140,25 @@ def test_numbers_are_in_outcome_units():
     assert f"at most {0.5 * least:.4g} fits" in messages[0]
     assert f"least consistent norm is {least:.4g}" in messages[0]
     assert_close(acqf.norm_bound, least, rtol=1e-5, atol=0.0)
+
+
+def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
+    r"""Their set takes in that the noise is larger; the filters' would be one function."""
+    problem = make_problem(n=40, d=2, norm=3.0, noise_std=0.5)
+    options = {"norm_bound": 6.0, "noise_std": 0.1}
+    acqf, messages = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
+    assert len(messages) == 1
+    assert "norm at most 6 fits" in messages[0]
+    assert "uses Flynn & Reeb's radius instead" in messages[0]
+    assert acqf.assumptions["norm"].status is Status.VIOLATED
+    assert acqf.norm_bound == pytest.approx(6.0)
+    assert acqf.least_consistent_norm > 6.0
+    # Its prior weight in the mixture is 0.7.
+    theirs = {"fit": "martingale", "delta": 0.7 * 0.05, **options}
+    other = MartingaleMixtureUCB(problem.model, **theirs)
+    for one, two in zip(
+        acqf.bounds(problem.test_X), other.bounds(problem.test_X), strict=True
+    ):
+        assert_close(one, two, rtol=1e-9, atol=1e-9)
+    with pytest.raises(InconsistentConfidenceSetError):
+        MartingaleMixtureUCB(problem.model, strict=True, **options)

@@ -87,15 +87,27 @@ def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -
 
 
 def consistent_constraints(
-    regression: RidgeState, radius: Radius, norm: float, least: float, strict: bool
+    regression: RidgeState,
+    radius: Radius,
+    norm: float,
+    least: float,
+    strict: bool,
+    relaxed: bool = False,
 ) -> Constraints:
     r"""The constraints, relaxed with a warning where no function satisfies them.
 
     ``norm`` bounds the norm, ``least`` is the least consistent one, both in prior units.
+    ``relaxed`` says that ``radius`` is one that some function within the norm satisfies,
+    in place of the one that none does.
 
     Raises:
         InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
     """
+    if relaxed:
+        contradiction = _too_small(norm, least, regression.outcome_scale)
+        action = "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
+        _announce(contradiction, action, strict)
+        return Constraints(radius, norm, contradiction)
     if math.isfinite(least):
         scale = regression.outcome_scale
         return attainable_norm(radius, norm, least, scale, strict=strict)
@@ -122,14 +134,18 @@ def attainable_norm(
     """
     if least <= norm:
         return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
+    contradiction = _too_small(norm, least, outcome_scale)
+    _announce(contradiction, "The bound uses the least consistent norm instead.", strict)
+    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+
+
+def _too_small(norm: float, least: float, outcome_scale: float) -> Assumption:
     statement = (
         f"No function of norm at most {norm * outcome_scale:.4g} fits the data at this "
         f"delta: the least consistent norm is {least * outcome_scale:.4g}. The norm bound "
         "or the noise scale is too small, or the kernel is wrong."
     )
-    contradiction = Assumption("norm", statement, Status.VIOLATED)
-    _announce(contradiction, "The bound uses the least consistent norm instead.", strict)
-    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+    return Assumption("norm", statement, Status.VIOLATED)
 
 
 def _announce(contradiction: Assumption, action: str, strict: bool) -> None:

@@ -58,6 +58,11 @@ class FitConstraint(NamedTuple, Generic[StateT]):
         r"""The squared radius, noise units."""
         return self.radius.squared(self.regression)
 
+    @property
+    def alone(self) -> "FitConstraint[StateT]":
+        r"""This one; of a mixture of filters, Flynn & Reeb's member."""
+        return self
+
     def for_band(self, norm: float) -> "FitConstraint[StateT]":
         r"""This one, whatever the norm bound; others choose theirs."""
         return self

@@ -64,14 +64,19 @@ def mixture_problem(
     norm: NormBound,
     assumptions: Assumptions,
     strict: bool,
+    relaxed: bool = False,
 ) -> MixtureProblem[State]:
-    r"""The problem of a radius, the least norm of a function in it, and a norm bound.
+    r"""The problem of a radius, the least consistent norm, and a norm bound.
+
+    ``relaxed`` as for ``consistent_constraints``.
 
     Raises:
         InconsistentConfidenceSetError: If no function satisfies both and ``strict`` is
             set; without it that is a warning.
     """
-    constraints = consistent_constraints(regression, radius, norm.value, least, strict)
+    constraints = consistent_constraints(
+        regression, radius, norm.value, least, strict, relaxed
+    )
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
     return MixtureProblem(regression, constraints, least, assumptions)
@@ -85,21 +90,27 @@ def known_noise_problem(
     covariance_scale: CovarianceScale,
     strict: bool,
 ) -> MixtureProblem[RidgeState]:
-    r"""The problem of ``MartingaleMixtureUCB``; arguments as there."""
+    r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
+
+    Where a mixture of filters is contradicted, but not Flynn & Reeb's member of it (which
+    takes in that the noise scale is too small), that one gives the band.
+    """
     regression = with_noise_of(fit, regression)
     given = norm_in_prior_units(norm_bound, regression)
     whole = data_fit(fit, regression, delta, covariance_scale, given)
     sharpest = for_least_norm(whole)
     norm, least = resolve_norm_bound(norm_bound, *sharpest), least_norm(*sharpest)
+    source = fit_source(fit, covariance_scale)
+    assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
         whole = data_fit(fit, regression, delta, covariance_scale, norm.value)
+    if least > norm.value and least_norm(*whole.alone) <= norm.value:
+        return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
     band = whole.for_band(norm.value) if least <= norm.value else sharpest
     state, radius = band if least_norm(*band) <= norm.value else sharpest
     if not isinstance(state, FilteredRegression):
         radius = radius_beside_dropped(state, radius, norm.value)
         least = least_norm(state, radius)
-    source = fit_source(fit, covariance_scale)
-    assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     return mixture_problem(state, radius, least, norm, assumptions, strict)
 
 
