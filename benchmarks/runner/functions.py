@@ -6,8 +6,9 @@ from torch import Tensor
 
 
 def fixed_kernel(name: str, lengthscale: float) -> Kernel:
-    r"""``"rbf"`` or ``"matern52"`` of unit variance, double precision."""
-    kernel = {"rbf": RBFKernel, "matern52": MaternKernel}[name]()
+    r"""``"rbf"``, ``"matern52"`` or ``"matern32"``, unit variance, double precision."""
+    smoothness = {"rbf": None, "matern52": 2.5, "matern32": 1.5}[name]
+    kernel = RBFKernel() if smoothness is None else MaternKernel(nu=smoothness)
     # GPyTorch's setters would round a number to single precision.
     kernel.double().lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
     return kernel.requires_grad_(False)
