@@ -1,5 +1,6 @@
 r"""Command line: ``python -m benchmarks.filters width|calibrated|weights``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ from benchmarks.filters.configuration import Configuration, Task
 from benchmarks.filters.tables import (
     calibrated_rows,
     calibrated_table,
+    lengths_rows,
+    lengths_table,
     weights_rows,
     weights_table,
     width_rows,
@@ -50,6 +53,19 @@ def run_width(call: Call) -> list[Path]:
     store = call.play(tasks, width.Run, width.play, "width")
     rows = width_rows((task, store.load(task)) for task in tasks)
     return write_summary(call.folders.results, "width", rows, width_table(rows))
+
+
+@BENCHMARK.command("lengths")
+def run_lengths(call: Call) -> list[Path]:
+    r"""Mean widths under longer and shorter length scales."""
+    tasks, found = _tasks(call, CONFIGURATION.lengths), {}
+    for factor in CONFIGURATION.lengths.length_factors:
+        protocol = replace(CONFIGURATION.protocol, length_factor=factor)
+        own = [replace(task, protocol=protocol) for task in tasks]
+        store = call.play(own, width.Run, width.play, f"lengths/{factor:g}")
+        found[factor] = width_rows((task, store.load(task)) for task in own)
+    rows = lengths_rows(found)
+    return write_summary(call.folders.results, "lengths", rows, lengths_table(rows))
 
 
 @BENCHMARK.command("calibrated")

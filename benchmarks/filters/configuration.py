@@ -80,6 +80,17 @@ class Width:
 
 
 @dataclass(frozen=True)
+class Lengths(Width):
+    r"""A grid for each of several length scales.
+
+    Attributes:
+        length_factors: Each in place of the protocol's.
+    """
+
+    length_factors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Calibrated:
     r"""Settings with fixed inputs, whose noise is simulated."""
 
@@ -104,5 +115,6 @@ class Configuration:
 
     protocol: Protocol
     width: Width
+    lengths: Lengths
     calibrated: Calibrated
     weights: Weights

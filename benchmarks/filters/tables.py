@@ -15,6 +15,7 @@ from benchmarks.runner import markdown_table
 # Of the geometric means over the domain and at the data, and of the largest ratio.
 TARGETS = {"domain": 0.87, "data": 0.80}
 LARGEST = 1.03
+_SUMMARIES = {"geometric mean": "", "largest": "largest_"}
 KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2", "matern32": "Matérn 3/2"}
 
 
@@ -104,6 +105,29 @@ def _words(place: str) -> str:
 
 def _met(yes: bool) -> str:
     return "yes" if yes else "**no**"
+
+
+def lengths_rows(found: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
+    r"""Geometric means and largest ratios by the length scale's factor."""
+    rows = []
+    for factor, parts in found.items():
+        row: dict[str, float] = {"length_factor": factor}
+        for place in TARGETS:
+            row[place] = round(geometric_mean(parts[place]), 4)
+            row[f"largest_{place}"] = float(parts[place].max())
+        rows.append(row | {"functions": len(parts), "missed": int(parts["missed"].sum())})
+    return pd.DataFrame(rows)
+
+
+def lengths_table(rows: pd.DataFrame) -> list[str]:
+    places = [f"{kind} {_words(place)}" for place in TARGETS for kind in _SUMMARIES]
+    names = [prefix + place for place in TARGETS for prefix in _SUMMARIES.values()]
+    cells = []
+    for row in rows.to_dict("records"):
+        numbers = (f"{row[name]:.3f}" for name in names)
+        length = f"{row['length_factor']:g} sqrt(d)"
+        cells.append([length, *numbers, str(row["functions"])])
+    return markdown_table(["length scale", *places, "functions"], cells)
 
 
 def calibrated_rows(runs: Iterable[tuple[Task, CalibratedRun]]) -> pd.DataFrame:

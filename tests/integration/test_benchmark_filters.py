@@ -26,16 +26,17 @@ def small(monkeypatch):
         whole,
         protocol=PROTOCOL,
         width=grid,
+        lengths=replace(whole.lengths, length_factors=(0.2, 0.4), **vars(grid)),
         calibrated=replace(
-            whole.calibrated, settings=settings, functions=2, simulations=2000
+            whole.calibrated, settings=settings, functions=1, simulations=2000
         ),
-        weights=replace(whole.weights, settings=settings, functions=1, steps=3, points=3),
+        weights=replace(whole.weights, settings=settings, functions=1, steps=3, points=2),
     )
     monkeypatch.setattr(command, "CONFIGURATION", small)
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("width", 6), ("calibrated", 4), ("weights", 2)]
+    ("name", "count"), [("width", 6), ("lengths", 2), ("calibrated", 4), ("weights", 2)]
 )
 def test_commands_write_their_tables_and_keep_their_runs(
     tmp_path, monkeypatch, name, count
@@ -46,7 +47,8 @@ def test_commands_write_their_tables_and_keep_their_runs(
     with path.open(newline="") as file:
         assert len(list(csv.DictReader(file))) == count
     before = path.with_suffix(".md").read_text()
-    monkeypatch.setattr(getattr(command, name), "play", None)  # all runs are kept
+    played = {"lengths": width}.get(name) or getattr(command, name)
+    monkeypatch.setattr(played, "play", None)  # all runs are kept
     command.BENCHMARK.main(arguments)
     assert path.with_suffix(".md").read_text() == before
 
