@@ -64,23 +64,24 @@ def check_consistency(
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
 
-    Two radii hold the true function with probability ``1 - delta`` together, for all
-    rounds at once: that of the martingale mixture, and one for the energy of the noise,
-    which does not depend on the kernel and so detects what a wrong kernel cannot explain. A
-    contradiction is reported when no function of norm at most ``norm_bound`` lies within
-    both. Pass the norm bound that you believe: a NormTracker's estimate grows with the
-    data, so with it only the noise scale can be contradicted.
+    A contradiction is reported when no function of norm at most ``norm_bound`` fits the
+    data. The fit holds the energy of the noise, which does not depend on the kernel and so
+    detects what a wrong kernel cannot explain. Pass the norm bound that you believe: a
+    NormTracker's estimate grows with the data, so with it only the noise scale can be
+    contradicted.
 
-    Source: Flynn & Reeb (2024), Lemma 4.2, at ``delta / 2``; and Ville's inequality at
-    ``delta / 2`` for a mixture of ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))``
-    over ``l`` in (0, 1), supermartingales for conditionally sub-Gaussian noise.
+    Source: a mixture of filters (ours). For ``fit="martingale"`` Flynn & Reeb (2024), Lemma
+    4.2, at ``delta / 2``; and Ville's inequality at ``delta / 2`` for a mixture of
+    ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))`` over ``l`` in (0, 1),
+    supermartingales for conditionally sub-Gaussian noise.
 
     Args:
         model: A single-output exact GP, or a ``KernelRegression``.
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
+        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
+        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
 
     Returns:
         The result, with a remedy where there is a contradiction.

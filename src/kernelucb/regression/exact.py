@@ -242,7 +242,7 @@ class KernelRegression(RidgeState):
         return self._projected(self.prior.transform(X.to(self.eigenvalues)))
 
     def observed_features(self, rows: Tensor) -> Tensor:
-        r"""Coordinates of distinct inputs, ``b x r`` for ``b`` rows of ``distinct_inputs``."""
+        r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
 

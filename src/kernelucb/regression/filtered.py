@@ -32,7 +32,7 @@ class SpectralFilter(NamedTuple):
 
 
 def filter_values(floors: Tensor, corners: Tensor, eigenvalues: Tensor) -> Tensor:
-    r"""``(lam + l_j g_j) / (lam + g_j)`` for ``J`` filters and ``r`` eigenvalues, ``J x r``."""
+    r"""``(lam + l_j g_j) / (lam + g_j)`` at ``r`` eigenvalues, ``J x r``."""
     corners = corners.to(eigenvalues).unsqueeze(-1)
     floors = floors.to(eigenvalues).unsqueeze(-1)
     return (eigenvalues + floors * corners) / (eigenvalues + corners)

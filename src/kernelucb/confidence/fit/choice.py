@@ -19,7 +19,7 @@ from kernelucb.regression import KernelRegression, NystromRegression
 
 ClosedForm = Literal["filters", "martingale"]
 Fit = ClosedForm | PrequentialRadius
-DataFit = FitConstraint | FilterMixture
+DataFit = FitConstraint[KernelRegression] | FilterMixture
 
 
 def check_fit(fit: Fit, delta: float, **needless: Any) -> None:

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from torch import Tensor
 
 from kernelucb.confidence.fit.energy import noise_ball
-from kernelucb.confidence.fit.mixture import CovarianceScale, mixture_radius
+from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_radius
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
@@ -91,6 +91,10 @@ class EProcesses:
     log-sum-exp, ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
     ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every weighting, whenever chosen.
 
+    Attributes:
+        prices: ``J`` values ``b``, with the prior weights.
+        predicted: Radius of Flynn & Reeb's member alone.
+
     Args:
         regression: The data.
         delta: Failure probability.
@@ -109,14 +113,18 @@ class EProcesses:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
         self.hybrids = Hybrids.for_norm(norm)
         count, lam = regression.num_observations, regression.eigenvalues
-        predicted = mixture_radius(regression, delta, covariance_scale).squared(regression)
+        radius = mixture_radius(regression, delta, covariance_scale)
+        alone = radius.slack + 2.0 * math.log(1.0 / _PREDICTION_SHARE)
+        self.predicted = Radius(radius.tau_ref, alone)
         shares = (_PREDICTION_SHARE, _ENERGY_SHARE)
-        level, price = 0.5 * self.confidence, predicted - self.confidence
+        level, price = 0.5 * self.confidence, radius.squared(regression) - self.confidence
         ball = noise_ball(count, level, price, shares)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
         prior = 2.0 * math.log(len(self.hybrids.floors) / _HYBRID_SHARE)
-        prices = self.hybrids.prices(lam, count).clamp_max(_LARGEST) + prior
+        # What counts as zero may be as large as the cut-off; less would be too cheap.
+        largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
+        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST) + prior
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property

@@ -9,6 +9,7 @@ import torch
 
 from kernelucb.confidence.fit.e_processes import Array, EProcesses
 from kernelucb.confidence.fit.mixture import FitConstraint, Radius
+from kernelucb.regression import RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 
 FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
@@ -21,6 +22,8 @@ _UNUSED = -50.0  # ln of a weight that does not count
 _POINTS = 16
 # Regularisers for that, in units of the squared radius over the squared norm.
 _REGULARIZERS = np.logspace(-4.0, 2.0, 12)
+# Share of the radius that round-off may hide of the outcomes.
+_HIDDEN = 0.01
 _TINY = 1e-150
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 
@@ -54,12 +57,27 @@ class FilterMixture:
     def __init__(self, e_processes: EProcesses) -> None:
         self.e_processes, self.regression = e_processes, e_processes.regression
 
-    def for_band(self, norm: float) -> FitConstraint:
+    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.best(_Widths(self.e_processes, norm).appraise)
+        return self.resolved(self.best(_Widths(self.e_processes, norm).appraise), norm)
+
+    def resolved(
+        self, constraint: FitConstraint[FilteredRegression], norm: float
+    ) -> FitConstraint[RidgeState]:
+        r"""The constraint, or Flynn & Reeb's member alone where round-off would show.
+
+        Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
+        both sides of that one alone.
+        """
+        hidden = norm * math.sqrt(self.regression.eigenvalue_cutoff)
+        if hidden <= _HIDDEN * math.sqrt(constraint.radius.squared(constraint.regression)):
+            return constraint
+        return FitConstraint(self.regression, self.e_processes.predicted)
 
     @torch.no_grad()
-    def best(self, appraise: Callable[[Array], Appraisal]) -> FitConstraint:
+    def best(
+        self, appraise: Callable[[Array], Appraisal]
+    ) -> FitConstraint[FilteredRegression]:
         r"""The constraint of the best weights on the way of a fixed-point iteration.
 
         For residuals ``eps`` the least constraint is that of weights proportional to the
@@ -83,7 +101,9 @@ class FilterMixture:
         spectral_filter = self.e_processes.spectral_filter(weights)
         return FilteredRegression(self.regression, spectral_filter)
 
-    def _constraint(self, weights: Array, tau_ref: float) -> FitConstraint:
+    def _constraint(
+        self, weights: Array, tau_ref: float
+    ) -> FitConstraint[FilteredRegression]:
         regression = self.filtered(weights)
         squared = self.e_processes.squared_radius(weights)
         slack = squared - float(regression.quadratic_form(tau_ref))

@@ -2,7 +2,7 @@ r"""How far the data may lie from the function: the squared radius of the fit.""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,8 @@ _SOURCE = "Flynn & Reeb (2024), Eq. (8)"
 _SEVERAL_SOURCE = "Flynn & Reeb (2024), Theorem 4.1, for a mixture over scales (ours)"
 
 CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
+
+StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
 
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
 # Half a factor of two away from the best scale, each resolved direction costs 0.06.
@@ -40,7 +42,7 @@ class Radius(NamedTuple):
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
 
-class FitConstraint(NamedTuple):
+class FitConstraint(NamedTuple, Generic[StateT]):
     r"""How far the data may lie from the function, in the basis of a state.
 
     Attributes:
@@ -48,10 +50,10 @@ class FitConstraint(NamedTuple):
         radius: Their largest distance from the function.
     """
 
-    regression: RidgeState
+    regression: StateT
     radius: Radius
 
-    def for_band(self, norm: float) -> "FitConstraint":
+    def for_band(self, norm: float) -> "FitConstraint[StateT]":
         r"""This one, whatever the norm bound; others choose theirs."""
         return self
 

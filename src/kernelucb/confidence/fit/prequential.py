@@ -49,11 +49,11 @@ class PrequentialRadius:
         ``sum_s [ (y_s - m_s)^2 / (noise_s^2 + v_s) + ln(1 + v_s / noise_s^2) ]
         + 2 ln(1/delta)``
 
-    and no larger than what the energy of the noise allows, however bad the predictions are
-    (``with_energy``: the two are mixed). No theorem covers the closed form of a kernel that was
-    refitted to the same data. The norm bound still refers to one kernel fixed in advance:
-    give ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius.
-    The refitted model predicts, and may choose the points.
+    and about what the energy of the noise allows where the predictions are bad: the two are
+    mixed. No theorem covers the closed form of a kernel that was refitted to the same
+    data. The norm bound still refers to one kernel fixed in advance: give
+    ``MartingaleMixtureUCB`` a model with that kernel and all data, and this radius. The
+    refitted model predicts, and may choose the points.
 
     Source: Flynn & Reeb (2024), Theorem 4.1 with the sequence of predictive distributions
     as the mixture (ours); for a fixed kernel scaled by ``c`` it is their Eq. (8). Assumes

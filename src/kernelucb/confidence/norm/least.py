@@ -2,6 +2,7 @@ r"""The least RKHS norm that is consistent with the data."""
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from botorch.models.model import Model
 from torch import Tensor
@@ -32,8 +33,9 @@ def least_consistent_norm(
     contradicted by the data. Where they were fitted to the same data, it is an estimate.
 
     Source: the norm is minimised over the functions within the fit: a mixture of filters
-    (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and
-    outcomes that are reported whatever their noise.
+    (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes
+    conditionally sub-Gaussian noise, a kernel and mean fixed in advance, and outcomes that
+    are reported whatever their noise.
 
     Args:
         model: A single-output exact GP, or a ``KernelRegression``.
@@ -62,7 +64,7 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     return math.inf if tau is None else ridge_norm(regression, tau)
 
 
-def for_least_norm(fit: DataFit) -> FitConstraint:
+def for_least_norm(fit: DataFit) -> FitConstraint[Any]:
     r"""The constraint of a fit whose least norm is large.
 
     Of a mixture of filters, the weights follow the residuals of the function of least norm.
@@ -81,7 +83,8 @@ def for_least_norm(fit: DataFit) -> FitConstraint:
         log_weights = e_processes.log_values(residuals.square().cpu().numpy())
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
-    return fit.best(appraise)
+    constraint = fit.best(appraise)
+    return fit.resolved(constraint, least_norm(*constraint))
 
 
 def _least_regularizer(regression: RidgeState, squared_radius: float) -> float | None:
