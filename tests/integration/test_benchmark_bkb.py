@@ -9,7 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit, KernelBandit
-from kernelucb.confidence.bkb import Budget, practical_width
+from kernelucb.confidence.bkb import practical_width
+from kernelucb.confidence.bkb_width import Budget
 from tolerances import BANDIT, SKETCH
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,7 @@ def configuration():
             play: replace(section, arms=40, rounds=15, checks=(1, 5, 15))
             for play, section in whole.theorem1.items()
         },
+        widths=replace(whole.widths, observations=60),
         time=replace(whole.time, rounds=(3, 6)),
     )
 
@@ -153,6 +155,16 @@ def test_theorem_1_table(tmp_path):
         assert float(row["largest"]) == pytest.approx(1.0, abs=1e-6)
         assert row["missed"] == "0"
     assert table.read_text().count("Theorem 1 allows") == 2
+
+
+def test_widths(tmp_path):
+    from benchmarks.papers.bkb_2019.widths import run_widths
+    from benchmarks.runner import read_table
+
+    rows = read_table(run_widths(configuration(), tmp_path)[0]).to_dict("records")
+    assert len(rows) == 9
+    for row in rows:
+        assert float(row["exact"]) <= float(row["certified"]) < float(row["theorem2"])
 
 
 def test_time_and_starvation(tmp_path):

@@ -2,6 +2,8 @@ r"""Flynn & Reeb (2024) as convex programs in cvxpy, without any reduction of ou
 
 ``K`` is the kernel matrix, ``y`` the outcomes minus the prior mean, ``noise_std`` one
 number for each observation; everything in outcome units.
+A fit that counts directions unequally comes as a matrix ``A``: the misfit ``e``, in units
+of the noise, then has the square ``e^T A e``; ``I`` where no matrix is given.
 """
 
 import math
@@ -27,7 +29,12 @@ def squared_radius(
 
 
 def upper_deviation(
-    K_joint: Tensor, y: Tensor, noise_std: Tensor, squared: float, norm: float
+    K_joint: Tensor,
+    y: Tensor,
+    noise_std: Tensor,
+    squared: float,
+    norm: float,
+    A: Tensor | None = None,
 ) -> float:
     r"""Eq. (10): ``max f(x) - m(x)`` for the last row ``x`` of ``K_joint``.
 
@@ -35,10 +42,10 @@ def upper_deviation(
     representer theorem ``f - m = sum_i w_i k(x_i, .)``; with ``L L^T = K_joint`` and
     ``g = L^T w`` its values are ``L g`` and its norm is ``||g||``.
     """
-    root = _square_root(K_joint)
+    root = square_root(K_joint)
     g = cp.Variable(root.shape[1])
     values = root.numpy() @ g
-    misfit = cp.multiply((1.0 / noise_std).numpy(), values[:-1] - y.numpy())
+    misfit = _counted(values[:-1] - y.numpy(), noise_std, A)
     return _solve(
         cp.Maximize(values[-1]),
         [cp.norm(misfit, 2) <= math.sqrt(squared), cp.norm(g, 2) <= norm],
@@ -46,35 +53,52 @@ def upper_deviation(
 
 
 def lower_deviation(
-    K_joint: Tensor, y: Tensor, noise_std: Tensor, squared: float, norm: float
+    K_joint: Tensor,
+    y: Tensor,
+    noise_std: Tensor,
+    squared: float,
+    norm: float,
+    A: Tensor | None = None,
 ) -> float:
     r"""``min f(x) - m(x)``: Eq. (10) for the mirrored data."""
-    return -upper_deviation(K_joint, -y, noise_std, squared, norm)
+    return -upper_deviation(K_joint, -y, noise_std, squared, norm, A)
 
 
 def largest_difference(
-    K_joint: Tensor, y: Tensor, noise_std: Tensor, squared: float, norm: float
+    K_joint: Tensor,
+    y: Tensor,
+    noise_std: Tensor,
+    squared: float,
+    norm: float,
+    A: Tensor | None = None,
 ) -> float:
     r"""As Eq. (10), ``max f(x) - f(x')`` for the last two rows ``x, x'`` of ``K_joint``."""
-    root = _square_root(K_joint)
+    root = square_root(K_joint)
     g = cp.Variable(root.shape[1])
     values = root.numpy() @ g
-    misfit = cp.multiply((1.0 / noise_std).numpy(), values[:-2] - y.numpy())
+    misfit = _counted(values[:-2] - y.numpy(), noise_std, A)
     return _solve(
         cp.Maximize(values[-2] - values[-1]),
         [cp.norm(misfit, 2) <= math.sqrt(squared), cp.norm(g, 2) <= norm],
     )
 
 
-def least_norm(K: Tensor, y: Tensor, noise_std: Tensor, squared: float) -> float:
+def least_norm(
+    K: Tensor, y: Tensor, noise_std: Tensor, squared: float, A: Tensor | None = None
+) -> float:
     r"""``min ||f - m||_H`` over functions within the radius of Eq. (8)."""
-    root = _square_root(K)
+    root = square_root(K)
     g = cp.Variable(root.shape[1])
-    misfit = cp.multiply((1.0 / noise_std).numpy(), root.numpy() @ g - y.numpy())
+    misfit = _counted(root.numpy() @ g - y.numpy(), noise_std, A)
     return _solve(cp.Minimize(cp.norm(g, 2)), [cp.norm(misfit, 2) <= math.sqrt(squared)])
 
 
-def _square_root(K: Tensor) -> Tensor:
+def _counted(residual, noise_std: Tensor, A: Tensor | None):
+    misfit = cp.multiply((1.0 / noise_std).numpy(), residual)
+    return misfit if A is None else square_root(A).mT.numpy() @ misfit
+
+
+def square_root(K: Tensor) -> Tensor:
     r"""``L`` without the columns that are round-off; each moves ``f`` by 1e-7 at most."""
     values, vectors = torch.linalg.eigh(K)
     kept = values > len(K) * torch.finfo(K.dtype).eps * values[-1]

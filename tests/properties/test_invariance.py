@@ -47,7 +47,7 @@ def test_units_of_a_standardized_model(form, problem, scale):
             problem.X,
             s * problem.Y,
             problem.kernel,
-            0.2,
+            problem.noise_std / float(problem.Y.std()),
             mean=0.1,
             outcome_transform=Standardize(m=1, min_stdv=1e-14),
         )
@@ -97,8 +97,9 @@ def test_units_of_the_least_norm(problem, scale):
     state = KernelRegression(
         problem.X, scale * problem.Y, problem.kernel, scale * problem.noise_std
     )
-    least = least_consistent_norm(state, covariance_scale=scale**2) / scale
-    expected = least_consistent_norm(problem.state)
+    options = {"fit": "martingale", "covariance_scale": scale**2}
+    least = least_consistent_norm(state, **options) / scale
+    expected = least_consistent_norm(problem.state, fit="martingale")
     assert least == pytest.approx(expected, rel=SCALE, abs=SCALE)
 
 

@@ -33,13 +33,13 @@ factors = st.floats(1.01, 5.0)
 
 def consistent_norm(problem, factor, delta, c=1.0, noise_std=None):
     r"""A norm bound that the data do not contradict."""
-    least = least_consistent_norm(
-        problem.state, noise_std=noise_std, delta=delta, covariance_scale=c
-    )
+    least = least_consistent_norm(problem.state, noise_std, delta, "martingale", c)
     return factor * max(least, problem.function.norm)
 
 
 def bounds(problem, acqf_class=MartingaleMixtureUCB, **options):
+    if acqf_class is MartingaleMixtureUCB:
+        options["fit"] = "martingale"
     return acqf_class(problem.state, **options).bounds(problem.test_X)
 
 
@@ -101,9 +101,8 @@ def test_lower_below_upper_and_within_the_norm_ball(problem, delta, c, factor):
 @given(problems, deltas, scales, factors)
 def test_true_function_inside_when_the_set_contains_it(problem, delta, c, factor):
     norm = consistent_norm(problem, factor, delta, c)
-    acqf = MartingaleMixtureUCB(
-        problem.state, norm_bound=norm, delta=delta, covariance_scale=c
-    )
+    options = {"delta": delta, "fit": "martingale", "covariance_scale": c}
+    acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, **options)
     residual = (problem.function(problem.X) - problem.Y) / problem.noise_std
     radius = acqf.function_constraints.radius.squared(acqf.regression)
     if residual.square().sum() <= radius:
@@ -158,7 +157,7 @@ def test_least_norm_grows_with_delta_and_falls_with_noise(problem, delta, c):
     r"""A smaller set is farther from zero."""
 
     def least(noise_std, delta):
-        return least_consistent_norm(problem.state, noise_std, delta, c)
+        return least_consistent_norm(problem.state, noise_std, delta, "martingale", c)
 
     base, slack = least(problem.noise_std, delta), ORDER * problem.function.norm
     assert least(problem.noise_std, 0.3 * delta) <= base + slack

@@ -14,10 +14,12 @@ from torch.testing import assert_close
 from kernelucb import BKBBandit, NormTracker
 from kernelucb.bandit import bkb_bandit, bkb_state
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.bkb import Budget, certified_width, practical_width, required_qbar
+from kernelucb.confidence.bkb import practical_width, required_qbar, theorem2_width
+from kernelucb.confidence.bkb_width import Budget, certified_width
 from kernelucb.exceptions import StateError
 from kernelucb.regression.lowrank import arms as sketched_arms
 from kernelucb.regression.lowrank.arms import SketchedArms
+from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
 from tolerances import SKETCH
@@ -26,6 +28,7 @@ NOISE_STD = 0.2
 LAM = NOISE_STD**2
 ARMS = uniform(80, 2, 0)
 FUNCTION = RKHSFunction.random(frozen_kernel("matern32"), 2.0, 2, 1)
+RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
 
 
 def make_bandit(kernel="matern32", **options):
@@ -58,6 +61,15 @@ def dense_posterior(bandit, history, kernel="matern32"):
         LAM,
         ARMS,
     )
+
+
+def dense_terms(bandit):
+    r"""Log-determinant and residual (one block holds all); see ``oracles.bkb_width``."""
+    seen = bandit.arms.observed
+    inducing = torch.isin(seen, bandit.inducing).nonzero().squeeze(-1)
+    gram = frozen_kernel("matern32")(ARMS[seen]).to_dense()
+    given_ = gram, bandit.arms.counts[seen], inducing, LAM
+    return bkb_width.terms(*given_)[0], bkb_width.largest_residual(*given_)
 
 
 def posterior(bandit):
@@ -147,28 +159,40 @@ class TestPosterior:
 
 
 class TestRules:
-    @pytest.mark.parametrize("radius", ["certified", "practical"])
+    @RADII
     def test_bounds(self, radius):
         bandit = play(make_bandit(radius=radius), 25)
         mean, variance = posterior(bandit)
         total = float(bandit.arms.counts @ variance) / LAM
-        budget = Budget(25, total, 25.0, LAM)
+        budget = Budget(25, total, 25.0, LAM, *dense_terms(bandit))
         if radius == "certified":
-            width = certified_width(budget, 2.0, NOISE_STD, 0.05, 0.5)
+            width = certified_width(budget, 2.0, NOISE_STD, 0.05)
+        elif radius == "theorem2":
+            width = theorem2_width(budget, 2.0, NOISE_STD, 0.05, 0.5)
         else:
             width = practical_width(budget, 2.0, NOISE_STD, 0.05)
-        assert bandit.width == pytest.approx(width, rel=1e-12)
+        assert bandit.width == pytest.approx(width, rel=SKETCH)
         lower, upper = bandit.bounds()
-        assert_close(upper, mean + width * variance.sqrt())
-        assert_close(lower, mean - width * variance.sqrt())
+        assert_close(upper, mean + bandit.width * variance.sqrt())
+        assert_close(lower, mean - bandit.width * variance.sqrt())
         assert bandit.select() == int(upper.argmax())
 
     def test_assumptions(self):
-        enough = required_qbar(100, 0.05)
-        assert play(make_bandit(qbar=enough), 3).assumptions.certified
-        assert make_bandit(qbar=0.5).assumptions["inducing points"] is not None
-        assert play(make_bandit(qbar=0.5), 3).assumptions.violated
+        enough, theorem2 = required_qbar(100, 0.05), {"radius": "theorem2"}
+        assert play(make_bandit(qbar=1e-3), 3).assumptions.certified
+        assert play(make_bandit(qbar=enough, **theorem2), 3).assumptions.certified
+        assert make_bandit(**theorem2).assumptions["inducing points"] is not None
+        assert play(make_bandit(**theorem2), 3).assumptions.violated
         assert "no theorem" in str(make_bandit(radius="practical").assumptions)
+
+    def test_a_norm_bound_that_the_data_contradict(self):
+        bandit = play(make_bandit(norm_bound=0.01), 40)
+        assert bandit.assumptions["norm"].status is Status.VIOLATED
+        assert bandit.assumptions.summary == "no guarantee: norm violated"
+        again = make_bandit(norm_bound=0.01)
+        assert again.assumptions.certified  # nothing observed
+        again.load_state_dict(bandit.state_dict())
+        assert again.assumptions == bandit.assumptions
 
     def test_prior_mean(self):
         mean = ConstantMean().double()
@@ -221,7 +245,7 @@ class TestEstimatedNorm:
 
 
 class TestBatches:
-    @pytest.mark.parametrize("radius", ["certified", "practical"])
+    @RADII
     @pytest.mark.parametrize("rounds", [0, 1, 30])
     def test_as_one_by_one(self, radius, rounds):
         r"""The lazy search picks what a full update of all arms after each pick would."""

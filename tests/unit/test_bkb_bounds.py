@@ -19,12 +19,12 @@ from kernelucb import BKBUCB, KernelRegression, NormTracker, least_consistent_no
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
-    Budget,
-    certified_width,
     covered_rounds,
     practical_width,
     required_qbar,
+    theorem2_width,
 )
+from kernelucb.confidence.bkb_width import Budget
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
 from problems import RKHSFunction, frozen_kernel, make_problem, normal, uniform
@@ -32,7 +32,7 @@ from tolerances import GRADCHECK, SCALE, SINGLE
 
 LAM = 0.04
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
-RADII = pytest.mark.parametrize("radius", ["certified", "practical"])
+RADII = pytest.mark.parametrize("radius", ["certified", "theorem2", "practical"])
 
 
 def make_model(n=30, qbar=1.0, kernel="matern52", scale=1.0, **options):
@@ -47,17 +47,17 @@ def make_acqf(model=None, **options):
 
 
 class TestRadius:
-    def test_certified_as_printed(self):
+    def test_theorem_2_as_printed(self):
         r"""Theorem 2 with kappa^2 t = 300, where its logarithm is the larger one."""
-        budget = Budget(300, 12.0, 300.0, 1.0)
+        budget = Budget(300, 12.0, 300.0, 1.0, math.nan, math.nan)
         epsilon, delta, xi, norm = 0.5, 0.1, 0.3, 2.0
         gain = 3.0 * math.log(300.0) * 12.0 + math.log(10.0)
         beta = 2.0 * xi * math.sqrt(gain) + (1.0 + math.sqrt(2.0)) * norm
-        width = certified_width(budget, norm, xi, delta, epsilon)
+        width = theorem2_width(budget, norm, xi, delta, epsilon)
         assert width == pytest.approx(beta, rel=1e-12)
 
     def test_practical_as_in_the_authors_code(self):
-        budget = Budget(300, 12.0, 300.0, 0.25)
+        budget = Budget(300, 12.0, 300.0, 0.25, math.nan, math.nan)
         beta = 0.5 * 2.0 + 0.3 * math.sqrt(math.log(300.0) * 12.0 + math.log(10.0))
         width = practical_width(budget, 2.0, 0.3, 0.1)
         assert width == pytest.approx(beta / 0.5, rel=1e-12)
@@ -69,7 +69,7 @@ class TestRadius:
         st.floats(1e-3, 0.9),
         st.floats(0.05, 0.95),
     )
-    def test_certified_covers_the_exact_radius(self, seed, n, lam, delta, epsilon):
+    def test_theorem_2_covers_the_exact_radius(self, seed, n, lam, delta, epsilon):
         r"""All points inducing, so variances are exact: the proof's inequality itself.
 
         ``ln det(I + K/lam) + 2 ln(2/delta)`` under the root, half of delta for the noise.
@@ -77,7 +77,8 @@ class TestRadius:
         X = uniform(n, 1, seed)
         state = KernelRegression(X, normal(n, seed), frozen_kernel("rbf"), lam**0.5)
         total = float(state.variance(X).sum()) / lam
-        width = certified_width(Budget(n, total, float(n), lam), 1.0, 0.3, delta, epsilon)
+        budget = Budget(n, total, float(n), lam, math.nan, math.nan)
+        width = theorem2_width(budget, 1.0, 0.3, delta, epsilon)
         exact = (
             0.3
             / lam**0.5
@@ -94,7 +95,7 @@ class TestRadius:
         assert width(delta=delta / factor) > width()
         assert width(norm_bound=2.0 * factor) > width()
         assert width(noise_std=0.3 * factor) > width()
-        assert make_acqf(MODEL, delta=delta).width > width(radius="practical")
+        assert width(radius="theorem2") > width(radius="practical")
 
     @RADII
     def test_scale_equivariance(self, radius):
@@ -132,17 +133,37 @@ class TestAssumptions:
 
     def test_enough_inducing_points(self):
         model = make_model(qbar=required_qbar(100, 0.05))
-        assumptions = make_acqf(model).assumptions
+        assumptions = make_acqf(model, radius="theorem2", norm_bound=50.0).assumptions
         assert assumptions.certified
         assert "up to 100 at once" in assumptions.guarantee
         assert "Theorem 2" in assumptions.source
 
     def test_too_few_inducing_points(self):
-        assumptions = make_acqf().assumptions
+        assumptions = make_acqf(radius="theorem2").assumptions
         assert assumptions.violated
         assert assumptions["inducing points"].status is Status.VIOLATED
         assert f"asks for {required_qbar(35, 0.05):.6g}" in str(assumptions)
         assert "no guarantee" in assumptions.guarantee
+
+    @pytest.mark.parametrize("qbar", [1e-3, 1.0, 1e9])
+    def test_certified_asks_nothing_of_the_inducing_points(self, qbar):
+        assumptions = make_acqf(make_model(qbar=qbar), norm_bound=50.0).assumptions
+        assert assumptions.certified
+        assert assumptions.anytime
+        assert assumptions.horizon is None
+        assert "every round at once" in assumptions.guarantee
+        assert "qbar" not in str(assumptions)
+        assert "Theorem 1" not in str(assumptions)
+        names = [item.name for item in assumptions.items]
+        assert names == ["kernel", "mean", "noise", "norm", "outcomes"]
+
+    @RADII
+    def test_a_norm_bound_that_the_data_contradict(self, radius):
+        assumptions = make_acqf(radius=radius, norm_bound=1e-3).assumptions
+        assert assumptions["norm"].status is Status.VIOLATED
+        assert "least consistent norm" in assumptions["norm"].statement
+        enough = make_acqf(radius=radius, norm_bound=50.0).assumptions
+        assert enough["norm"].status is Status.GIVEN
 
     def test_practical_says_that_it_has_no_theorem(self):
         model = make_model(qbar=1e6)

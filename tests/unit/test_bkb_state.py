@@ -114,6 +114,7 @@ class TestBandit:
             {"alpha": 1.0},
             {"batch_growth": 1.2},
             {"radius": "practical"},
+            {"radius": "theorem2"},
             {"kernel": "matern52"},
             {"mean_module": SHIFT},
             {"arms": ARMS + 1.0},

@@ -1,20 +1,24 @@
 r"""Information gain against enumeration on tiny domains."""
 
-from itertools import combinations_with_replacement
+import math
+from itertools import combinations_with_replacement, pairwise
 
 import pytest
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelucb import information_gain
 from oracles import information
-from problems import frozen_kernel, frozen_model, make_problem, uniform
+from problems import frozen_kernel, frozen_model, generator, make_problem, uniform
 from tolerances import LINEAR_SOLVE, ORDER, REARRANGED
 
 GREEDY_SHARE = 1.0 - 0.36787944117144233  # 1 - 1/e
 KERNELS = ["rbf", "matern32"]
+BOUNDS = ("greedy", "spectral", "upper_bound")
 
 
 @pytest.mark.parametrize("sigma", [0.05, 1.0])
@@ -81,10 +85,42 @@ def test_bounds_are_above_the_maximum(kernel, sigma, rounds):
     r"""Seven rounds on five points: repeats are needed."""
     k, X = frozen_kernel(kernel), uniform(5, 1, seed=3)
     best = information.maximum_gain(k(X).to_dense(), sigma, rounds)
-    for method in ("greedy", "spectral"):
+    for method in BOUNDS:
         bound = information_gain(k, X, noise_std=sigma, num_points=rounds, method=method)
         assert best - ORDER <= bound
         assert bound <= 3.0 * best / GREEDY_SHARE  # a bound, not a large number
+
+
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.floats(0.05, 2.0),
+    st.sampled_from(KERNELS),
+)
+def test_no_method_gives_less_than_the_upper_bound(seed, rounds, sigma, kernel):
+    r"""And it stays above the gain of any points: here of random ones, with repeats."""
+    k, X = frozen_kernel(kernel), uniform(8, 2, seed)
+    chosen = torch.randint(8, (rounds,), generator=generator(seed))
+    best = information.gain(k(X[chosen]).to_dense(), sigma)
+    bounds = {
+        method: information_gain(k, X, noise_std=sigma, num_points=rounds, method=method)
+        for method in BOUNDS
+    }
+    assert best - ORDER <= bounds["upper_bound"]
+    assert bounds["upper_bound"] <= min(bounds.values()) * (1.0 + REARRANGED)
+    independent = 0.5 * rounds * math.log1p(1.0 / sigma**2)
+    assert bounds["upper_bound"] <= independent * (1.0 + REARRANGED)
+
+
+def test_the_upper_bound_is_that_of_the_best_step():
+    r"""Minoux: for every step of the greedy rule, its gain and ``T`` times the next."""
+    k, X, rounds = frozen_kernel("rbf"), uniform(6, 1, seed=7), 9
+    gram = k(X).to_dense()
+    gains = [information.greedy_gain(gram, 0.3, step) for step in range(rounds + 2)]
+    steps = [low + rounds * (high - low) for low, high in pairwise(gains)]
+    bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="upper_bound")
+    spectral = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
+    assert bound == pytest.approx(min(*steps, spectral), rel=LINEAR_SOLVE)
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 8])
@@ -98,13 +134,12 @@ def test_greedy_bound_is_the_greedy_gain_over_its_share(kernel, rounds):
 
 @pytest.mark.parametrize("rounds", [1, 3, 6])
 def test_spectral_bound_is_the_best_allocation(rounds):
-    r"""Eq. (8): above every whole allocation, stationary among real ones that reach as
-    many eigenvectors as there are rounds.
+    r"""Eq. (8) without its factor: above every whole allocation, stationary among real ones
+    that reach as many eigenvectors as there are rounds.
     """
     k, X = frozen_kernel("matern32"), uniform(4, 1, seed=5)
     lam = torch.linalg.eigvalsh(k(X).to_dense()) / 0.3**2
     bound = information_gain(k, X, noise_std=0.3, num_points=rounds, method="spectral")
-    bound *= GREEDY_SHARE
 
     def gain(allocation):
         return 0.5 * float(torch.log1p(allocation * lam).sum())
@@ -121,25 +156,26 @@ def test_spectral_bound_is_the_best_allocation(rounds):
     assert float(real) - ORDER <= bound <= max(float(real), whole) * 1.02
 
 
-def test_bounds_of_independent_points_are_their_gain_over_the_share():
+def test_bounds_of_independent_points():
     r"""With no more rounds than points, the best choice is a new point every round."""
     X = 1e3 * torch.arange(8, dtype=torch.float64)[:, None]
-    for method in ("greedy", "spectral"):
+    gain = 2.5 * math.log1p(4.0)
+    expected = {"greedy": gain / GREEDY_SHARE, "spectral": gain, "upper_bound": gain}
+    for method in BOUNDS:
         bound = information_gain(
             frozen_kernel("rbf"), X, noise_std=0.5, num_points=5, method=method
         )
-        expected = 2.5 * torch.log1p(torch.tensor(4.0, dtype=torch.float64))
-        assert bound * GREEDY_SHARE == pytest.approx(float(expected), rel=REARRANGED)
+        assert bound == pytest.approx(expected[method], rel=REARRANGED)
 
 
 def test_domain_size_rounds_by_default():
     k, X = frozen_kernel("rbf"), uniform(5, 1, seed=6)
-    for method in ("greedy", "spectral"):
+    for method in BOUNDS:
         explicit = information_gain(k, X, noise_std=0.3, num_points=5, method=method)
         assert information_gain(k, X, noise_std=0.3, method=method) == explicit
 
 
-@pytest.mark.parametrize("method", ["exact", "greedy", "spectral"])
+@pytest.mark.parametrize("method", ["exact", *BOUNDS])
 def test_no_points_have_no_gain(method):
     with pytest.raises(BotorchTensorDimensionError, match="`n x d` with n >= 1"):
         information_gain(

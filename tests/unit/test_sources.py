@@ -53,7 +53,10 @@ PROPOSITION = (
     f"Wang & de Freitas (2014), Proposition 1 ({DURAND}, Lemma 3), its last term in noise "
     "units (ours)"
 )
-BKB = "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+BKB = "Abbasi-Yadkori (2012), Theorem 3.11, for any inducing points (ours)"
+THEOREM2 = (
+    "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+)
 SRINIVAS = "Srinivas et al. (2010), Theorem"
 META = "Wang, Kim & Kaelbling (2018)"
 
@@ -132,6 +135,7 @@ def budgeted(**options):
         (srinivas(CompactDomain()), f"{SRINIVAS} 2"),
         (srinivas(BoundedNorm(9.0)), f"{SRINIVAS} 3"),
         (budgeted, BKB),
+        (lambda: budgeted(radius="theorem2"), THEOREM2),
         (
             lambda: budgeted(radius="practical"),
             "the code that Calandriello et al. (2019) released",

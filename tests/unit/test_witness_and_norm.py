@@ -11,6 +11,7 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_n
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.norm.least import least_norm
 from oracles import socp
+from oracles.filtered import counted
 from problems import frozen_model, make_problem, uniform
 from tolerances import LEAST_NORM, REARRANGED, WITNESS_CONSTRAINT, WITNESS_VALUE
 
@@ -27,7 +28,7 @@ def standardized(problem):
         problem.X,
         5.0 + 3.0 * problem.Y,
         problem.kernel,
-        0.2,
+        3.0 * problem.noise_std / float((3.0 * problem.Y).std()),
         mean=0.3,
         outcome_transform=Standardize(m=1),
     )
@@ -52,17 +53,19 @@ def test_witness_is_in_the_set_and_attains_the_bound(case, units, upper):
         assert_close(value, bound, rtol=WITNESS_VALUE, atol=WITNESS_VALUE)
 
 
+@pytest.mark.parametrize("fit", ["filters", "martingale"])
 @pytest.mark.parametrize("units", ["plain", "standardized"])
-def test_witness_reports_its_norm_and_misfit_from_its_values(units):
+def test_witness_reports_its_norm_and_misfit_from_its_values(units, fit):
     r"""Recomputed from values alone: interpolation norm and distance to the outcomes."""
     problem = make_problem(n=5, kernel="matern32", noise_std=0.3)
     model = model_of(problem, units)
-    acqf = MartingaleMixtureUCB(model, norm_bound=20.0)
+    acqf = MartingaleMixtureUCB(model, norm_bound=20.0, fit=fit)
     x = uniform(1, 1, seed=70)
     witness = acqf.witness(x)
     state = acqf.regression
     outcomes = state.train_targets
-    misfit = ((witness(problem.X) - outcomes) / state.noise_std).norm()
+    misfit = (witness(problem.X) - outcomes) / state.noise_std
+    misfit = (misfit @ counted(acqf) @ misfit).sqrt()
     assert_close(witness.misfit, float(misfit), rtol=WITNESS_VALUE, atol=0.0)
     nodes = torch.cat([problem.X, x])
     mean = float(state.project(x).prior_mean)
@@ -93,7 +96,7 @@ def test_least_norm_is_the_cone_program(case, c):
     squared = socp.squared_radius(K, problem.Y, noise, 0.05, c)
     expected = socp.least_norm(K, problem.Y, noise, squared)
     assert expected > 0.5  # the data say something
-    least = least_consistent_norm(problem.model, delta=0.05, covariance_scale=c)
+    least = least_consistent_norm(problem.model, None, 0.05, "martingale", c)
     assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
 
 
@@ -102,7 +105,7 @@ def test_least_norm_with_noise_of_each_observation():
     noise = 0.05 + 0.3 * uniform(8, 1, seed=71)[:, 0]
     K = problem.kernel(problem.X).to_dense()
     squared = socp.squared_radius(K, problem.Y, noise, 0.05, 1.0)
-    least = least_consistent_norm(problem.model, noise_std=noise)
+    least = least_consistent_norm(problem.model, noise, fit="martingale")
     expected = socp.least_norm(K, problem.Y, noise, squared)
     assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
 
@@ -119,7 +122,8 @@ def test_least_norm_in_outcome_units_under_standardize():
         state.outcome_scale**2 * K, deviations, state.noise_std, 0.05, 1.0
     )
     expected = socp.least_norm(K, deviations, state.noise_std, squared)
-    assert_close(least_consistent_norm(model), expected, rtol=LEAST_NORM, atol=0.0)
+    least = least_consistent_norm(model, fit="martingale")
+    assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
 
 
 def test_least_norm_is_zero_when_the_data_are_within_the_noise():
@@ -135,7 +139,8 @@ def test_least_norm_is_finite_however_small_the_noise():
     for noise_std in (1e-1, 1e-3, 1e-5):
         state = problem.state.with_noise_std(noise_std)
         ridge_norm = norm_of_ridge(problem, state.noise_std[0] ** 2)
-        assert least_consistent_norm(problem.model, noise_std) <= ridge_norm
+        least = least_consistent_norm(problem.model, noise_std, fit="martingale")
+        assert least <= ridge_norm
 
 
 def norm_of_ridge(problem, alpha):
@@ -157,7 +162,8 @@ def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_r
 
 def test_least_norm_is_what_the_acquisition_function_reports():
     problem = make_problem(norm=5.0)
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=9.0, delta=0.1)
-    least = least_consistent_norm(problem.model, delta=0.1)
+    options = {"delta": 0.1, "fit": "martingale"}
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=9.0, **options)
+    least = least_consistent_norm(problem.model, **options)
     assert_close(acqf.least_consistent_norm, least, rtol=REARRANGED, atol=0.0)
     assert acqf.norm_bound == 9.0

@@ -7,6 +7,7 @@ from benchmarks.papers.bkb_2019.regret import run_regret
 from benchmarks.papers.bkb_2019.starvation import run_starvation
 from benchmarks.papers.bkb_2019.theorem1 import run_theorem1
 from benchmarks.papers.bkb_2019.timing import run_long, run_time
+from benchmarks.papers.bkb_2019.widths import run_widths
 from benchmarks.runner import (
     RUN_OPTIONS,
     Benchmark,
@@ -38,6 +39,12 @@ def regret(call: Call) -> list[Path]:
     trials = call.options.trials or configuration.regret.trials
     methods = chosen(configuration.methods.values(), call.options.methods, "--methods")
     return run_regret(configuration, call, trials, methods)
+
+
+@BENCHMARK.command("widths")
+def widths(call: Call) -> list[Path]:
+    r"""Widths of the radii at one oversampling."""
+    return run_widths(load_configuration(Configuration), call.folders.results)
 
 
 @BENCHMARK.command("time")

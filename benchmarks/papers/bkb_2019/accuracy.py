@@ -1,4 +1,4 @@
-r"""One sequence: sketched variances against exact ones, and the certified band."""
+r"""One sequence: sketched variances against exact ones, and the band of Theorem 2."""
 
 from dataclasses import dataclass
 
@@ -47,6 +47,7 @@ def measure(task: AccuracyTask) -> Run:
         noise_std=setting.noise_std,
         delta=setting.delta,
         qbar=setting.oversampling(task.qbar),
+        radius="theorem2",
         epsilon=setting.epsilon,
         seed=task.trial,
     )

@@ -20,7 +20,7 @@ class Setting:
         noise_std: Noise scale; the regulariser is its square.
         lengthscale: Of the kernel.
         norm_bound: ``F``.
-        epsilon: Accuracy that the certified radius counts on.
+        epsilon: Accuracy that Theorem 2's radius counts on.
         seed: Of all random streams.
     """
 
@@ -125,6 +125,16 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Widths:
+    r"""Data for which widths are compared; ``cases`` are kernel, dimension, length."""
+
+    observations: int
+    qbar: float
+    norm_bounds: tuple[float, ...]
+    cases: tuple[tuple[str, int, float], ...]
+
+
+@dataclass(frozen=True)
 class Time:
     r"""Rounds at which the yardstick is timed."""
 
@@ -149,6 +159,7 @@ class Configuration:
     methods: dict[str, Method]
     regret: Regret
     theorem1: dict[str, Accuracy]
+    widths: Widths
     time: Time
     long: Long
 

@@ -71,7 +71,7 @@ def _table(
     return [
         f"{data}: cumulative regret ± standard error after {rounds} rounds, "
         f"{len(curves[_BASELINE])} subsets of arms; ratios are paired, over the exact "
-        "method with the same regulariser (for the certified rows: over the first).",
+        "method with the same regulariser (IGP-UCB and uniform play: over the first).",
         "",
         *markdown_table(["method", *_COLUMNS], rows),
     ]

@@ -11,7 +11,7 @@ from benchmarks.runner import Call, markdown_table, write_summary
 from kernelucb.confidence.bkb import accuracy_factor
 
 _PLAYS = {
-    "bound": "chosen by the certified bound, one a round",
+    "bound": "chosen by the bound of Theorem 2, one a round",
     "random": "distinct arms in random order, in blocks of a tenth of those so far",
 }
 

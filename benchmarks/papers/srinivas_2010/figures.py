@@ -60,18 +60,19 @@ def draw_regret(store: RunStore[Run], experiment: Experiment, path: Path) -> Pat
 def draw_gain(
     spectra: Mapping[str, Sequence[float]], rows: pd.DataFrame, path: Path
 ) -> Path:
-    r"""Largest eigenvalues, and both bounds on the maximum information gain."""
+    r"""Largest eigenvalues, and the bounds on the maximum information gain."""
     with picture(path, 1, 2, figsize=(9.0, 4.0), dpi=130) as (figure, (left, right)):
         for kernel, spectrum in spectra.items():
             style = {**KERNEL_STYLES[kernel], "markersize": 3.5}
             left.plot(np.arange(1, len(spectrum) + 1), spectrum, label=kernel, **style)
             own = rows[rows["kernel"] == kernel]
-            right.plot(own["samples"], own["greedy"].astype(float), **style)
-            style = {"color": style["color"], "linestyle": "--"}
-            right.plot(own["samples"], own["spectral"].astype(float), **style)
+            right.plot(own["samples"], own["upper_bound"].astype(float), **style)
+            for method, dashes in (("greedy", "--"), ("spectral", ":")):
+                style = {"color": style["color"], "linestyle": dashes}
+                right.plot(own["samples"], own[method].astype(float), **style)
         left.set(xlabel="rank", ylabel="eigenvalue of $K_D$", yscale="log")
         right.set(xlabel="samples $T$", ylabel=r"bound on $\gamma_T$ in nats")
-        right.set_title("solid: greedy, dashed: spectral (Eq. 8)")
+        right.set_title("solid: upper_bound\ndashed: greedy, dotted: spectral")
         left.set_title("spectrum, equal trace")
         legend_below(figure, left, 4)
     return path

@@ -1,6 +1,6 @@
 r"""Upper confidence bound of a budgeted GP."""
 
-from typing import Any, Literal
+from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -8,10 +8,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.bkb import BKBRule, Budget, SketchedModel
+from kernelucb.confidence.bkb import BKBRadius, BKBRule, SketchedModel
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.ridge_band import RidgeBand
 from kernelucb.regression.lowrank.ridge import DTCRegression
+
+# Observed inputs that the certified width takes together; about what a draw costs.
+_BLOCK = 256
 
 
 class BKBUCB(KernelUCB[DTCRegression]):
@@ -21,17 +24,20 @@ class BKBUCB(KernelUCB[DTCRegression]):
     prediction costs ``O(m^2)`` for ``m`` inducing points, whatever the number of
     observations.
 
-    Source: Calandriello et al. (2019), Theorem 2 (``radius="certified"``), and the lighter
-    radius of the authors' code (``"practical"``), which no theorem covers. The certified
-    one holds for all rounds up to the ``T`` that the model's ``qbar`` is enough for
-    (Theorem 1); ``assumptions`` names it, and says so where there are more observations.
-    Assumes a kernel and mean fixed before the data, conditionally sub-Gaussian noise of
-    scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
-    whatever their noise.
+    Source: the certified radius is ours, by Abbasi-Yadkori (2012), Theorem 3.11, and what
+    the inducing points leave of each observed input (``certified_width`` of
+    ``kernelucb.confidence.bkb_width``). It holds for all rounds at once, whatever the
+    inducing points and ``qbar``. The posterior, and the other two radii, are those of
+    Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
+    that the model's ``qbar`` is enough for (Theorem 1); ``assumptions`` names it, and says
+    so where there are more observations. ``"practical"`` is that of the authors' code; no
+    theorem covers it. Assumes a kernel and mean fixed before the data, conditionally
+    sub-Gaussian noise of scale ``noise_std``, ``||f - mean||_H <= norm_bound``, and
+    outcomes that are reported whatever their noise.
 
     Example:
         >>> model = BKBModel(train_X, train_Y, kernel, alpha=0.01)
-        >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, radius="practical")
+        >>> acqf = BKBUCB(model, norm_bound=1.0, noise_std=0.1, delta=0.05)
         >>> point, value, index = argmax(acqf, candidates)
         >>> model.observe(point, play(point))
 
@@ -47,7 +53,7 @@ class BKBUCB(KernelUCB[DTCRegression]):
         norm_bound: NormBoundLike = None,
         noise_std: float | None = None,
         delta: float = 0.05,
-        radius: Literal["certified", "practical"] = "certified",
+        radius: BKBRadius = "certified",
         epsilon: float = 0.5,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -63,10 +69,10 @@ class BKBUCB(KernelUCB[DTCRegression]):
             noise_std: Sub-Gaussian noise scale, outcome units; the root of the model's
                 ``alpha`` when absent.
             delta: Failure probability.
-            radius: ``"certified"``, that of Theorem 2, or ``"practical"``. Whether the band
-                is certified depends on ``qbar`` and on what is given as well: see
-                ``assumptions``.
-            epsilon: Accuracy of the sketch that the certified radius counts on.
+            radius: ``"certified"``, at any ``qbar``; ``"theorem2"``, which needs a large
+                one; or ``"practical"``. What each rests on: see ``assumptions``.
+            epsilon: Accuracy of the sketch that ``"theorem2"`` counts on; of no meaning
+                for the others.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -81,7 +87,7 @@ class BKBUCB(KernelUCB[DTCRegression]):
         state = model.regression(noise_std)
         norm, scale = rule.norm(norm_bound, state), state.outcome_scale
         noise = float(state.noise_std) / scale
-        width = rule.width(Budget.of(model.state), norm.value, noise)
+        width = rule.width(model.state, norm.value, noise, _BLOCK)
         assumptions = rule.assumptions(state.num_observations, state, norm.assumption)
         band = RidgeBand(state, state.regularizer, width, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)

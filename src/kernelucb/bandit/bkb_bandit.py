@@ -3,7 +3,7 @@ r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 import math
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -13,12 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import (
-    finite,
-    finite_scalar,
-    positive_scalar,
-    whole_number,
-)
+from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.batch_search import pick_batch
@@ -26,12 +21,11 @@ from kernelucb.bandit.bkb_state import BKBState
 from kernelucb.bandit.bounds import raise_estimate
 from kernelucb.bandit.plays import read_plays
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.bkb import BKBRule, Budget
+from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
     NormTracker,
     estimated_norm,
-    given_norm,
     tracker_of,
 )
 from kernelucb.confidence.statements import Knowledge
@@ -40,8 +34,8 @@ from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.prior import Prior
 
-# Arms in a batch where no number is given.
-_LARGEST_BATCH = 1000
+_LARGEST_BATCH = 1000  # arms in a batch where no number is given
+_BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
 
 class BKBBandit:
@@ -79,7 +73,7 @@ class BKBBandit:
         noise_std: float,
         delta: float = 0.05,
         qbar: float = 2.0,
-        radius: Literal["certified", "practical"] = "certified",
+        radius: BKBRadius = "certified",
         epsilon: float = 0.5,
         alpha: float | None = None,
         batch_growth: float = 1.1,
@@ -99,13 +93,13 @@ class BKBBandit:
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability.
             qbar: Oversampling factor; see ``BKBModel``.
-            radius: ``"certified"`` (Theorem 2) or ``"practical"``; see ``BKBUCB``.
-            epsilon: Accuracy of the sketch that the certified radius counts on.
+            radius: ``"certified"``, ``"theorem2"`` or ``"practical"``; see ``BKBUCB``.
+            epsilon: Accuracy of the sketch that ``"theorem2"`` counts on.
             alpha: Ridge parameter, in the squared units of the outcomes; ``noise_std^2``
-                when absent, as in the paper. The width is about ``sqrt(alpha) norm_bound +
-                noise_std sqrt(gain)`` over ``sqrt(alpha)``:
-                where the second part is much the larger, a larger one means fewer inducing
-                arms, longer batches and narrower bands where little has been observed.
+                when absent, as in the paper. The width is about ``norm_bound + noise_std
+                sqrt(gain / alpha)``: where the second part is much the larger, a larger
+                one means fewer inducing arms, longer batches and narrower bands where
+                little has been observed.
             batch_growth: ``C`` above 1; larger ones make longer batches and wider bands.
             seed: Seed of the draws.
             mean_module: Known prior mean; zero when absent.
@@ -169,28 +163,33 @@ class BKBBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
-        norm, statement = self._state.norm, given_norm(self.norm_bound)
+        norm = self._state.norm
         if isinstance(norm, NormTracker):
             statement = estimated_norm(norm.norm_bound, norm.least_consistent_norm)
-        noise = self.candidates.new_tensor([self.noise_std])
-        known = Knowledge(self._estimated, noise)
+        else:
+            statement = self.rule.norm(norm, self._regression(self.arms)).assumption
+        known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
         return self.rule.assumptions(self.num_observations, known, statement)
+
+    def _regression(self, arms: SketchedArms) -> DTCRegression:
+        dimension, estimated = self.candidates.shape[1], self._estimated
+        return DTCRegression(self.prior, arms, self.noise_std, dimension, estimated)
 
     @property
     def width(self) -> float:
         r"""Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``."""
-        return self.rule.width(Budget.of(self.arms), self.norm_bound, self.noise_std)
+        return self.rule.width(self.arms, self.norm_bound, self.noise_std, _BLOCK)
 
     @property
     def batch_width(self) -> float:
         r"""The multiplier within a batch, where variances stand for larger ones.
 
-        At the start of the batch they were up to ``C`` times as large. The certified width
-        is multiplied by ``sqrt(C)``; the practical one is ``norm_bound + noise_std
+        At the start of the batch they were up to ``C`` times as large. The other widths
+        are multiplied by ``sqrt(C)``; the practical one is ``norm_bound + noise_std
         sqrt((C sum_s ln(1 + var(x_s) / alpha) + ln(1/delta)) / alpha)`` with the variances
         before each batch, which no theorem covers.
         """
-        if self.rule.radius == "certified":
+        if self.rule.radius != "practical":
             return self.width * self.batch_growth**0.5
         gain = self.batch_growth * self._state.information + math.log(1.0 / self.rule.delta)
         return self.norm_bound + self.noise_std * math.sqrt(gain / self.alpha)
@@ -255,8 +254,7 @@ class BKBBandit:
         tracker = state.norm
         if isinstance(tracker, NormTracker):
             raise_estimate(tracker, self._tracker)
-            given = self.noise_std, self.candidates.shape[1], self._estimated
-            self.rule.norm(tracker, DTCRegression(self.prior, state.arms, *given))
+            self.rule.norm(tracker, self._regression(state.arms))
         return state
 
     def state_dict(self) -> dict[str, Any]:

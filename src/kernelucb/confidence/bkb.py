@@ -1,11 +1,12 @@
 r"""Bands of budgeted kernel bandits (Calandriello et al. 2019)."""
 
 import math
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from kernelucb._numerics.checks import probability
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.fit.mixture import sketched_radius
+from kernelucb.confidence.bkb_width import Budget, certified_width
+from kernelucb.confidence.fit.choice import sketched_fit
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -14,10 +15,16 @@ from kernelucb.confidence.norm.tracker import (
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 from kernelucb.regression.lowrank.ridge import DTCRegression, Sketched
 
-_SOURCE = (
-    "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
-)
-_PRACTICAL_SOURCE = "the code that Calandriello et al. (2019) released"
+BKBRadius = Literal["certified", "theorem2", "practical"]
+_RADII: tuple[BKBRadius, ...] = get_args(BKBRadius)
+
+_SOURCES: dict[BKBRadius, str] = {
+    "certified": "Abbasi-Yadkori (2012), Theorem 3.11, for any inducing points (ours)",
+    "theorem2": (
+        "Calandriello et al. (2019), Theorem 2, its logarithm as the proof gives it (ours)"
+    ),
+    "practical": "the code that Calandriello et al. (2019) released",
+}
 _PRACTICAL = (
     'radius="practical" is the lighter one of the authors\' code; no theorem covers it'
 )
@@ -36,33 +43,6 @@ class SketchedModel(Protocol):
     def regression(self, noise_std: float | None) -> DTCRegression:
         r"""The posterior as a ridge regression, in outcome units."""
         ...
-
-
-class Budget(NamedTuple):
-    r"""What the radius is computed from, in any units that kernel and outcomes share.
-
-    Attributes:
-        num_observations: ``t``.
-        summed_variance: ``sum_s var(x_s) / alpha`` over the observations.
-        summed_prior_variance: ``sum_s k(x_s, x_s)``, at most ``kappa^2 t``.
-        alpha: Ridge parameter.
-    """
-
-    num_observations: int
-    summed_variance: float
-    summed_prior_variance: float
-    alpha: float
-
-    @classmethod
-    def of(cls, data: Sketched) -> "Budget":
-        r"""What the observations contribute, in their own units."""
-        counts, alpha = data.counts, data.sketch.alpha
-        return cls(
-            int(counts.sum()),
-            float(counts @ data.variance) / alpha,
-            float(counts @ data.prior_variance),
-            alpha,
-        )
 
 
 def accuracy_factor(epsilon: float) -> float:
@@ -89,7 +69,7 @@ def covered_rounds(qbar: float, delta: float, epsilon: float = 0.5) -> int:
     return math.floor(rounds * (1.0 + 1e-12))
 
 
-def certified_width(
+def theorem2_width(
     budget: Budget, norm: float, noise_std: float, delta: float, epsilon: float
 ) -> float:
     r"""Multiplier of the latent standard deviation, ``beta / sqrt(lam)``.
@@ -141,13 +121,13 @@ class BKBRule(NamedTuple):
     r"""Which radius a band has, and what it counts on.
 
     Attributes:
-        radius: ``"certified"``, that of Theorem 2, or ``"practical"``.
+        radius: ``"certified"`` (``certified_width``), ``"theorem2"`` or ``"practical"``.
         delta: Failure probability.
-        epsilon: Accuracy of the sketch that the certified radius counts on.
+        epsilon: Accuracy of the sketch that Theorem 2's radius counts on.
         qbar: Oversampling factor of the inducing points.
     """
 
-    radius: Literal["certified", "practical"]
+    radius: BKBRadius
     delta: float
     epsilon: float
     qbar: float
@@ -158,29 +138,36 @@ class BKBRule(NamedTuple):
         Raises:
             ValueError: Otherwise.
         """
-        if self.radius not in ("certified", "practical"):
+        if self.radius not in _RADII:
             raise ValueError(
-                f'radius must be "certified" or "practical", got {self.radius!r}.'
+                'radius must be "certified", "theorem2" or "practical", got '
+                f"{self.radius!r}."
             )
         probability("delta", self.delta)
         probability("epsilon", self.epsilon)
         return self
 
-    def width(self, budget: Budget, norm: float, noise_std: float) -> float:
-        r"""Multiplier of the latent standard deviation, in the units of the budget."""
+    def width(self, data: Sketched, norm: float, noise_std: float, block: int = 1) -> float:
+        r"""Multiplier of the latent standard deviation, in the units of the data.
+
+        ``block`` is how many inputs the certified one takes together; see ``Budget.of``.
+        """
+        budget = Budget.of(data, block if self.radius == "certified" else 1)
         if self.radius == "practical":
             return practical_width(budget, norm, noise_std, self.delta)
-        return certified_width(budget, norm, noise_std, self.delta, self.epsilon)
+        if self.radius == "theorem2":
+            return theorem2_width(budget, norm, noise_std, self.delta, self.epsilon)
+        return certified_width(budget, norm, noise_std, self.delta)
 
     def norm(self, norm_bound: NormBoundLike, regression: DTCRegression) -> NormBound:
-        r"""The norm bound given, or its estimate.
+        r"""The norm bound given, or its estimate; one that the data contradict says so.
 
-        The estimate's least consistent norm is a valid lower bound: Lemma 4.2 of Flynn &
-        Reeb (2024), relaxed to what the sketch knows of the data.
+        The least consistent norm is a valid lower bound: Lemma 4.2 of Flynn & Reeb (2024),
+        relaxed to what the sketch knows of the data.
         """
         state = regression.widened()
-        radius = sketched_radius(state, self.delta, 1.0)
-        return resolve_norm_bound(norm_bound, state, radius)
+        radius = sketched_fit("filters", state, self.delta)
+        return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
 
     def assumptions(
         self, num_observations: int, known: Knowledge, norm: Assumption
@@ -192,11 +179,12 @@ class BKBRule(NamedTuple):
             known: What is known of prior and noise.
             norm: Where the norm bound comes from.
         """
+        source = _SOURCES[self.radius]
+        if self.radius == "certified":
+            return rkhs_assumptions(source, known, self.delta, norm)
         rounds = covered_rounds(self.qbar, self.delta, self.epsilon)
-        practical = self.radius == "practical"
-        source = _PRACTICAL_SOURCE if practical else _SOURCE
         assumptions = rkhs_assumptions(source, known, self.delta, norm, horizon=rounds)
-        if practical:
+        if self.radius == "practical":
             return assumptions.without_guarantee(_PRACTICAL)
         drawn = f"drawn with qbar = {self.qbar:.6g}"
         enough = Assumption(

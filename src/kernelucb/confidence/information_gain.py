@@ -15,7 +15,7 @@ from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
-Method = Literal["exact", "greedy", "spectral"]
+Method = Literal["exact", "greedy", "spectral", "upper_bound"]
 
 # Greedy maximisation of a monotone submodular function reaches this share of the maximum.
 _GREEDY_SHARE = 1.0 - 1.0 / math.e
@@ -33,10 +33,12 @@ def information_gain(
 ) -> float:
     r"""Information gain ``I(y; f) = 1/2 ln det(I + K / noise_std^2)``, or a bound on it.
 
-    Source: Srinivas et al. (2010): ``"greedy"`` is Eq. (5),
-    ``gamma_T <= I(greedy set) / (1 - 1/e)``, ``"spectral"`` is Eq. (8) with its maximum
-    over allocations to the ``T`` leading eigenvectors solved over real numbers (which can
-    only enlarge it).
+    Source: ``"greedy"`` is Srinivas et al. (2010), Eq. (5), ``gamma_T <= I(greedy set) /
+    (1 - 1/e)``. ``"spectral"`` is their Eq. (8) without its factor ``1 / (1 - 1/e)``
+    (ours): theirs bounds what the greedy rule attains and is divided by that share, ours
+    bounds the determinant of any choice; see ``_spectral_gain``. ``"upper_bound"`` is the
+    smaller of the second and of a bound along the greedy rule that is never above the
+    first; see ``_greedy_bounds``.
 
     Args:
         model: A kernel, or a model whose kernel (and noise) is used, in outcome units.
@@ -45,8 +47,9 @@ def information_gain(
         noise_std: Noise scale in outcome units; from the likelihood when absent (the
             largest where there are several).
         num_points: ``T``, how many points may be chosen, with repeats; ``n`` when absent.
-        method: ``"exact"`` for the gain of ``X`` itself, ``"greedy"`` or ``"spectral"``
-            for an upper bound on the largest gain of ``num_points`` points of ``X``.
+        method: ``"exact"`` for the gain of ``X`` itself; for an upper bound on the largest
+            gain ``gamma_T`` of ``num_points`` points of ``X``, ``"upper_bound"``, or one
+            of the two bounds by name, ``"greedy"`` or ``"spectral"``.
 
     Returns:
         The gain in nats.
@@ -74,9 +77,12 @@ def information_gain(
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
         return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
+    if method == "spectral":
+        return _spectral_gain(kernel_spectrum(ratios).values, num_points)
+    share, marginal = _greedy_bounds(ratios, num_points)
     if method == "greedy":
-        return _greedy_gain(ratios, num_points) / _GREEDY_SHARE
-    return _spectral_gain(kernel_spectrum(ratios).values, num_points) / _GREEDY_SHARE
+        return share
+    return min(marginal, _spectral_gain(kernel_spectrum(ratios).values, num_points))
 
 
 def _prior_and_noise(
@@ -93,28 +99,42 @@ def _prior_and_noise(
     return regression.prior, regression.train_inputs, scale
 
 
-def _greedy_gain(ratios: Tensor, num_points: int) -> float:
-    r"""Gain of points chosen one by one, with repeats, at the largest posterior variance.
+def _greedy_bounds(ratios: Tensor, num_points: int) -> tuple[float, float]:
+    r"""Two bounds from points chosen one by one, at the largest posterior variance.
 
-    ``ratios`` is the ``n x n`` prior covariance over the noise variance.
+    ``ratios`` is the ``n x n`` prior covariance over the noise variance; points may be
+    chosen again.
+
+    Source: the first is Srinivas et al. (2010), Eq. (5). The second is that of Minoux
+    (1978): by submodularity any ``T`` points add at most ``T`` times the largest gain of
+    one point to a set, here to the one of each step. That largest gain only falls, and
+    Eq. (5) follows from these inequalities, so their smallest is never above it.
     """
     variance = ratios.diagonal().clone()
     rows = ratios.new_zeros(num_points, len(ratios))
-    gain = 0.0
+    gain, bound = 0.0, math.inf
     for step in range(num_points):
         best = int(variance.argmax())
-        gain += 0.5 * math.log1p(float(variance[best]))
+        largest = 0.5 * math.log1p(float(variance[best]))
+        bound = min(bound, gain + num_points * largest)
+        gain += largest
         covariance = ratios[best] - rows[:step, best] @ rows[:step]
         rows[step] = covariance / torch.sqrt(1.0 + variance[best])
         variance = (variance - rows[step].square()).clamp_min(0.0)
-    return gain
+    last = gain + num_points * 0.5 * math.log1p(float(variance.max()))
+    return gain / _GREEDY_SHARE, min(bound, last)
 
 
 def _spectral_gain(eigenvalues: Tensor, num_points: int) -> float:
     r"""``max 1/2 sum ln(1 + m_i lam_i)`` over ``m >= 0`` with ``sum m_i = num_points``.
 
-    The maximum in Srinivas et al. (2010), Eq. (8), over real numbers. Whole ``m_i`` reach
-    ``num_points`` directions at most, so only the leading ones count.
+    The maximum in Srinivas et al. (2010), Eq. (8), over real numbers, which can only
+    enlarge it, as a bound on ``gamma_T`` itself (ours). Points chosen ``m_s`` times have
+    the gain ``1/2 ln det(I + A M)`` with ``A`` the kernel matrix of the domain over the
+    noise variance and ``M = diag(m)``. The products of the ``k`` largest eigenvalues of
+    ``A M`` are at most those of ``A`` and ``M`` (Horn 1950), and ``ln(1 + e^u)`` is convex
+    and increasing, so ``det(I + A M) <= prod_i (1 + lam_i m_i)``, both sorted. At most
+    ``num_points`` of the ``m_s`` are not zero, so only as many eigenvalues count.
     Water-filling: ``m_i = max(level - 1/lam_i, 0)``, the level found by how many
     directions are active.
     """

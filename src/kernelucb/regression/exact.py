@@ -224,13 +224,21 @@ class KernelRegression(RidgeState):
         A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
         eigendecomposition of all inputs.
         """
+        return self.pending_in(self, X_pending)
+
+    def pending_in(self, state: RidgeState, X_pending: Tensor) -> RidgeState:
+        r"""Points pending in ``state``, which is this one or counts its data otherwise.
+
+        Many of them give an eigendecomposition of all inputs, which is a
+        ``KernelRegression``; none gives ``state``.
+        """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
-            return self
+            return state
         pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
-            return PendingRegression(self, self._projected(pending), float(noise))
+            return PendingRegression(state, self._projected(pending), float(noise))
         return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),

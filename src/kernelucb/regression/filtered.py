@@ -2,10 +2,10 @@ r"""A regression whose outcomes count by a filter of the spectrum."""
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from kernelucb.regression.exact import KernelRegression
-from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.projection import Projection
 from kernelucb.regression.ridge import RidgeState
 
@@ -73,12 +73,11 @@ class FilteredRegression(RidgeState):
         They count once each; where the spectrum of all inputs is computed anew, by the
         filter at its eigenvalues.
         """
-        design = self.state.with_pending(X_pending)
-        if isinstance(design, PendingRegression):
-            return design.of(self)
-        if not isinstance(design, KernelRegression) or design is self.state:
-            return self
-        return FilteredRegression(design, self.spectral_filter)
+        with torch.no_grad():
+            design = self.state.pending_in(self, X_pending)
+        if isinstance(design, KernelRegression):
+            return FilteredRegression(design, self.spectral_filter)
+        return design
 
     @property
     def prior_std(self) -> float:

@@ -52,10 +52,6 @@ class PendingRegression(RidgeState):
         left = (vectors * values.clamp_min(len(left) * rounding)) @ vectors.mT
         self.register_buffer("left", left)
 
-    def of(self, state: RidgeState) -> "PendingRegression":
-        r"""The same points pending in another state of the data."""
-        return PendingRegression(state, self.pending, self.noise_variance**0.5)
-
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates as in the state of the data, and covariances with pending points."""
         points = self.state.project(X)

@@ -16,6 +16,7 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression.lowrank.ridge import DTCRegression
 
 ClosedForm = Literal["filters", "martingale"]
 Fit = ClosedForm | PrequentialRadius
@@ -50,8 +51,8 @@ def data_fit(
 ) -> DataFit:
     r"""The fit that was chosen, for the data.
 
-    ``norm`` is a norm bound in prior units that was given as a number, None if there is
-    none; a mixture of filters is tied to it.
+    ``norm`` is a norm bound in prior units, to which a mixture of filters is tied, or None
+    while there is none. The mixture is fixed before the data where the norm bound is.
     """
     if isinstance(fit, PrequentialRadius):
         return FitConstraint(regression, fit.radius(regression))
@@ -69,7 +70,7 @@ def fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
 
 def sketched_fit(
     fit: Fit,
-    state: NystromRegression,
+    state: NystromRegression | DTCRegression,
     delta: float,
     covariance_scale: CovarianceScale = 1.0,
 ) -> Radius:

@@ -18,8 +18,8 @@ from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
-    norm_in_prior_units,
     resolve_norm_bound,
+    tracker_of,
 )
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression, RidgeState
@@ -86,12 +86,12 @@ def known_noise_problem(
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there."""
     regression = with_noise_of(fit, regression)
-    unit = norm_in_prior_units(norm_bound, regression)
-    chosen = data_fit(fit, regression, delta, covariance_scale, unit)
-    if unit is None:
-        norm = resolve_norm_bound(norm_bound, *for_least_norm(chosen))
-    else:
+    if tracker_of(norm_bound) is None:
         norm = NormBound.given(cast(float, norm_bound), regression)
+    else:
+        untied = data_fit(fit, regression, delta, covariance_scale)
+        norm = resolve_norm_bound(norm_bound, *for_least_norm(untied))
+    chosen = data_fit(fit, regression, delta, covariance_scale, norm.value)
     state, radius = chosen.for_band(norm.value)
     radius = radius_beside_dropped(state, radius, norm.value)
     source = fit_source(fit, covariance_scale)

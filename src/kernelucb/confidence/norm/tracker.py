@@ -49,6 +49,21 @@ class NormBound(NamedTuple):
         value = positive_scalar("norm_bound", norm_bound)
         return cls(regression.norm_in_prior_units(value), given_norm(value))
 
+    def checked(self, regression: RidgeState, radius: Radius) -> "NormBound":
+        r"""Marked as contradicted where it was given, below the least consistent norm."""
+        if self.assumption.status is not Status.GIVEN:
+            return self
+        least = least_norm(regression, radius)
+        if least <= self.value:
+            return self
+        scale = regression.outcome_scale
+        statement = (
+            f"{self.assumption.statement}; the data contradict this: the least "
+            f"consistent norm is {least * scale:.4g} (or the noise scale is too small, or "
+            "the kernel is wrong)"
+        )
+        return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
+
 
 class NormTracker:
     r"""Estimate of the norm bound from the data, never smaller than in earlier rounds.
@@ -241,18 +256,7 @@ def norm_bound_under_prior(
     """
     unit = norm_in_prior_units(norm_bound, regression)
     constraint = for_least_norm(data_fit("filters", regression, delta, norm=unit))
-    norm = resolve_norm_bound(norm_bound, *constraint)
-    if norm.assumption.status is not Status.GIVEN:
-        return norm
-    least = least_norm(*constraint)
-    if least <= norm.value:
-        return norm
-    scale = regression.outcome_scale
-    statement = (
-        f"{norm.assumption.statement}; the data contradict this: the least consistent norm "
-        f"is {least * scale:.4g} (or the noise scale is too small, or the kernel is wrong)"
-    )
-    return norm._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
+    return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
 def per_output_norms(name: str, norm_bound: Any, count: int) -> list[Any]:

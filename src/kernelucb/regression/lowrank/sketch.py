@@ -52,6 +52,14 @@ class Sketch(NamedTuple):
         gram = like.new_zeros(num_features, num_features)
         return cls.of(gram, like.new_zeros(num_features), alpha)
 
+    @property
+    def log_det(self) -> float:
+        r"""``ln det(I + Z^T Z / alpha)``, rounded up."""
+        rounding = len(self.gram) * torch.finfo(self.gram.dtype).eps
+        diagonal = self.gram.diagonal() + self.alpha
+        pivots = self.factor.diagonal().square() + rounding * diagonal
+        return float((pivots / self.alpha).log().sum())
+
     def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
         r"""With more observations; one Cholesky factorisation.
 
