@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
 SETTING = "matern52_0.5_d3"
-METHODS = ["exact", "dmm", "random"]
+METHODS = ["filters", "exact", "dmm", "random"]
 REPETITIONS, ROUNDS = 2, 8
 
 
@@ -251,6 +251,7 @@ def test_yardsticks_compute_the_library_s_bound(name):
         state,
         norm_bound=task.protocol.norm,
         delta=task.protocol.delta,
+        fit="martingale",
         covariance_scale=task.setting.covariance_scale(task.protocol.rounds),
         **options,
     )
