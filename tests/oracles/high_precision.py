@@ -1,7 +1,9 @@
-"""The exact band in 60-digit arithmetic, from the inputs up, sharing no code with src."""
+"""The exact band in 60-digit arithmetic, from the inputs up; no arithmetic of src."""
 
 import mpmath as mp
 from torch import Tensor
+
+from kernelucb.regression.filtered import SpectralFilter
 
 DIGITS = 60
 
@@ -15,9 +17,13 @@ def exact_bands(
     noise_std: float,
     norm_bound: float,
     delta: float,
-    covariance_scale: float,
+    covariance_scale: float = 1.0,
+    filtered: tuple[SpectralFilter, float] | None = None,
 ) -> list[tuple[float, float]]:
     """Lower and upper bound at each query: Flynn & Reeb (2024), Eqs. (8) and (12).
+
+    Or, of a mixture of filters, those of a filter ``a`` and a squared radius: the misfit
+    is ``sum_i a_i eps_i^2``, so that ``a lam`` stands for ``lam``, ``sqrt(a) z`` for ``z``.
 
     Inputs are taken as the exact binary numbers that they are; kernel values, the
     eigendecomposition and the minimum over the regulariser are computed in 60 digits.
@@ -41,14 +47,29 @@ def exact_bands(
             + mp.fsum(mp.log(1 + c * e) for e in lam)
             + 2 * mp.log(1 / mp.mpf(delta))
         )
+        roots = [mp.mpf(1)] * n
+        if filtered is not None:
+            roots = [mp.sqrt(_value(filtered[0], e)) for e in lam]
+            squared_radius = mp.mpf(filtered[1])
+            z = [a * b for a, b in zip(roots, z, strict=True)]
+            lam = [a**2 * b for a, b in zip(roots, lam, strict=True)]
         bands = []
         for query in queries:
             point = [mp.mpf(float(v)) for v in query]
             sections = [k(point, row, length) / noise for row in inputs]
             q = [mp.fsum(basis[i, j] * sections[i] for i in range(n)) for j in range(n)]
+            q = [a * b for a, b in zip(roots, q, strict=True)]
             prior = k(point, point, length)
             bands.append(_band(z, q, lam, prior, squared_radius, norm))
         return bands
+
+
+def _value(spectral_filter: SpectralFilter, eigenvalue: mp.mpf) -> mp.mpf:
+    level, *members = spectral_filter
+    value = mp.mpf(level)
+    for w, floor, corner in zip(*(part.tolist() for part in members), strict=True):
+        value += w * (eigenvalue + mp.mpf(floor) * corner) / (eigenvalue + corner)
+    return value
 
 
 def _band(z, q, lam, prior, squared_radius, norm) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def test_is_the_largest_difference_over_the_set(name):
     r"""One cone program for each candidate."""
     problem = make_problem(n=8, d=2, kernel=name, norm=NORM, seed=5)
     candidates = uniform(6, 2, 9)
-    acqf = bound(problem)
+    acqf = bound(problem, fit="martingale")
     certificate = regret_certificate(acqf, candidates)
     squared = acqf.function_constraints.radius.squared(acqf.regression)
     noise = torch.full((8,), problem.noise_std).double()

@@ -7,8 +7,8 @@ import torch
 from botorch.models.transforms.outcome import Standardize
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
+from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import mixture_radius
-from kernelucb.confidence.misspecification import noise_energy_bound
 from oracles import socp
 from problems import frozen_model, make_problem
 from tolerances import LEAST_NORM, SOCP
@@ -66,14 +66,15 @@ def test_the_norm_is_the_least_one_within_both_radii(problem):
         K = problem.kernel(problem.X).to_dense()
         noise = torch.full_like(problem.Y, noise_std)
         expected = socp.least_norm(K, problem.Y, noise, radii[smaller])
-        least = check_consistency(state, 5.0).least_consistent_norm
+        checked = check_consistency(state, 5.0, fit="martingale")
+        least = checked.least_consistent_norm
         assert least == pytest.approx(expected, rel=SOCP)
 
 
 def test_half_of_delta_is_the_price_at_most(problem):
     r"""Never below the least consistent norm of the mixture at half the delta."""
-    least = least_consistent_norm(problem.model, delta=0.025)
-    result = check_consistency(problem.model, 5.0)
+    least = least_consistent_norm(problem.model, delta=0.025, fit="martingale")
+    result = check_consistency(problem.model, 5.0, fit="martingale")
     assert result.least_consistent_norm >= least * (1.0 - LEAST_NORM)
 
 

@@ -103,7 +103,7 @@ def test_the_least_norm_is_sharper_than_the_martingale_mixtures():
 
 
 def test_points_pending_count_once():
-    r"""``k - k^T (K + tau W^-1)^-1 k`` with ``W = A / noise^2``, and one for each of them."""
+    r"""``k - k^T (K + tau W^-1)^-1 k``, where ``W`` is ``A / noise^2`` and one for each."""
     problem, tau = make_problem(n=20, d=2, noise_std=0.3), 0.7
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=NORM)
     pending, X = uniform(3, 2, 7), problem.test_X
@@ -192,7 +192,7 @@ def test_where_round_off_shows_the_first_member_stands_alone():
     options = {"norm_bound": NORM, "delta": 0.05}
     alone = MartingaleMixtureUCB(problem.state, fit="filters", **options)
     assert isinstance(alone.confidence_set.regression, KernelRegression)
-    other = {**options, "delta": 0.025}  # at half of delta the price is the same
+    other = {**options, "delta": 0.7 * 0.05}  # its prior weight times delta
     martingale = MartingaleMixtureUCB(problem.state, fit="martingale", **other)
     for one, two in zip(
         alone.bounds(problem.test_X), martingale.bounds(problem.test_X), strict=True

@@ -5,6 +5,7 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb.regression.filtered import FilteredRegression
 from oracles.high_precision import exact_bands
 from tolerances import HIGH_PRECISION
 
@@ -30,7 +31,9 @@ def make_inputs(name: str, generator: torch.Generator) -> torch.Tensor:
     }[name]
 
 
-def relative_error(design, kernel_name, lengthscale, noise_std, outcome_scale, inflation):
+def relative_error(
+    design, kernel_name, lengthscale, noise_std, outcome_scale, inflation, fit="martingale"
+):
     r"""Largest error of a bound, relative to the larger of the two, over query points.
 
     The queries are a point far from the data, one at an input and one beside it.
@@ -51,7 +54,13 @@ def relative_error(design, kernel_name, lengthscale, noise_std, outcome_scale, i
         "covariance_scale": outcome_scale**2,
     }
     scale = noise_std * outcome_scale
-    acqf = MartingaleMixtureUCB(KernelRegression(X, Y, kernel, scale), **arguments)
+    state = KernelRegression(X, Y, kernel, scale)
+    acqf = MartingaleMixtureUCB(state, fit=fit, **arguments)
+    counted = acqf.confidence_set.regression
+    if fit == "filters":
+        assert isinstance(counted, FilteredRegression)
+        squared = acqf.function_constraints.radius.squared(counted)
+        arguments["filtered"] = (counted.spectral_filter, squared)
     queries = torch.stack([X.new_tensor([0.9, 0.9]), X[0], X[0] + 1e-5])
     errors = []
     length = float(kernel.lengthscale.detach())
@@ -77,6 +86,13 @@ def relative_error(design, kernel_name, lengthscale, noise_std, outcome_scale, i
 )
 def test_bad_designs(design, kernel_name, lengthscale, noise_std):
     error = relative_error(design, kernel_name, lengthscale, noise_std, 1.0, 1.3)
+    assert error <= HIGH_PRECISION
+
+
+@pytest.mark.parametrize("noise_std", [1e-3, 1e-2, 5.0])
+@pytest.mark.parametrize("design", ["duplicates", "near-duplicates, 1e-6", "a dense line"])
+def test_filters(design, noise_std):
+    error = relative_error(design, "rbf", 2.0, noise_std, 1.0, 1.3, "filters")
     assert error <= HIGH_PRECISION
 
 

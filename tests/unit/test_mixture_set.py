@@ -25,9 +25,9 @@ HYBRIDS = [
 
 def members(gram, y):
     return [
-        flynn_reeb(gram, y, 1.0, 0.5),
-        *(energy_alone(len(y), energy, 0.2 / len(ENERGIES)) for energy in ENERGIES),
-        *(hybrid(gram, *each, 0.3 / len(HYBRIDS)) for each in HYBRIDS),
+        flynn_reeb(gram, y, 1.0, 0.7),
+        *(energy_alone(len(y), energy, 0.1 / len(ENERGIES)) for energy in ENERGIES),
+        *(hybrid(gram, *each, 0.2 / len(HYBRIDS)) for each in HYBRIDS),
     ]
 
 

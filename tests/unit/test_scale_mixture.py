@@ -73,9 +73,8 @@ def test_refers_to_the_scale_that_explains_the_data_best():
     best = min(scales, key=lambda scale: squared_radius(state, scale))
     radius = mixture_radius(state, DELTA, scales)
     assert radius.tau_ref == pytest.approx(1.0 / best)
-    acqf = MartingaleMixtureUCB(
-        state, norm_bound=30.0, covariance_scale=scales, form="analytic"
-    )
+    options = {"fit": "martingale", "covariance_scale": scales, "form": "analytic"}
+    acqf = MartingaleMixtureUCB(state, norm_bound=30.0, **options)
     assert acqf.confidence_set.regularizer == pytest.approx(1.0 / best)
 
 

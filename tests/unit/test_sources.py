@@ -43,7 +43,10 @@ PREDICTED = f"{FLYNN}, Theorem 4.1, for predictions one step ahead (ours)"
 UNKNOWN = "Ville's inequality for a mixture over noise scales (ours)"
 SKETCH = f"weak duality of {FLYNN}, Theorem 4.5, in the span of a few features (ours)"
 ABOVE = "bounded from above (ours)"
-DUAL = f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"
+FILTERS = "Mixture of filters (ours; docs/mathematics.md)"
+ENERGY = "with the energy of the noise (ours)"
+DUAL = f"{FLYNN}, Theorem 4.5; fit: {FILTERS}"
+MARTINGALE = {"fit": "martingale"}
 DURAND = "Durand, Maillard & Pineau (2018)"
 ABBASI = f"Abbasi-Yadkori (2012), Theorem 3.11 ({DURAND}, Theorem 1)"
 COROLLARY = (
@@ -74,15 +77,24 @@ def mixture(**options):
 @pytest.mark.parametrize(
     ("options", "form", "fit"),
     [
-        ({}, "Theorem 4.5", CLOSED),
-        ({"form": "convex"}, "Theorem 4.4", CLOSED),
-        ({"form": "analytic"}, "Corollary 4.6", CLOSED),
-        ({"form": "analytic", "alphas": 0.02}, "Corollary 4.6", CLOSED),
-        ({"alphas": "paper"}, "Eq. (12) over a grid", CLOSED),
-        ({"alphas": [0.1, 1.0]}, "Eq. (12) over a grid", CLOSED),
-        ({"covariance_scale": 0.5}, "Theorem 4.5", CLOSED),
-        ({"covariance_scale": [0.5, 1.0]}, "Theorem 4.5", SCALES),
-        ({"covariance_scale": "mixture", "form": "analytic"}, "Corollary 4.6", SCALES),
+        ({}, "Theorem 4.5", FILTERS),
+        ({"form": "convex"}, "Theorem 4.4", FILTERS),
+        ({"form": "analytic"}, "Corollary 4.6", FILTERS),
+        ({"alphas": "paper"}, "Eq. (12) over a grid", FILTERS),
+        ({"covariance_scale": "mixture"}, "Theorem 4.5", FILTERS),
+        (MARTINGALE, "Theorem 4.5", CLOSED),
+        ({**MARTINGALE, "form": "convex"}, "Theorem 4.4", CLOSED),
+        ({**MARTINGALE, "form": "analytic"}, "Corollary 4.6", CLOSED),
+        ({**MARTINGALE, "form": "analytic", "alphas": 0.02}, "Corollary 4.6", CLOSED),
+        ({**MARTINGALE, "alphas": "paper"}, "Eq. (12) over a grid", CLOSED),
+        ({**MARTINGALE, "alphas": [0.1, 1.0]}, "Eq. (12) over a grid", CLOSED),
+        ({**MARTINGALE, "covariance_scale": 0.5}, "Theorem 4.5", CLOSED),
+        ({**MARTINGALE, "covariance_scale": [0.5, 1.0]}, "Theorem 4.5", SCALES),
+        (
+            {**MARTINGALE, "covariance_scale": "mixture", "form": "analytic"},
+            "Corollary 4.6",
+            SCALES,
+        ),
         ({"fit": predicted()}, "Theorem 4.5", PREDICTED),
         ({"fit": predicted(), "alphas": "paper"}, "Eq. (12) over a grid", PREDICTED),
         ({"noise_std": UnknownNoise()}, "Theorem 4.5", UNKNOWN),
@@ -102,8 +114,9 @@ def test_an_estimated_norm_is_no_theorem():
 @pytest.mark.parametrize(
     ("options", "fit"),
     [
-        ({}, f"{CLOSED}, {ABOVE}"),
-        ({"covariance_scale": "mixture"}, f"{SCALES}, {ABOVE}"),
+        ({}, f"{CLOSED}, {ABOVE}, {ENERGY}"),
+        (MARTINGALE, f"{CLOSED}, {ABOVE}"),
+        ({**MARTINGALE, "covariance_scale": "mixture"}, f"{SCALES}, {ABOVE}"),
         ({"fit": predicted()}, PREDICTED),
     ],
 )

@@ -107,6 +107,7 @@ def test_one_noise_scale_is_the_known_one():
             problem.state,
             norm_bound=NORM,
             delta=DELTA,
+            fit="martingale",
             covariance_scale="mixture",
             **options,
         )

@@ -37,16 +37,18 @@ Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     r"""Largest value over the functions that explain the data, anytime.
 
-    ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that lie within
-    the martingale-mixture radius of the data. If the assumptions below are true, the band
+    ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that fit the
+    data, by a mixture of filters or within Flynn & Reeb's radius. Both rest on the same
+    assumptions; the first band is the narrower one. If they are true, the band
     ``bounds(X)`` holds the true function at every point and every round at once with
     probability ``1 - delta``, for inputs chosen from the past by any rule.
     ``assumptions`` says which of them were given and which were estimated.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
-    a grid of ``alphas``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``);
-    several scales and ``UnknownNoise`` are ours. Assumes a kernel and mean fixed before
-    the data, conditionally sub-Gaussian noise of scale ``noise_std``,
+    a grid of ``alphas``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
+    mixture of filters (proven in ``docs/mathematics.md``), several scales and
+    ``UnknownNoise`` are ours. Assumes a kernel, mean and norm bound fixed before the data,
+    conditionally sub-Gaussian noise of scale ``noise_std``,
     ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their noise.
 
     Example:
@@ -61,6 +63,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     ``1 - delta``. Nothing is carried along from round to round.
 
     Attributes:
+        fit: As given.
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
         least_consistent_norm: Lower bound on the norm, outcome units; it needs all
@@ -90,7 +93,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         Args:
             model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
-                ``covar_module`` as it stands, outcome units. By default estimated from the
+                ``covar_module`` as it stands, outcome units; the same number in every
+                round, since the mixture of filters is tied to it. By default estimated from the
                 data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate, and
                 a ``NormTracker`` keeps the estimate from falling in later rounds.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
@@ -99,23 +103,29 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
                 tight for scales of 0.001 to 10 prior standard deviations; with its two
                 limits only scales between them count.
             delta: Failure probability.
-            fit: What bounds the distance to the data: ``"martingale"``, the closed form of
-                the martingale mixture, or a ``PrequentialRadius`` of the same observations
-                in the same order, from predictions by refitted models; noise and ``delta``
-                are then those of the radius.
-            covariance_scale: For ``fit="martingale"``: scale of the mixture relative to the
-                model's prior. Several numbers, or ``"mixture"`` for 17 powers of two from
-                1/256 to 256, mix over ``J`` scales with equal weights: anytime as well, and
-                the squared radius (in noise units) is at most ``2 ln J`` above that of the
-                best scale in hindsight. By default 1; ``"mixture"`` for unknown noise.
+            fit: What bounds the distance to the data: ``"filters"``, a mixture of
+                e-processes that weigh directions of the data by how much the kernel
+                explains of them, with weights for a narrow band; ``"martingale"``, the
+                closed form of Flynn & Reeb's martingale mixture, one of its members; or a
+                ``PrequentialRadius`` of the same observations in the same order, from
+                predictions by refitted models; noise and ``delta`` are then those of the
+                radius. With unknown noise the first two are the same.
+            covariance_scale: Scale of the martingale mixture relative to the model's prior:
+                the whole fit, or the one of its kind among the filters. Several numbers, or
+                ``"mixture"`` for 17 powers of two from 1/256 to 256, mix over ``J`` scales
+                with equal weights: anytime as well, and the squared radius (in noise units)
+                is at most ``2 ln J`` above that of the best scale in hindsight. By default
+                1; ``"mixture"`` for unknown noise.
             form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
                 grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
                 the exact bound as a cone program (``"dual"`` for a set that was empty and
                 had to be widened).
             alphas: Ridge parameters, outcome units squared; read against the largest noise
                 scale. For ``"dual"`` a grid, or ``"paper"`` for the paper's. For
-                ``"analytic"`` one number, by default ``noise_std^2 / covariance_scale`` (of
-                several scales, the one that explains the data best).
+                ``"analytic"`` one number, by default the one of the narrowest band at
+                observed inputs, among twelve; for ``fit="martingale"``
+                ``noise_std^2 / covariance_scale`` (of several scales, the one that explains
+                the data best). ``"paper"`` is a grid around the same.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -145,7 +155,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         self.function_constraints = problem.constraints
         self.delta = delta
         self.covariance_scale = scale
-        self.form = form
+        self.fit, self.form = fit, form
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = problem.least_consistent_norm
         self.noise_interval = problem.noise_interval

@@ -63,6 +63,12 @@ class FilteredRegression(RidgeState):
         self.register_buffer("singular_values", roots * state.singular_values)
         self.register_buffer("targets", roots * state.targets)
 
+    @property
+    def scatter(self) -> float:
+        r"""What repeated outcomes alone misfit, whatever the function."""
+        rest = len(self.eigenvalues) - len(self.state.distinct_inputs)
+        return float(self.targets[:rest].square().sum())
+
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates as in the state of the data."""
         return self.state.project(X)

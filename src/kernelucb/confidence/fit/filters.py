@@ -69,8 +69,9 @@ class FilterMixture:
         Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
         both sides of that one alone.
         """
-        hidden = norm * math.sqrt(self.regression.eigenvalue_cutoff)
-        if hidden <= _HIDDEN * math.sqrt(constraint.radius.squared(constraint.regression)):
+        regression, squared = constraint.regression, constraint.squared_radius
+        hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
+        if hidden <= _HIDDEN * math.sqrt(squared) or regression.scatter > squared:
             return constraint
         return FitConstraint(self.regression, self.e_processes.predicted)
 

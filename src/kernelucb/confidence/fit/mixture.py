@@ -53,6 +53,11 @@ class FitConstraint(NamedTuple, Generic[StateT]):
     regression: StateT
     radius: Radius
 
+    @property
+    def squared_radius(self) -> float:
+        r"""The squared radius, noise units."""
+        return self.radius.squared(self.regression)
+
     def for_band(self, norm: float) -> "FitConstraint[StateT]":
         r"""This one, whatever the norm bound; others choose theirs."""
         return self
