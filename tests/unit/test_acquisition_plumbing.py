@@ -129,12 +129,12 @@ def test_pending_points_at_construction(name):
 def test_pending_value_is_the_band_of_the_larger_design(name):
     r"""Mean and width of the data, variance of data and pending points (GP-BUCB)."""
     acqf = build(name, X_pending=PENDING)
-    band, state = acqf.confidence_set, acqf.regression
-    larger = state.with_pending(PENDING)
-    expected = (
-        state.mean(X, band.regularizer)
-        + band.width * larger.variance(X, band.regularizer).sqrt()
-    )
+    band, state = acqf.confidence_set, acqf.confidence_set.regression
+    points, larger = state.project(X), state.with_pending(PENDING)
+    tau = torch.tensor(band.regularizer, dtype=torch.float64)
+    variance = larger.variance_at(larger.project(X), tau)
+    mean = points.prior_mean + state.deviation_at(points, tau)
+    expected = mean + band.width * variance.sqrt()
     assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=1e-12)
 
 

@@ -66,7 +66,8 @@ def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
         small = float((alpha * weights).norm() / problem.noise_std) ** 2 < squared
         low, high = (alpha, high) if small else (low, alpha)
     function = problem.kernel(problem.test_X, problem.X).to_dense() @ weights
-    acqf, _ = caught(lambda: MartingaleMixtureUCB(problem.model, norm_bound=0.25))
+    options = {"norm_bound": 0.25, "fit": "martingale"}
+    acqf, _ = caught(lambda: MartingaleMixtureUCB(problem.model, **options))
     lower, upper = acqf.bounds(problem.test_X)
     # The norm was widened by 1e-6 of itself, which opens the set by its square root.
     room = 3.0 * (2e-6) ** 0.5 * acqf.norm_bound

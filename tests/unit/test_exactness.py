@@ -68,7 +68,12 @@ def solved(case, c):
 def test_exact_bound_is_the_cone_program(case, c, form):
     problem, norm, expected = solved(case, c)
     acqf = MartingaleMixtureUCB(
-        problem.model, norm_bound=norm, delta=DELTA, covariance_scale=c, form=form
+        problem.model,
+        norm_bound=norm,
+        delta=DELTA,
+        fit="martingale",
+        covariance_scale=c,
+        form=form,
     )
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
         assert_close(bound, oracle, rtol=0.0, atol=SOCP)
@@ -79,7 +84,8 @@ def test_noise_of_each_observation(form):
     problem = make_problem(n=9, seed=3)
     noise = 0.05 + 0.5 * uniform(9, 1, seed=12)[:, 0]
     model = frozen_model(problem.X, problem.Y, problem.kernel, noise)
-    acqf = MartingaleMixtureUCB(model, norm_bound=3.0, delta=DELTA, form=form)
+    options = {"fit": "martingale", "form": form}
+    acqf = MartingaleMixtureUCB(model, norm_bound=3.0, delta=DELTA, **options)
     expected = oracle_bounds(problem, noise, 3.0)
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
         assert_close(bound, oracle, rtol=0.0, atol=SOCP)
@@ -88,7 +94,7 @@ def test_noise_of_each_observation(form):
 def test_known_mean():
     problem = make_problem(n=9, seed=4)
     model = frozen_model(problem.X, problem.Y, problem.kernel, 0.1, mean=0.7)
-    acqf = MartingaleMixtureUCB(model, norm_bound=4.0, delta=DELTA)
+    acqf = MartingaleMixtureUCB(model, norm_bound=4.0, delta=DELTA, fit="martingale")
     expected = oracle_bounds(problem, 0.1, 4.0, mean=0.7)
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
         assert_close(bound, oracle, rtol=0.0, atol=SOCP)
@@ -97,7 +103,7 @@ def test_known_mean():
 def test_far_from_data_what_the_data_leave_of_the_norm():
     r"""There ``k(x, .)`` is orthogonal to the data's span: ``sqrt(B^2 - B_min^2)``."""
     problem = make_problem(norm=2.0)
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, fit="martingale")
     lower, upper = acqf.bounds(torch.full((1, 1), 50.0, dtype=torch.float64))
     least = acqf.least_consistent_norm
     assert 0.0 < least < 3.0
@@ -149,7 +155,7 @@ def test_gradient_of_the_exact_bound(kernel, maximize):
 @pytest.mark.parametrize("alpha", [0.003, 0.01, 0.5])
 def test_analytic_is_the_grid_at_one_alpha(alpha):
     problem = make_problem(n=12, kernel="matern52")
-    options = {"norm_bound": 3.0, "covariance_scale": 0.7}
+    options = {"norm_bound": 3.0, "fit": "martingale", "covariance_scale": 0.7}
     analytic = MartingaleMixtureUCB(problem.model, form="analytic", alphas=alpha, **options)
     grid = MartingaleMixtureUCB(problem.model, alphas=[alpha], **options)
     K, k, v, y = arrays(problem)
@@ -171,7 +177,12 @@ def test_analytic_bound_in_closed_form(c):
     r"""Corollary 4.6 with Lemma C.2."""
     problem = make_problem(n=12, kernel="matern52")
     acqf = MartingaleMixtureUCB(
-        problem.model, norm_bound=3.0, delta=DELTA, covariance_scale=c, form="analytic"
+        problem.model,
+        norm_bound=3.0,
+        delta=DELTA,
+        fit="martingale",
+        covariance_scale=c,
+        form="analytic",
     )
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.analytic_mixture(K, k, v, y, problem.noise_std, 3.0, DELTA, c)
@@ -184,9 +195,8 @@ def test_analytic_bound_in_closed_form(c):
 def test_paper_grid(c):
     r"""``alphas="paper"``: the least of the five ellipsoids of Section 6."""
     problem = make_problem(n=12)
-    acqf = MartingaleMixtureUCB(
-        problem.model, norm_bound=3.0, covariance_scale=c, alphas="paper"
-    )
+    options = {"fit": "martingale", "covariance_scale": c, "alphas": "paper"}
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     K, k, v, y = arrays(problem)
     sigma, uppers = problem.noise_std, []
     for factor in (0.1, 0.3, 1.0, 3.0, 10.0):
@@ -202,8 +212,9 @@ def test_per_observation_alphas_are_read_against_the_largest_noise():
     problem = make_problem(n=6)
     noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
     state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
-    acqf = MartingaleMixtureUCB(state, norm_bound=3.0, alphas=[0.36])
-    tau_one = MartingaleMixtureUCB(state, norm_bound=3.0, form="analytic")
+    options = {"norm_bound": 3.0, "fit": "martingale"}
+    acqf = MartingaleMixtureUCB(state, alphas=[0.36], **options)
+    tau_one = MartingaleMixtureUCB(state, form="analytic", **options)
     _, expected = tau_one.bounds(problem.test_X)
     _, upper = acqf.bounds(problem.test_X)
     assert_close(upper, expected, rtol=REARRANGED, atol=REARRANGED)
@@ -216,7 +227,7 @@ def test_linear_kernel_has_the_same_exact_bound():
     problem.function.kernel = kernel
     problem.Y = problem.X @ torch.tensor([1.0, -0.5]).double() + 0.1 * problem.Y
     state = KernelRegression(problem.X, problem.Y, kernel, 0.3)
-    acqf = MartingaleMixtureUCB(state, norm_bound=3.0, delta=DELTA)
+    acqf = MartingaleMixtureUCB(state, norm_bound=3.0, delta=DELTA, fit="martingale")
     expected = oracle_bounds(problem, 0.3, 3.0)
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
         assert_close(bound, oracle, rtol=0.0, atol=SOCP)

@@ -94,12 +94,12 @@ def test_the_least_norm_is_that_of_the_cone_program(case):
 
 
 def test_the_least_norm_is_sharper_than_the_martingale_mixtures():
-    r"""Of a function of norm 5, and about the same from weights for the band."""
+    r"""Of a function of norm 5, and the same whatever the norm bound."""
     problem = make_problem(n=60, d=2, norm=5.0, noise_std=0.1)
     both = [least_consistent_norm(problem.state, fit=f) for f in ("martingale", "filters")]
     assert both[0] < both[1] < 5.0
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=NORM)
-    assert acqf.least_consistent_norm == pytest.approx(both[1], rel=0.02)
+    assert acqf.least_consistent_norm == pytest.approx(both[1])
 
 
 def test_points_pending_count_once():
@@ -180,7 +180,7 @@ def test_weights_that_are_chosen_keep_their_price():
     r"""``sum_j w_j b_j + 2 KL(w || pi) + 2 ln(1/delta)``; here ``pi`` is in ``b``."""
     problem = make_problem(n=12)
     e_processes = EProcesses(problem.state, 0.05, 1.0, NORM)
-    weights = torch.rand(len(e_processes.prices), dtype=torch.float64).numpy()
+    weights = uniform(len(e_processes.prices), 1, 3)[:, 0].numpy()
     weights /= weights.sum()
     entropy = sum(w * math.log(w) for w in weights)
     expected = weights @ e_processes.prices + 2.0 * entropy + 2.0 * math.log(20.0)

@@ -114,7 +114,7 @@ class TestFarPoints:
 
     @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
     def test_do_not_change_the_bands_of_others(self, make):
-        acqf = MartingaleMixtureUCB(make_model(make()), norm_bound=10.0)
+        acqf = MartingaleMixtureUCB(make_model(make()), norm_bound=10.0, fit="martingale")
         near = points(20, seed=3)
         far = 1e8 * points(20, seed=4)
         alone = torch.stack(acqf.bounds(near))

@@ -17,7 +17,8 @@ DELTA, NORM = 0.05, 2.4
 # The members and their prior weights, as the documentation states them.
 ENERGIES = [1.0 / (1.0 + 2.0 ** (0.5 * j)) for j in range(-6, 17)]
 HYBRIDS = [
-    (NORM**2 * 4.0**-power, floor)
+    (unit**2 * 4.0**-power, floor)
+    for unit in (4.0, NORM)
     for power in range(1, 9)
     for floor in (0.0, 0.1, 0.3, 0.6)
 ]

@@ -160,9 +160,10 @@ def test_least_norm_is_infinite_when_repeated_inputs_disagree_by_more_than_the_r
         assert math.isinf(least_norm(state, Radius(1.0, slack))) == infinite
 
 
-def test_least_norm_is_what_the_acquisition_function_reports():
+@pytest.mark.parametrize("fit", ["filters", "martingale"])
+def test_least_norm_is_what_the_acquisition_function_reports(fit):
     problem = make_problem(norm=5.0)
-    options = {"delta": 0.1, "fit": "martingale"}
+    options = {"delta": 0.1, "fit": fit}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=9.0, **options)
     least = least_consistent_norm(problem.model, **options)
     assert_close(acqf.least_consistent_norm, least, rtol=REARRANGED, atol=0.0)

@@ -94,9 +94,9 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
                 ``covar_module`` as it stands, outcome units; the same number in every
-                round, since the mixture of filters is tied to it. By default estimated from the
-                data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate, and
-                a ``NormTracker`` keeps the estimate from falling in later rounds.
+                round, since the mixture of filters is tied to it. By default estimated from
+                the data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate,
+                and a ``NormTracker`` keeps the estimate from falling in later rounds.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. With
                 ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is

@@ -21,6 +21,7 @@ from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
     mixture_problem,
 )
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.norm.tracker import NormBoundLike, resolve_norm_bound
 from kernelucb.regression import NystromRegression
 
@@ -100,7 +101,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         norm = resolve_norm_bound(norm_bound, state, radius)
         source = sketched_fit_source(fit, scale)
         assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
-        problem = mixture_problem(state, radius, norm, assumptions, strict)
+        least = least_norm(state, radius)
+        problem = mixture_problem(state, radius, least, norm, assumptions, strict)
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints

@@ -16,7 +16,6 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
 from kernelucb.regression import RidgeState
-from kernelucb.regression.filtered import FilteredRegression
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
@@ -70,19 +69,17 @@ class Constraints(NamedTuple):
 
 
 def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -> Radius:
-    r"""The radius, larger by what round-off may hide of the function at the inputs.
+    r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
 
     Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a
     function of norm ``B`` (prior units) says about the outcomes along those directions, at
-    most ``B sqrt(cutoff)`` noise units, counts as misfit. In the martingale mixture such
-    outcomes stand on both sides, and for one noise scale the part of ``k(x, .)`` that these
-    directions hold covers the rest; for scales apart by more than the square root of one
-    over ``4 n eps`` whole observations lie there.
+    most ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
+    ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
+    of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
     """
     scales = regression.noise_std
     ratio = float(scales.max() / scales.min()) ** 2
-    apart = 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio > 1.0
-    if not (apart or isinstance(regression, FilteredRegression)):
+    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
         return radius
     hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
     length = math.sqrt(radius.squared(regression))

@@ -93,8 +93,7 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     regression = KernelRegression.of(model, noise_std)
-    unit = regression.norm_in_prior_units(norm_bound)
-    least = sharp_least_norm(regression, delta, fit, covariance_scale, unit)
+    least = sharp_least_norm(regression, delta, fit, covariance_scale)
     least *= regression.outcome_scale
     if least <= norm_bound:
         remedy = (
@@ -111,7 +110,6 @@ def sharp_least_norm(
     delta: float,
     fit: ClosedForm,
     covariance_scale: CovarianceScale,
-    norm: float,
 ) -> float:
     r"""Least norm of a function that the fit allows, prior units; anytime.
 
@@ -119,7 +117,7 @@ def sharp_least_norm(
     takes half of ``delta``.
     """
     if fit == "filters":
-        mixture = data_fit(fit, regression, delta, covariance_scale, norm)
+        mixture = data_fit(fit, regression, delta, covariance_scale)
         return least_norm(*for_least_norm(mixture))
     mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)

@@ -1,6 +1,7 @@
 r"""The e-processes that the mixture of filters is made of, in the eigenbasis."""
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,7 +12,12 @@ from scipy.special import xlogy
 from torch import Tensor
 
 from kernelucb.confidence.fit.energy import noise_ball
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, mixture_radius
+from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    Radius,
+    covariance_scales,
+    mixture_radius,
+)
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
@@ -22,9 +28,9 @@ _PREDICTION_SHARE, _ENERGY_SHARE, _HYBRID_SHARE = 0.7, 0.1, 0.2
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
-# In place of the norm where no number is given: c is then 4 to 1/4096 times the prior.
+# In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
 _UNIT_NORM = 4.0
-_LARGEST = 1e150
+_LARGEST, _LARGEST_PRICE = 1e150, 1e12
 
 
 # Tables of the members are small, and NumPy's calls cost half of torch's.
@@ -55,16 +61,27 @@ class Hybrids(NamedTuple):
     floors: Tensor
 
     @classmethod
-    def for_norm(cls, norm: float | None) -> "Hybrids":
-        r"""The grid for a norm bound in prior units, or for none.
+    def for_norm(cls, norm: float) -> "Hybrids":
+        r"""The grid for a norm in prior units.
 
-        A kernel ``s^2 k`` with the norm bound ``B / s`` gives the same e-processes.
+        A kernel ``s^2 k`` with the norm ``B / s`` gives the same e-processes.
         """
-        unit = min((_UNIT_NORM if norm is None else norm) ** 2, _LARGEST)
+        unit = min(norm, _LARGEST) ** 2
         scales = unit * torch.tensor(_SCALES, dtype=torch.float64)
         floors = torch.tensor(_FLOORS, dtype=torch.float64)
         grid = torch.cartesian_prod(scales.clamp(1.0 / _LARGEST, _LARGEST), floors)
         return cls(grid[:, 0], grid[:, 1])
+
+    @classmethod
+    def for_prior(cls, scales: Sequence[float]) -> "Hybrids":
+        r"""The grid for a prior, its covariance multiplied by the mean of ``scales``."""
+        logs = [math.log(scale) for scale in scales]
+        return cls.for_norm(_UNIT_NORM * math.exp(0.5 * sum(logs) / len(logs)))
+
+    def and_others(self, others: "Hybrids") -> "Hybrids":
+        r"""Both grids as one."""
+        both = zip(self, others, strict=True)
+        return Hybrids(*(torch.cat(pair) for pair in both))
 
     @property
     def corners(self) -> Tensor:
@@ -87,7 +104,8 @@ class EProcesses:
 
     The first member stands for Flynn & Reeb's and for the energy of the noise, which all
     bound ``|eps|^2`` alone: the tangent of the logarithm of their sum where that alone
-    reaches ``1/delta``. The others are the ``Hybrids``. Prior weights are in ``b``.
+    reaches ``1/delta``. The others are ``Hybrids``: a grid that is tied to the prior, and
+    one that is tied to the norm bound. Prior weights are in ``b``.
     Together they stay below ``1/delta`` at every round at once with probability
     ``1 - delta`` (Ville's inequality), and so does, by the variational formula of the
     log-sum-exp, ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
@@ -97,14 +115,15 @@ class EProcesses:
 
     Attributes:
         prices: ``J`` values ``b``, with the prior weights.
+        untied: How many members come before those that are tied to the norm bound.
         predicted: Radius of Flynn & Reeb's member alone.
 
     Args:
         regression: The data.
         delta: Failure probability.
         covariance_scale: Of Flynn & Reeb's member, one scale or several.
-        norm: Norm bound in prior units that the hybrids are tied to; None where no number
-            was given.
+        norm: Norm bound in prior units; None where there is none, and the members that
+            are tied to it are left out.
     """
 
     def __init__(
@@ -115,7 +134,11 @@ class EProcesses:
         norm: float | None,
     ) -> None:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
-        self.hybrids = Hybrids.for_norm(norm)
+        self.hybrids = Hybrids.for_prior(covariance_scales(covariance_scale))
+        prior = 2.0 * math.log(2.0 * len(self.hybrids.floors) / _HYBRID_SHARE)
+        self.untied = 1 + len(self.hybrids.floors)
+        if norm is not None:
+            self.hybrids = self.hybrids.and_others(Hybrids.for_norm(norm))
         count, lam = regression.num_observations, regression.eigenvalues
         radius = mixture_radius(regression, delta, covariance_scale)
         alone = radius.slack + 2.0 * math.log(1.0 / _PREDICTION_SHARE)
@@ -125,10 +148,9 @@ class EProcesses:
         ball = noise_ball(count, level, price, shares)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
-        prior = 2.0 * math.log(len(self.hybrids.floors) / _HYBRID_SHARE)
         # What counts as zero may be as large as the cut-off; less would be too cheap.
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
-        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST) + prior
+        prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE) + prior
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property

@@ -64,16 +64,23 @@ class FilterMixture:
     def resolved(
         self, constraint: FitConstraint[FilteredRegression], norm: float
     ) -> FitConstraint[RidgeState]:
-        r"""The constraint, or Flynn & Reeb's member alone where round-off would show.
+        r"""The constraint with what round-off hides, which must be next to nothing.
 
-        Outcomes that round-off hides, up to ``norm sqrt(cutoff)`` noise units, stand on
-        both sides of that one alone.
+        Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
+        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes,
+        by which the radius grows. Where that is much, Flynn & Reeb's member stands alone,
+        whose price holds the same outcomes as its misfit. Repeated outcomes that no
+        function fits are not hidden.
         """
-        regression, squared = constraint.regression, constraint.squared_radius
+        regression, radius = constraint
+        length = math.sqrt(constraint.squared_radius)
         hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
-        if hidden <= _HIDDEN * math.sqrt(squared) or regression.scatter > squared:
-            return constraint
-        return FitConstraint(self.regression, self.e_processes.predicted)
+        if hidden > _HIDDEN * length:
+            if regression.scatter > length**2:
+                return constraint
+            return FitConstraint(self.regression, self.e_processes.predicted)
+        wider = Radius(radius.tau_ref, radius.slack + hidden * (2.0 * length + hidden))
+        return constraint._replace(radius=wider)
 
     @torch.no_grad()
     def best(
@@ -93,7 +100,7 @@ class FilterMixture:
             found = appraise(weights)
             if found.loss < least:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
-            target = found.log_weights - found.log_weights.max()
+            target = np.maximum(found.log_weights - found.log_weights.max(), _UNUSED)
             log_weights = (1.0 - step) * log_weights + step * target
         return self._constraint(chosen, tau_ref)
 

@@ -1,7 +1,7 @@
 r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
 
 import math
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.choice import Fit, data_fit, fit_source, with_noise_of
@@ -18,11 +18,12 @@ from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
+    norm_in_prior_units,
     resolve_norm_bound,
-    tracker_of,
 )
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression.filtered import FilteredRegression
 
 State = TypeVar("State", bound=RidgeState)
 
@@ -59,17 +60,17 @@ class MixtureProblem(NamedTuple, Generic[State]):
 def mixture_problem(
     regression: State,
     radius: Radius,
+    least: float,
     norm: NormBound,
     assumptions: Assumptions,
     strict: bool,
 ) -> MixtureProblem[State]:
-    r"""The problem of a radius and a norm bound.
+    r"""The problem of a radius, the least norm of a function in it, and a norm bound.
 
     Raises:
         InconsistentConfidenceSetError: If no function satisfies both and ``strict`` is
             set; without it that is a warning.
     """
-    least = least_norm(regression, radius)
     constraints = consistent_constraints(regression, radius, norm.value, least, strict)
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
@@ -86,17 +87,20 @@ def known_noise_problem(
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there."""
     regression = with_noise_of(fit, regression)
-    if tracker_of(norm_bound) is None:
-        norm = NormBound.given(cast(float, norm_bound), regression)
-    else:
-        untied = data_fit(fit, regression, delta, covariance_scale)
-        norm = resolve_norm_bound(norm_bound, *for_least_norm(untied))
-    chosen = data_fit(fit, regression, delta, covariance_scale, norm.value)
-    state, radius = chosen.for_band(norm.value)
-    radius = radius_beside_dropped(state, radius, norm.value)
+    given = norm_in_prior_units(norm_bound, regression)
+    whole = data_fit(fit, regression, delta, covariance_scale, given)
+    sharpest = for_least_norm(whole)
+    norm, least = resolve_norm_bound(norm_bound, *sharpest), least_norm(*sharpest)
+    if given is None:
+        whole = data_fit(fit, regression, delta, covariance_scale, norm.value)
+    band = whole.for_band(norm.value) if least <= norm.value else sharpest
+    state, radius = band if least_norm(*band) <= norm.value else sharpest
+    if not isinstance(state, FilteredRegression):
+        radius = radius_beside_dropped(state, radius, norm.value)
+        least = least_norm(state, radius)
     source = fit_source(fit, covariance_scale)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
-    return mixture_problem(state, radius, norm, assumptions, strict)
+    return mixture_problem(state, radius, least, norm, assumptions, strict)
 
 
 def unknown_noise_problem(
@@ -119,7 +123,8 @@ def unknown_noise_problem(
     assumptions = rkhs_assumptions(
         JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
     ).with_item(noise.assumption())
-    problem = mixture_problem(regression, radius, norm, assumptions, strict)
+    least = least_norm(regression, radius)
+    problem = mixture_problem(regression, radius, least, norm, assumptions, strict)
     interval = joint.noise_interval(problem.constraints.norm)
     return problem._replace(noise_interval=interval)
 

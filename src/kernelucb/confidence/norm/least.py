@@ -1,7 +1,6 @@
 r"""The least RKHS norm that is consistent with the data."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from botorch.models.model import Model
@@ -15,6 +14,9 @@ from kernelucb.confidence.fit.e_processes import Array
 from kernelucb.confidence.fit.filters import Appraisal
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
+
+# Tolerances in ln(tau): of the least norm, and of the weights for it.
+_ROOT, _NEAR = 1e-13, 1e-3
 
 
 @checked
@@ -60,71 +62,87 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     Ours: the minimiser is a ridge estimate; its regulariser solves
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
-    tau = _least_regularizer(regression, radius.squared(regression))
-    return math.inf if tau is None else ridge_norm(regression, tau)
+    (lam, z), cutoff = _spectrum(regression), regression.eigenvalue_cutoff
+    squared = radius.squared(regression)
+    tau = _least_regularizer(lam, z**2, squared, cutoff, cutoff, _ROOT)
+    return math.inf if tau is None else _ridge_norm(lam, z**2, tau)
 
 
 def for_least_norm(fit: DataFit) -> FitConstraint[Any]:
     r"""The constraint of a fit whose least norm is large.
 
-    Of a mixture of filters, the weights follow the residuals of the function of least norm.
+    Of a mixture of filters, the weights follow the residuals of the function of least norm,
+    and members that are tied to a norm bound have none.
     """
     if isinstance(fit, FitConstraint):
         return fit
-    e_processes, state = fit.e_processes, fit.regression
+    e_processes, tied = fit.e_processes, fit.e_processes.untied
+    lam, z = _spectrum(fit.regression)
+    cutoff = start = fit.regression.eigenvalue_cutoff
 
     def appraise(weights: Array) -> Appraisal:
+        nonlocal start
+        values = weights @ e_processes.filters
+        counted = values * lam, values * z**2
         squared = e_processes.squared_radius(weights)
-        regression = fit.filtered(weights)
-        tau = _least_regularizer(regression, squared)
-        ridge = regression.eigenvalue_cutoff if tau is None else tau
-        least = math.inf if tau is None else ridge_norm(regression, ridge)
-        residuals = state.targets / (regression.eigenvalues / ridge).add_(1.0)
-        log_weights = e_processes.log_values(residuals.square().cpu().numpy())
+        tau = _least_regularizer(*counted, squared, cutoff, start, _NEAR)
+        ridge = cutoff if tau is None else tau
+        least = math.inf if tau is None else _ridge_norm(*counted, ridge)
+        start = start if math.isinf(ridge) else ridge
+        log_weights = e_processes.log_values((z / (values * lam / ridge + 1.0)) ** 2)
+        log_weights[tied:] = -math.inf  # the same norm whatever the norm bound
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
     constraint = fit.best(appraise)
     return fit.resolved(constraint, least_norm(*constraint))
 
 
-def _least_regularizer(regression: RidgeState, squared_radius: float) -> float | None:
-    r"""Of the function of least norm; infinite where that is zero, None where none fits."""
+def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
+    r"""Eigenvalues and targets."""
+    return regression.eigenvalues.cpu().numpy(), regression.targets.cpu().numpy()
+
+
+def _least_regularizer(
+    lam: Array,
+    squares: Array,
+    squared_radius: float,
+    cutoff: float,
+    start: float,
+    tolerance: float,
+) -> float | None:
+    r"""Of the function of least norm; infinite where that is zero, None where none fits.
+
+    For eigenvalues and squared targets. The search begins at ``start`` and ends at the
+    ``cutoff``.
+    """
 
     def misfit_slack(log_tau: float) -> float:
-        return _misfit(regression, math.exp(log_tau)) - squared_radius
+        return float(squares @ (lam / math.exp(log_tau) + 1.0) ** -2) - squared_radius
 
-    if float(regression.targets.square().sum()) <= squared_radius:
+    if float(squares.sum()) <= squared_radius:
         return math.inf
-    return _root(misfit_slack, regression.eigenvalue_cutoff)
+    root = increasing_root(misfit_slack, math.log(start), math.log(cutoff), tolerance)
+    return None if root is None else math.exp(root)
+
+
+def _ridge_norm(lam: Array, squares: Array, tau: float) -> float:
+    return math.sqrt(float((lam * squares) @ (lam + tau) ** -2))
 
 
 def least_misfit(regression: RidgeState, norm: float) -> float:
     r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
+    lam, z = _spectrum(regression)
 
     def norm_slack(log_tau: float) -> float:
-        return norm**2 - _squared_norm(regression, math.exp(log_tau))
+        return norm - _ridge_norm(lam, z**2, math.exp(log_tau))
 
-    tau = _root(norm_slack, regression.eigenvalue_cutoff)
-    return _misfit(regression, regression.eigenvalue_cutoff if tau is None else tau)
+    lowest = math.log(regression.eigenvalue_cutoff)
+    root = increasing_root(norm_slack, lowest, lowest, _ROOT)
+    residual = z / (lam / math.exp(lowest if root is None else root) + 1.0)
+    return float(residual @ residual)
 
 
 def ridge_norm(regression: RidgeState, tau: float) -> float:
     r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
-    return math.sqrt(_squared_norm(regression, tau))
-
-
-def _misfit(regression: RidgeState, tau: float) -> float:
-    residual = regression.targets / (regression.eigenvalues / tau).add_(1.0)
-    return float(residual.dot(residual))
-
-
-def _squared_norm(regression: RidgeState, tau: float) -> float:
-    weights = regression.targets / (regression.eigenvalues + tau)
-    return float((regression.eigenvalues * weights.square()).sum())
-
-
-def _root(function: Callable[[float], float], cutoff: float) -> float | None:
-    r"""``tau`` where an increasing function of ``ln(tau)`` is zero, if it is anywhere."""
-    lowest = math.log(cutoff)
-    root = increasing_root(function, lowest, lowest, 1e-13)
-    return None if root is None else math.exp(root)
+    lam, z = _spectrum(regression)
+    return _ridge_norm(lam, z**2, tau)

@@ -254,8 +254,7 @@ def norm_bound_under_prior(
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    unit = norm_in_prior_units(norm_bound, regression)
-    constraint = for_least_norm(data_fit("filters", regression, delta, norm=unit))
+    constraint = for_least_norm(data_fit("filters", regression, delta))
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
