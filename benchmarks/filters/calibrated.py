@@ -17,6 +17,7 @@ from benchmarks.filters.problems import Problem
 from benchmarks.filters.sets import Mixture
 from benchmarks.filters.width import FITS
 from benchmarks.runner import stream
+from kernelucb.confidence.fit.e_processes import Hybrids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.filtered import SpectralFilter
 
@@ -68,10 +69,10 @@ def play(task: Task) -> Run:
 
 
 def _filters(mixture: Mixture) -> dict[str, SpectralFilter]:
-    r"""The chosen ``A`` first, then the identity, then every hybrid."""
-    e_processes = mixture.e_processes
-    corners, floors = e_processes.hybrids.corners, e_processes.hybrids.floors
-    powers = mixture.norm.value**2 / e_processes.hybrids.scales
+    r"""The chosen ``A`` first, then the identity, then the hybrids of the norm bound."""
+    hybrids = Hybrids.for_norm(mixture.norm)
+    corners, floors = hybrids.corners, hybrids.floors
+    powers = mixture.norm**2 / hybrids.scales
     nothing = torch.zeros_like(corners)
     found = {"chosen": mixture.chosen.regression.spectral_filter}
     found["identity"] = SpectralFilter(1.0, nothing, floors, corners)

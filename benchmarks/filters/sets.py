@@ -7,12 +7,9 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.e_processes import Array, EProcesses
 from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import (
-    mixture_assumptions,
-    mixture_problem,
-)
-from kernelucb.confidence.norm.tracker import NormBound
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
 
 
@@ -21,11 +18,10 @@ class Mixture:
 
     def __init__(self, problem: Problem) -> None:
         self.regression = problem.regression
-        self.norm = NormBound.given(problem.norm_bound, problem.regression)
-        self.delta = problem.delta
-        unit = self.norm.value
-        self.e_processes = EProcesses(problem.regression, problem.delta, 1.0, unit)
-        self.chosen: Any = FilterMixture(self.e_processes).for_band(unit)
+        self.norm = problem.norm_bound  # in prior units: all variances are one
+        self.e_processes = EProcesses(problem.regression, problem.delta, 1.0, self.norm)
+        self.chosen: Any = FilterMixture(self.e_processes).for_band(self.norm)
+        self.assumptions = problem.band("filters").assumptions
 
     def of_weights(self, weights: Array) -> ConfidenceSet:
         r"""The set of ``J`` weights that sum up to one."""
@@ -35,10 +31,8 @@ class Mixture:
     def of_filter(self, spectral_filter: SpectralFilter, squared: float) -> ConfidenceSet:
         r"""The set of a filter and a squared radius in noise units."""
         state = FilteredRegression(self.regression, spectral_filter)
-        tau = squared / self.norm.value**2
+        tau = squared / self.norm**2
         radius = Radius(tau, squared - float(state.quadratic_form(tau)))
-        assumptions = mixture_assumptions(
-            "", self.regression, "filters", self.delta, self.norm
-        )
-        found = mixture_problem(state, radius, self.norm, assumptions, strict=False)
-        return ExactSet(found.regression, found.constraints, found.assumptions)
+        least = least_norm(state, radius)
+        constraints = consistent_constraints(state, radius, self.norm, least, strict=False)
+        return ExactSet(state, constraints, self.assumptions)

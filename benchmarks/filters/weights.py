@@ -60,7 +60,7 @@ class _Objective:
         self.features = projected.features.square()
         self.variance = projected.prior_variance
         self.rest = (self.variance - self.features.sum(-1)).clamp_min(0.0)
-        self.squared_norm = mixture.norm.value**2
+        self.squared_norm = mixture.norm**2
 
     def half_widths(self, log_weights: Tensor, own: bool) -> Tensor:
         r"""``P x b`` of ``P x J`` weights; with ``own``, point ``p`` of weights ``p``."""
@@ -110,7 +110,7 @@ def _width(band, points: Tensor) -> float:
 
 def _fixed_point(mixture: Mixture) -> np.ndarray:
     r"""The library's iteration, half a step at a time, until nothing changes."""
-    widths = _Widths(mixture.e_processes, mixture.norm.value)
+    widths = _Widths(mixture.e_processes, mixture.norm)
     log_weights = np.zeros(len(mixture.e_processes.prices))
     for _ in range(_FIXED_POINT_STEPS):
         target = widths.appraise(_normalized(log_weights)).log_weights
