@@ -57,30 +57,38 @@ class FilterMixture:
     def __init__(self, e_processes: EProcesses) -> None:
         self.e_processes, self.regression = e_processes, e_processes.regression
 
-    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
-        r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.resolved(self.best(_Widths(self.e_processes, norm).appraise), norm)
+    @property
+    def alone(self) -> FitConstraint[RidgeState]:
+        r"""The constraint of Flynn & Reeb's member: it holds what round-off hides."""
+        return FitConstraint(self.regression, self.e_processes.predicted)
 
-    def resolved(
-        self, constraint: FitConstraint[FilteredRegression], norm: float
-    ) -> FitConstraint[RidgeState]:
-        r"""The constraint with what round-off hides, which must be next to nothing.
+    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
+        r"""The constraint of a narrow band, for a norm bound in prior units.
+
+        Flynn & Reeb's member where round-off would show.
+        """
+        constraint = self.best(_Widths(self.e_processes, norm).appraise)
+        if norm > self.largest_norm(constraint):
+            return self.alone
+        return self.beside_hidden(constraint, norm)
+
+    def largest_norm(self, constraint: FitConstraint[FilteredRegression]) -> float:
+        r"""Up to which norm, prior units, round-off hides next to nothing of the outcomes.
 
         Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
-        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes,
-        by which the radius grows. Where that is much, Flynn & Reeb's member stands alone,
-        whose price holds the same outcomes as its misfit. Repeated outcomes that no
-        function fits are not hidden.
+        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes.
         """
-        regression, radius = constraint
-        length = math.sqrt(constraint.squared_radius)
-        hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
-        if hidden > _HIDDEN * length:
-            if regression.scatter > length**2:
-                return constraint
-            return FitConstraint(self.regression, self.e_processes.predicted)
-        wider = Radius(radius.tau_ref, radius.slack + hidden * (2.0 * length + hidden))
-        return constraint._replace(radius=wider)
+        length = _HIDDEN * math.sqrt(constraint.squared_radius)
+        return length / math.sqrt(self.regression.eigenvalue_cutoff)
+
+    def beside_hidden(
+        self, constraint: FitConstraint[FilteredRegression], norm: float
+    ) -> FitConstraint[FilteredRegression]:
+        r"""The constraint with a radius that takes in what round-off hides."""
+        hidden = norm * math.sqrt(self.regression.eigenvalue_cutoff)
+        wider = hidden * (2.0 * math.sqrt(constraint.squared_radius) + hidden)
+        tau_ref, slack = constraint.radius
+        return constraint._replace(radius=Radius(tau_ref, slack + wider))
 
     @torch.no_grad()
     def best(

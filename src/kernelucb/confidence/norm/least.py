@@ -11,9 +11,10 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.e_processes import Array
-from kernelucb.confidence.fit.filters import Appraisal
+from kernelucb.confidence.fit.filters import Appraisal, FilterMixture
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression.filtered import FilteredRegression
 
 # Tolerances in ln(tau): of the least norm, and of the weights for it.
 _ROOT, _NEAR = 1e-13, 1e-3
@@ -93,8 +94,29 @@ def for_least_norm(fit: DataFit) -> FitConstraint[Any]:
         log_weights[tied:] = -math.inf  # the same norm whatever the norm bound
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
-    constraint = fit.best(appraise)
-    return fit.resolved(constraint, least_norm(*constraint))
+    return _resolved(fit, fit.best(appraise))
+
+
+def _resolved(
+    fit: FilterMixture, constraint: FitConstraint[FilteredRegression]
+) -> FitConstraint[Any]:
+    r"""The constraint with what round-off hides, and a least norm that it resolves.
+
+    The larger the norm of a function, the more of the outcomes round-off may hide, and the
+    smaller the norm that is needed: the least norm beside what any larger norm than the
+    true one hides is valid. Beyond the largest norm that is resolved nothing is said,
+    except where repeated outcomes alone misfit by too much.
+    """
+    regression, largest = constraint.regression, fit.largest_norm(constraint)
+    if regression.scatter > constraint.squared_radius:
+        return constraint
+    hidden = fit.beside_hidden(constraint, min(least_norm(*constraint), largest))
+    if least_norm(*hidden) > largest:
+        radius = hidden.radius
+        misfit = least_misfit(regression, largest)
+        slack = misfit - float(regression.quadratic_form(radius.tau_ref))
+        hidden = hidden._replace(radius=Radius(radius.tau_ref, slack))
+    return max((hidden, fit.alone), key=lambda each: least_norm(*each))
 
 
 def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
