@@ -4,7 +4,7 @@ Processor seconds of one process with one thread, the two fits in turn on the sa
 each first in every second pair. Problems, models and numbers are those of
 ``optimize_acqf.py``, with new data for each seed.
 
-    python -m benchmarks.speed.filters [--seeds 30] [--output results.csv]
+    python -m benchmarks.speed.filters [--seeds 15] [--output results.csv]
 
 Measures: ``construction`` of the acquisition function, with its one ``eigh``; ``call`` is
 one whole ``optimize_acqf`` call; ``evaluations`` is how often that evaluates the function,
@@ -86,7 +86,7 @@ RESULTS = Path(__file__).parent / "results" / "filters.csv"
 @BENCHMARK.command(
     "",
     options=[
-        number("--seeds", "of each problem", 30),
+        number("--seeds", "of each problem", 15),
         option("--output", type=Path, default=RESULTS, help="a CSV file"),
     ],
 )
