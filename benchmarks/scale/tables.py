@@ -4,7 +4,7 @@ import pandas as pd
 
 from benchmarks.runner import markdown_table
 
-RATIOS = ("weights", "band", "further", "trace", "prequential")
+RATIOS = ("weights", "band", "further", "trace", "prequential", "energy")
 
 
 def ratios(rows: pd.DataFrame) -> pd.DataFrame:
@@ -25,6 +25,7 @@ def width_table(means: pd.DataFrame) -> list[str]:
         *("kernel", "observations", "inducing points"),
         *("largest eigenvalue of the remainder", "same radius", "own radius"),
         *("own radius, further points", "own radius, trace", "prequential radius"),
+        "own radius, energy",
     ]
     rows = (
         [

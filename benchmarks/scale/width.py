@@ -19,15 +19,20 @@ FURTHER = 4  # times as many further points as inducing points
 HEADER = (
     *("kernel", "lengthscale", "dimension", "observations", "inducing", "seed"),
     *("remainder", "split", "weights", "band", "further", "trace", "prequential"),
+    "energy",
 )
 
 
 class _Given(PrequentialRadius):
-    r"""A known squared radius, to compare weights alone."""
+    r"""A squared radius as it is, of observations with given noise scales."""
 
     def __init__(self, squared: float, noise_std: torch.Tensor) -> None:
         super().__init__(DELTA)
-        self._squared, self._noise_std = squared, noise_std.tolist()
+        self._given, self._noise_std = squared, noise_std.tolist()
+
+    @property
+    def squared(self) -> float:
+        return self._given
 
 
 def measure() -> list[list[float | str]]:
@@ -35,8 +40,9 @@ def measure() -> list[list[float | str]]:
 
     ``weights``: with the exact band's own radius; ``band``: with the sketch's; ``further``:
     the same with further points instead of the pass over pairs; ``trace``: with neither;
-    ``prequential``: with that radius. Each is the mean width over uniform points over that
-    of the exact band.
+    ``prequential``: with that radius; ``energy``: that of the sketch, mixed with the energy
+    of the noise. Each is the mean width over uniform points over that of the exact set of
+    Flynn & Reeb.
     """
     cases = [
         (setting, count, seed)
@@ -53,7 +59,9 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
     random = torch.Generator().manual_seed(1000 + seed)
     queries = torch.rand(QUERIES, dimension, dtype=torch.float64, generator=random)
     regression = KernelRegression(stream.X, stream.Y, stream.kernel, NOISE_STD)
-    exact = MartingaleMixtureUCB(regression, norm_bound=NORM_BOUND, delta=DELTA)
+    exact = MartingaleMixtureUCB(
+        regression, norm_bound=NORM_BOUND, delta=DELTA, fit="martingale"
+    )
     squared = exact.function_constraints.radius.squared(regression)
     options = {"norm_bound": NORM_BOUND, "delta": DELTA}
 
@@ -80,6 +88,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
                 (sketch, "martingale"),
                 (trace, "martingale"),
                 (pairs, prequential),
+                (pairs, "filters"),
             )
         ]
         ratios = [f"{each / whole:.5f}" for each in widths]

@@ -165,8 +165,9 @@ def test_pooled_martingale_mixture_set_is_the_set():
     arms, outcomes = observations(prior)
     pooled = taught(learner("mixture", setting, prior), arms, outcomes)
     norm = prior.norm_quantile(0.95)
+    options = {"delta": setting.delta / 2, "fit": "martingale"}
     whole = MartingaleMixtureUCB(
-        unpooled(prior, arms, outcomes), norm_bound=norm, delta=setting.delta / 2
+        unpooled(prior, arms, outcomes), norm_bound=norm, **options
     )
     actual = pooled.acquisition()(pooled.candidates)
     expected = whole(pooled.candidates)

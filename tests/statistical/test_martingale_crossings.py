@@ -89,13 +89,14 @@ def library_refitted(history):
             states = [past.state(kernel) for kernel in kernels]
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
             radius.observe_predictions(state.mean(x), state.variance(x), y, noise)
-    return library_radius(history, ARMS, fit=radius)
+    return radius.state_dict()["squared"]  # before it is mixed with the energy
 
 
 def library_radius(history, arms, **options):
     r"""Squared radius of the set that the acquisition function uses."""
+    options = {"delta": DELTA, "fit": "martingale", **options}
     acqf = MartingaleMixtureUCB(
-        history.state(arms.kernel), norm_bound=100.0 * NORM, delta=DELTA, **options
+        history.state(arms.kernel), norm_bound=100.0 * NORM, **options
     )
     return acqf.function_constraints.radius.squared(acqf.regression)
 

@@ -167,10 +167,11 @@ def test_the_consistency_check_is_silent_while_the_truth_is_inside(noise, rule):
             radius = mixture_radius(state, 0.5 * delta, 1.0).squared(state)
             limit = min(radius, noise_energy_bound(n, 0.5 * delta))
             assert (history.energy > limit) == bool(outside[n - 1, index])
-            check = check_consistency(state, 1.001 * NORM, delta=delta)
+            options = {"delta": delta, "fit": "martingale"}
+            check = check_consistency(state, 1.001 * NORM, **options)
             assert check.consistent or bool(outside[n - 1, index])
             understated = state.with_noise_std(0.5 * history.noise_std)
-            alarms += not check_consistency(understated, NORM, delta=delta).consistent
+            alarms += not check_consistency(understated, NORM, **options).consistent
     assert alarms > 0  # the check does speak up, at half the noise
 
 
@@ -187,7 +188,8 @@ def test_the_consistency_check_takes_the_smaller_radius_at_half_of_delta():
             scale = history.noise_std
             K = CHECKED.kernel(history.X).to_dense() / scale.unsqueeze(-1) / scale
             expected = least_norm(K, history.Y / scale, min(mixture, energy))
-            check = check_consistency(history.state(CHECKED.kernel), NORM, delta=DELTA)
+            state, options = history.state(CHECKED.kernel), {"fit": "martingale"}
+            check = check_consistency(state, NORM, delta=DELTA, **options)
             assert check.least_consistent_norm == pytest.approx(expected, rel=LEAST_NORM)
             if expected > 0.0:
                 smaller.add("mixture" if mixture < energy else "energy")

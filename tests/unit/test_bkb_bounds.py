@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import BKBUCB, KernelRegression, NormTracker, least_consistent_norm
+from kernelucb import BKBUCB, KernelRegression, NormTracker
 from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
@@ -25,6 +25,9 @@ from kernelucb.confidence.bkb import (
     theorem2_width,
 )
 from kernelucb.confidence.bkb_width import Budget
+from kernelucb.confidence.fit.energy import with_energy
+from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.norm.least import least_norm
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
 from problems import RKHSFunction, frozen_kernel, make_problem, normal, uniform
@@ -270,11 +273,13 @@ class TestEstimatedNorm:
     def test_all_points_inducing_is_the_exact_one(self):
         model = self.model(qbar=1e9)
         state = model.state
-        exact = least_consistent_norm(
-            KernelRegression(
-                state.distinct_inputs, state.sums, frozen_kernel("matern52"), 0.1
-            )
+        regression = KernelRegression(
+            state.distinct_inputs, state.sums, frozen_kernel("matern52"), 0.1
         )
+        radius = mixture_radius(regression, 0.05, 1.0)
+        form = float(regression.quadratic_form(radius.tau_ref))
+        squared = with_energy(form + radius.slack, 60, 0.05)
+        exact = least_norm(regression, radius._replace(slack=squared - form))
         tracker = NormTracker()
         BKBUCB(model, norm_bound=tracker)
         assert tracker.least_consistent_norm == pytest.approx(exact, rel=1e-6)

@@ -94,6 +94,7 @@ class Learner:
             norm_bound=self.norm_bound,
             noise_std=self._noise_std,
             delta=self.level,
+            fit="martingale",
             covariance_scale=self.method.covariance_scale,  # pyright: ignore
         )(self.arms.unsqueeze(1))
 

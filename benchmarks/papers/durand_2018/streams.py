@@ -118,8 +118,10 @@ def _bands(
     upper = protocol.noise_upper
     unknown = {**common, "noise_std": UnknownNoise(protocol.noise_lower, upper)}
     return {
-        "exact": MartingaleMixtureUCB(model, covariance_scale="mixture", **known),
-        "exact_one": MartingaleMixtureUCB(model, covariance_scale=1.0, **known),
+        "exact": MartingaleMixtureUCB(
+            model, fit="martingale", covariance_scale="mixture", **known
+        ),
+        "exact_one": MartingaleMixtureUCB(model, fit="martingale", **known),
         "theorem1": AbbasiYadkoriUCB(
             model, alpha=(protocol.noise_std / protocol.norm_bound) ** 2, **known
         ),

@@ -116,6 +116,7 @@ class BandLearner(Learner):
             self.pooled(),  # pyright: ignore[reportArgumentType]
             norm_bound=self.prior.norm_quantile(1.0 - self.delta / 2.0),
             delta=self.delta / 2.0,
+            fit="martingale",  # pooled averages shift its radius and misfit alike
         )
 
     def _srinivas(self) -> SrinivasUCB:
