@@ -83,14 +83,14 @@ class RandomSearch(Learner):
 
 
 class MartingaleMixture(Learner):
-    r"""The exact bound with no argument but the model."""
+    r"""Flynn & Reeb's exact bound with no other argument than the model."""
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
-        return MartingaleMixtureUCB(model)
+        return MartingaleMixtureUCB(model, fit="martingale")
 
 
 class EstimatedNorm(Learner):
-    r"""The exact bound with other numbers than the defaults of ``NormTracker``.
+    r"""Flynn & Reeb's exact bound with other numbers than the defaults of ``NormTracker``.
 
     With ``keep`` the estimate never falls over the rounds; without, as with
     ``norm_bound=None``, every round has its own.
@@ -101,7 +101,7 @@ class EstimatedNorm(Learner):
     ) -> None:
         self.numbers = {"inflation": inflation, "floor": floor}
         self.kept = NormTracker(**self.numbers) if keep else None
-        self.options = options
+        self.options = {"fit": "martingale", **options}
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
         tracker = self.kept or NormTracker(**self.numbers)
