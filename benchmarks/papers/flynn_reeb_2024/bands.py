@@ -47,11 +47,12 @@ def _bands(configuration: Configuration, setting: Setting, inputs, outcomes) -> 
         protocol.noise_std,
     )
     common = {"norm_bound": protocol.norm, "delta": protocol.delta}
-    ours = {**common, "covariance_scale": scale}
+    paper = {**common, "fit": "martingale", "covariance_scale": scale}
     acquisitions = {
-        "exact": MartingaleMixtureUCB(regression, **ours),
-        "dmm": MartingaleMixtureUCB(regression, alphas="paper", **ours),
-        "amm": MartingaleMixtureUCB(regression, form="analytic", **ours),
+        "filters": MartingaleMixtureUCB(regression, **common),
+        "exact": MartingaleMixtureUCB(regression, **paper),
+        "dmm": MartingaleMixtureUCB(regression, alphas="paper", **paper),
+        "amm": MartingaleMixtureUCB(regression, form="analytic", **paper),
         "ay": AbbasiYadkoriUCB(regression, alpha=protocol.noise_std**2 / scale, **common),
         "igp": IGPUCB(regression, horizon=horizon, **common),
     }
@@ -114,8 +115,8 @@ def _table(configuration: Configuration, rows: list[dict]) -> list[str]:
 
 
 def _draw(configuration, bands: dict, truth, inputs, outcomes, path: Path) -> None:
-    shown = ("exact", "amm", "ay", "igp")
-    shape = {"figsize": (11.0, 3.2), "sharey": True, "dpi": 130}
+    shown = ("filters", "exact", "amm", "ay", "igp")
+    shape = {"figsize": (13.0, 3.2), "sharey": True, "dpi": 130}
     with picture(path, 1, len(shown), **shape) as (figure, grid):
         for axes, name in zip(grid, shown, strict=True):
             lower, upper = bands[name]

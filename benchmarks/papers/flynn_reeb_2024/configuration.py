@@ -74,6 +74,7 @@ class Method:
     name: str
     label: str
     bound: str | None = None
+    fit: str | None = None
     form: str | None = None
     alphas: str | None = None
     covariance_scale: str | None = None

@@ -11,6 +11,7 @@ from benchmarks.runner import RunStore, draw_spread, legend_below, picture
 
 # Okabe & Ito's palette, and a dash pattern each, so that grey print tells them apart.
 STYLES = {
+    "filters": {"color": "#000000", "linestyle": "-", "linewidth": 2.0},
     "exact": {"color": "#0072B2", "linestyle": "-", "linewidth": 2.0},
     "mixture": {"color": "#56B4E9", "linestyle": (0, (3, 1.5))},
     "dmm": {"color": "#E69F00", "linestyle": (0, (6, 2))},

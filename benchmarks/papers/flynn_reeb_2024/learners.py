@@ -61,11 +61,13 @@ def make_learner(task: Task, generator: np.random.Generator) -> Learner:
         return RandomLearner(generator)
     noise_std = setting.noise_factor * protocol.noise_std
     scale = setting.covariance_scale(protocol.rounds)
+    given = None if method.fit == "filters" else scale
     options: dict[str, Any] = {
         "martingale_mixture": {
+            "fit": method.fit,
             "form": method.form,
             "alphas": method.alphas,
-            "covariance_scale": method.covariance_scale or scale,
+            "covariance_scale": method.covariance_scale or given,
         },
         "abbasi_yadkori": {"alphas": noise_std**2 / scale},
         "igp_ucb": {"horizon": protocol.rounds},

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.flynn_reeb_2024.configuration import Method
 from benchmarks.papers.flynn_reeb_2024.summaries import (
     AGREEMENT,
     Selection,
@@ -110,41 +111,43 @@ def _side_by_side(
     return lines
 
 
-def write_paired(store: RunStore, selection: Selection, folder: Path) -> list[Path]:
-    r"""``paired.csv`` and ``paired.md``: the exact bound against the grid.
+def write_paired(
+    store: RunStore, selection: Selection, folder: Path, name: str
+) -> list[Path]:
+    r"""``<name>.csv`` and ``<name>.md``: the first of two methods against the second.
 
     Differences are taken within repetitions, which share reward function and arms.
     """
-    methods = selection.configuration.methods
+    first, second = selection.methods
     rows = []
     for setting in selection.settings:
-        exact, grid = (
-            cumulative_regret(store, selection, setting, methods[name])[:, -1]
-            for name in ("exact", "dmm")
+        ours, others = (
+            cumulative_regret(store, selection, setting, method)[:, -1]
+            for method in selection.methods
         )
-        difference = paired_difference(exact, grid)
+        difference = paired_difference(ours, others)
         rows.append(
             {
-                "method": "exact",
+                "method": first.name,
                 "setting": setting.name,
-                "exact": round(float(exact.mean()), 3),
-                "dmm": round(float(grid.mean()), 3),
-                "ratio": round(float(exact.mean() / grid.mean()), 4),
+                first.name: round(float(ours.mean()), 3),
+                second.name: round(float(others.mean()), 3),
+                "ratio": round(float(ours.mean() / others.mean()), 4),
                 "difference": round(difference.mean, 3),
                 "standard_error": round(difference.standard_error, 3),
                 "n": difference.n,
             }
         )
-    stem = result_stem(folder, "paired", selection)
-    return write_summary(folder, stem, rows, _paired_table(rows))
+    stem = result_stem(folder, name, selection)
+    return write_summary(folder, stem, rows, _paired_table(rows, first, second))
 
 
-def _paired_table(rows: list[dict]) -> list[str]:
+def _paired_table(rows: list[dict], first: Method, second: Method) -> list[str]:
     cells = [
         (
             row["setting"],
-            f"{row['exact']:.1f}",
-            f"{row['dmm']:.1f}",
+            f"{row[first.name]:.1f}",
+            f"{row[second.name]:.1f}",
             f"{row['ratio']:.3f}",
             f"{row['difference']:+.1f} ± {row['standard_error']:.1f}",
             f"{row['n']}",
@@ -152,15 +155,18 @@ def _paired_table(rows: list[dict]) -> list[str]:
         for row in rows
     ]
     differences = "difference ± standard error"
-    header = ("setting", "exact", "DMM", "ratio of means", differences, "n")
+    header = ("setting", first.label, second.label, "ratio of means", differences, "n")
     total = sum(row["difference"] for row in rows)
     error = math.sqrt(sum(row["standard_error"] ** 2 for row in rows))
     ratio = float(np.exp(np.mean([math.log(row["ratio"]) for row in rows])))
+    below = sum(row["difference"] < 0 for row in rows)
+    clear = sum(row["difference"] < -AGREEMENT * row["standard_error"] for row in rows)
     return [
         *markdown_table(header, cells),
         "",
         f"All settings together: difference {total:+.1f} ± {error:.1f}, geometric mean of "
-        f"the ratios {ratio:.3f}.",
+        f"the ratios {ratio:.3f}. The difference is below zero in {below} of {len(rows)} "
+        f"settings, by {AGREEMENT:g} standard errors in {clear}.",
     ]
 
 
