@@ -69,10 +69,11 @@ def make_model(n: int) -> SingleTaskGP:
 def construct(name: str, model: SingleTaskGP) -> Any:
     if name == "UCB":
         return UpperConfidenceBound(model, beta=4.0)
+    options: Any = {"norm_bound": _NORM_BOUND, "delta": 0.05, "fit": "martingale"}
     if name == "sketched bound":
         state = NystromRegression.from_model(model, model.train_inputs[0][:_INDUCING])
-        return SketchedMartingaleMixtureUCB(state, norm_bound=_NORM_BOUND, delta=0.05)
-    return MartingaleMixtureUCB(model, norm_bound=_NORM_BOUND, delta=0.05)
+        return SketchedMartingaleMixtureUCB(state, **options)
+    return MartingaleMixtureUCB(model, **options)
 
 
 def work(task: str, name: str, n: int, candidates: int) -> tuple[Callable, Callable]:

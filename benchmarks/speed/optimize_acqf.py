@@ -55,7 +55,9 @@ def measure(problem: str, n: int, repeats: int) -> dict[str, list[float]]:
     norm_bound = PROBLEMS[problem][-1]
     builders = (
         lambda: UpperConfidenceBound(model, beta=4.0),
-        lambda: MartingaleMixtureUCB(model, norm_bound=norm_bound, delta=0.05),
+        lambda: MartingaleMixtureUCB(
+            model, norm_bound=norm_bound, delta=0.05, fit="martingale"
+        ),
     )
     for repeat in range(repeats + 1):
         times = [time_once(model, build, repeat) for build in builders]
