@@ -160,7 +160,7 @@ class Dual(MartingaleMixture):
         super().estimate_norm(regression)
         if self.tracker is not None and self.fit == "filters":
             fit = data_fit(self.fit, regression, self.delta, self.scales)
-            self.tracker.estimate(*for_least_norm(fit))
+            self.tracker.estimate(*for_least_norm(fit).constraint)
 
     @property
     def _fit_source(self) -> str:

@@ -118,7 +118,7 @@ def sharp_least_norm(
     """
     if fit == "filters":
         mixture = data_fit(fit, regression, delta, covariance_scale)
-        return least_norm(*for_least_norm(mixture))
+        return for_least_norm(mixture).norm
     mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
     form = float(regression.quadratic_form(mixture.tau_ref))

@@ -83,28 +83,21 @@ class FilterMixture:
 
         Flynn & Reeb's member where round-off would show.
         """
-        constraint = self.best(_Widths(self.e_processes, norm).appraise)
-        if norm > self.largest_norm(constraint):
+        regression, radius = self.best(_Widths(self.e_processes, norm).appraise)
+        squared = radius.squared(regression)
+        wider = hidden_part(norm, regression.eigenvalue_cutoff, squared)
+        if wider is None:
             return self.alone
-        return self.beside_hidden(constraint, norm)
+        return FitConstraint(regression, Radius(radius.tau_ref, radius.slack + wider))
 
-    def largest_norm(self, constraint: FitConstraint[FilteredRegression]) -> float:
+    def largest_norm(self, squared_radius: float) -> float:
         r"""Up to which norm, prior units, round-off hides next to nothing of the outcomes.
 
         Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
         a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes.
         """
-        length = _HIDDEN * math.sqrt(constraint.squared_radius)
+        length = _HIDDEN * math.sqrt(squared_radius)
         return length / math.sqrt(self.regression.eigenvalue_cutoff)
-
-    def beside_hidden(
-        self, constraint: FitConstraint[FilteredRegression], norm: float
-    ) -> FitConstraint[FilteredRegression]:
-        r"""The constraint with a radius that takes in what round-off hides."""
-        cutoff = self.regression.eigenvalue_cutoff
-        wider = _hidden_part(norm, cutoff, constraint.squared_radius)
-        tau_ref, slack = constraint.radius
-        return constraint._replace(radius=Radius(tau_ref, slack + wider))
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
@@ -172,15 +165,10 @@ def hidden_part(
 
     See ``FilterMixture.largest_norm``.
     """
-    length = _HIDDEN * math.sqrt(squared_radius)
-    if norm * math.sqrt(eigenvalue_cutoff) > length:
+    hidden, length = norm * math.sqrt(eigenvalue_cutoff), math.sqrt(squared_radius)
+    if hidden > _HIDDEN * length:
         return None
-    return _hidden_part(norm, eigenvalue_cutoff, squared_radius)
-
-
-def _hidden_part(norm: float, eigenvalue_cutoff: float, squared_radius: float) -> float:
-    hidden = norm * math.sqrt(eigenvalue_cutoff)
-    return hidden * (2.0 * math.sqrt(squared_radius) + hidden)
+    return hidden * (2.0 * length + hidden)
 
 
 class _Widths:

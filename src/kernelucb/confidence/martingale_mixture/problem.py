@@ -14,7 +14,7 @@ from kernelucb.confidence.geometry import (
 )
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
+from kernelucb.confidence.norm.least import for_least_norm, holds_function, least_norm
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -98,8 +98,8 @@ def known_noise_problem(
     regression = with_noise_of(fit, regression)
     given = norm_in_prior_units(norm_bound, regression)
     whole = data_fit(fit, regression, delta, covariance_scale, given)
-    sharpest = for_least_norm(whole)
-    norm, least = resolve_norm_bound(norm_bound, *sharpest), least_norm(*sharpest)
+    sharpest, least = for_least_norm(whole)
+    norm = resolve_norm_bound(norm_bound, *sharpest)
     source = fit_source(fit, covariance_scale)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
@@ -107,7 +107,7 @@ def known_noise_problem(
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
     band = whole.for_band(norm.value) if least <= norm.value else sharpest
-    state, radius = band if least_norm(*band) <= norm.value else sharpest
+    state, radius = band if holds_function(*band, norm.value) else sharpest
     if not isinstance(state, FilteredRegression):
         radius = radius_beside_dropped(state, radius, norm.value)
         least = least_norm(state, radius)

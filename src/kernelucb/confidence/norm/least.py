@@ -1,7 +1,7 @@
 r"""The least RKHS norm that is consistent with the data."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from botorch.models.model import Model
 from torch import Tensor
@@ -11,7 +11,7 @@ from kernelucb._numerics.checks import probability
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.e_processes import Array
-from kernelucb.confidence.fit.filters import Appraisal, FilterMixture
+from kernelucb.confidence.fit.filters import Appraisal, FilterMixture, hidden_part
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
@@ -57,8 +57,20 @@ def least_consistent_norm(
     """
     probability("delta", delta)
     regression = KernelRegression.of(model, noise_std)
-    constraint = for_least_norm(data_fit(fit, regression, delta, covariance_scale))
-    return least_norm(*constraint) * regression.outcome_scale
+    fitted = data_fit(fit, regression, delta, covariance_scale)
+    return for_least_norm(fitted).norm * regression.outcome_scale
+
+
+class LeastNorm(NamedTuple):
+    r"""The constraint of a fit that has a large least norm.
+
+    Attributes:
+        constraint: The data as it counts them, and its radius.
+        norm: The least norm, prior units.
+    """
+
+    constraint: FitConstraint[Any]
+    norm: float
 
 
 def least_norm(regression: RidgeState, radius: Radius) -> float:
@@ -74,14 +86,23 @@ def least_norm(regression: RidgeState, radius: Radius) -> float:
     return math.inf if tau is None else _ridge_norm(lam, z**2, tau)
 
 
-def for_least_norm(fit: DataFit) -> FitConstraint[Any]:
+def holds_function(regression: RidgeState, radius: Radius, norm: float) -> bool:
+    r"""Whether a function of at most the norm satisfies the fit, perhaps at ``tau_ref``."""
+    (lam, z), tau = _spectrum(regression), radius.tau_ref
+    misfit = float(z**2 @ (lam / tau + 1.0) ** -2)
+    if misfit <= radius.squared(regression) and _ridge_norm(lam, z**2, tau) <= norm:
+        return True
+    return least_norm(regression, radius) <= norm
+
+
+def for_least_norm(fit: DataFit) -> LeastNorm:
     r"""The constraint of a fit whose least norm is large.
 
     Of a mixture of filters, the weights follow the residuals of the function of least norm,
     and members that are tied to a norm bound have none.
     """
     if isinstance(fit, FitConstraint):
-        return fit
+        return LeastNorm(fit, least_norm(*fit))
     e_processes, tied = fit.e_processes, fit.e_processes.untied
     lam, z = _spectrum(fit.regression)
     cutoff = start = fit.regression.eigenvalue_cutoff
@@ -104,27 +125,27 @@ def for_least_norm(fit: DataFit) -> FitConstraint[Any]:
 
 def _resolved(
     fit: FilterMixture, constraint: FitConstraint[FilteredRegression]
-) -> FitConstraint[Any]:
-    r"""The constraint with what round-off hides, and a least norm that it resolves.
+) -> LeastNorm:
+    r"""The constraint with what round-off hides, if anything, and a least norm it resolves.
 
     The larger the norm of a function, the more of the outcomes round-off may hide, and the
     smaller the norm that is needed: the least norm beside what any larger norm than the
     true one hides is valid. Beyond the largest norm that is resolved nothing is said,
     except where repeated outcomes alone misfit by too much.
     """
-    regression, largest = constraint.regression, fit.largest_norm(constraint)
-    if regression.scatter > constraint.squared_radius:
-        return constraint
-    least = least_norm(*constraint)
-    hidden = fit.beside_hidden(constraint, min(least, largest))
-    if least <= _NEGLIGIBLE * largest:
-        return hidden
-    if least_norm(*hidden) > largest:
-        radius = hidden.radius
+    regression, radius = constraint
+    squared, least = radius.squared(regression), least_norm(regression, radius)
+    largest, cutoff = fit.largest_norm(squared), regression.eigenvalue_cutoff
+    if least <= _NEGLIGIBLE * largest or regression.scatter > squared:
+        return LeastNorm(constraint, least)
+    wider = hidden_part(min(least, 0.999 * largest), cutoff, squared)
+    resolved = Radius(radius.tau_ref, radius.slack + (wider or 0.0))
+    if least_norm(regression, resolved) > largest:
         misfit = least_misfit(regression, largest)
         slack = misfit - float(regression.quadratic_form(radius.tau_ref))
-        hidden = hidden._replace(radius=Radius(radius.tau_ref, slack))
-    return max((hidden, fit.alone), key=lambda each: least_norm(*each))
+        resolved = Radius(radius.tau_ref, slack)
+    both = FitConstraint[Any](regression, resolved), fit.alone
+    return max((LeastNorm(each, least_norm(*each)) for each in both), key=lambda o: o.norm)
 
 
 def _spectrum(regression: RidgeState) -> tuple[Array, Array]:

@@ -143,7 +143,7 @@ class NormTracker:
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
         chosen = data_fit(fit, regression, delta, covariance_scale)
-        self.estimate(*for_least_norm(chosen))
+        self.estimate(*for_least_norm(chosen).constraint)
         return EstimatedNumber(self.norm_bound)
 
     def smallest_estimate(self, least: float) -> float:
@@ -254,7 +254,7 @@ def norm_bound_under_prior(
 
     A number below the least consistent norm is kept and marked as contradicted.
     """
-    constraint = for_least_norm(data_fit("filters", regression, delta))
+    constraint, _ = for_least_norm(data_fit("filters", regression, delta))
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
 
 
