@@ -10,7 +10,7 @@ from kernelucb.plotting.style import BLACK, BLUE, GREEN, GREY, ORANGE
 STYLES = {
     "weights": ("the exact band's radius", BLUE, "-"),
     "band": ("own radius", BLACK, (0, (6, 2))),
-    "prequential": ("prequential radius", ORANGE, (0, (6, 2, 1.2, 2))),
+    "energy": ("own radius, energy", ORANGE, (0, (6, 2, 1.2, 2))),
     "further": ("own radius, further points", GREEN, (0, (4, 1.5))),
     "trace": ("own radius, trace", GREY, (0, (1.2, 1.6))),
 }
