@@ -17,7 +17,11 @@ from kernelucb.confidence.fit.e_processes import (
     Hybrids,
     first_ball,
 )
-from kernelucb.confidence.fit.energy import PREDICTION_SHARE, with_energy
+from kernelucb.confidence.fit.energy import (
+    PREDICTION_SHARE,
+    energy_source,
+    with_energy,
+)
 from kernelucb.confidence.fit.filters import FilterMixture, hidden_part
 from kernelucb.confidence.fit.mixture import (
     FitConstraint,
@@ -97,8 +101,7 @@ class MartingaleMixture(BanditBound):
     @property
     def _fit_source(self) -> str:
         source = mixture_source(self.scales)
-        with_energy = f"{source}, with the energy of the noise (ours)"
-        return source if self.fit == "martingale" else with_energy
+        return source if self.fit == "martingale" else energy_source(source)
 
     def check_noise(self, variance: Tensor) -> None:
         r"""Nothing to check: the bound holds at any regulariser, and takes a larger one."""

@@ -3,7 +3,7 @@ r"""What bounds the distance between function and data, as users choose it."""
 from typing import Any, Literal
 
 from kernelucb.confidence.fit.e_processes import EProcesses
-from kernelucb.confidence.fit.energy import with_energy
+from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
@@ -94,7 +94,7 @@ def sketched_fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
     if isinstance(fit, PrequentialRadius):
         return fit.source
     source = sketched_source(covariance_scale)
-    return f"{source}, with the energy of the noise (ours)" if fit == "filters" else source
+    return energy_source(source) if fit == "filters" else source
 
 
 def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:

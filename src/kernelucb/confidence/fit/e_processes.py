@@ -187,9 +187,8 @@ class EProcesses:
 
     def squared_radius(self, weights: Array) -> float:
         r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one."""
-        return float(weights @ self.prices + 2.0 * xlogy(weights, weights).sum()) + (
-            self.confidence
-        )
+        price = weights @ self.prices + 2.0 * xlogy(weights, weights).sum()
+        return float(price) + self.confidence
 
     def spectral_filter(self, weights: Array) -> SpectralFilter:
         r"""``a`` as a function of the eigenvalue."""

@@ -125,6 +125,11 @@ def noise_energy_bound(count: int, delta: float) -> float:
     return noise_ball(count, math.log(1.0 / delta)).squared_radius
 
 
+def energy_source(source: str) -> str:
+    r"""The theorem of ``with_energy``, from that of the predictions."""
+    return f"{source}, with the energy of the noise (ours)"
+
+
 def with_energy(squared_radius: float, count: int, delta: float) -> float:
     r"""The squared radius of predictions, mixed with the energy of the noise, anytime.
 

@@ -68,8 +68,6 @@ class FilterMixture:
     Source: ours; see ``EProcesses`` and ``docs/mathematics.md``.
     """
 
-    source = FILTERS_SOURCE
-
     def __init__(self, e_processes: EProcesses) -> None:
         self.e_processes, self.regression = e_processes, e_processes.regression
 

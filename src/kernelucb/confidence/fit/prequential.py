@@ -20,7 +20,7 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.energy import with_energy
+from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.fit.predictions import check_predicts, predicted
 from kernelucb.exceptions import StateError
@@ -69,9 +69,8 @@ class PrequentialRadius:
         delta: Failure probability.
     """
 
-    source = (
-        "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead, with the energy "
-        "of the noise (ours)"
+    source = energy_source(
+        "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead"
     )
 
     @checked
