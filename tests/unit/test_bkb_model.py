@@ -99,7 +99,9 @@ class TestPredictive:
                 return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
         sgpr = SGPR().double().eval()
-        with torch.no_grad():
+        # GPyTorch makes a sparse tensor; torch warns unless told whether to check it.
+        checks = torch.sparse.check_sparse_tensor_invariants(enable=True)
+        with torch.no_grad(), checks:
             with sgpr_diagonal_correction(False):  # of the data, which would make it FITC
                 assert sgpr(QUERIES).variance.shape == (23,)
             expected = sgpr(QUERIES)
