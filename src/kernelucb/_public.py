@@ -34,7 +34,7 @@ from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.kernel_family import LengthscaleFamily, lengthscale_family
+from kernelucb.regression.kernel_family import lengthscale_family
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __all__ = [
@@ -52,7 +52,6 @@ __all__ = [
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
-    "LengthscaleFamily",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",

@@ -12,7 +12,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.regression.family_data import FamilyData
 from kernelucb.confidence.family.members import Settings, intersection_of, union_of
 from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
 from kernelucb.confidence.family.statements import (
@@ -24,6 +23,7 @@ from kernelucb.confidence.family.statements import (
 from kernelucb.confidence.fit.choice import Fit, check_fit, with_noise_of
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.family_data import FamilyData
 from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
 
 Select = Literal["alternate", "simplest", "widest"]

@@ -38,7 +38,8 @@ class FamilyData(NamedTuple):
         r"""The data of a BoTorch model, or of a ``KernelRegression``."""
         if isinstance(model, KernelRegression):
             inputs, targets = model.train_inputs, model.train_targets
-            transform, noise = model.prior.input_transform, model.noise_std
+            transform: Any = model.prior.input_transform
+            noise: float | Tensor = model.noise_std
             learned = transform is not None and "kernel" in model.estimated
             estimated, dimension = model.estimated & {"noise"}, model.dimension
         else:

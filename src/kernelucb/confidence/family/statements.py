@@ -53,8 +53,11 @@ def per_kernel(
     """
     if len(kernels) == 0:
         raise ValueError("kernels is empty; a family needs at least one kernel.")
-    single = not isinstance(norm_bound, Sequence)
-    bounds = [norm_bound] * len(kernels) if single else list(norm_bound)
+    bounds: list[float] = (
+        [norm_bound] * len(kernels)
+        if isinstance(norm_bound, float | int)
+        else [*norm_bound]
+    )
     if len(bounds) != len(kernels):
         raise ValueError(
             f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
