@@ -1,7 +1,9 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Protocol, cast
 
 import torch
@@ -12,9 +14,10 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, tensor, whole_number
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.parts import in_parts
-from kernelucb.certificates.boxes import largest_change, largest_on_box
+from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.sets import FamilySet
 from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
@@ -159,20 +162,36 @@ def _on_box(
     max_evaluations: int,
 ) -> RegretCertificate:
     r"""From Sobol points to the whole box."""
-    norm, change = confidence_set.norm, None
-    state = confidence_set.regression
-    if norm is not None and isinstance(state, RidgeState):
-        change = largest_change(state, norm)
-    if change is None or box.shape[1] > _MOST_DIMENSIONS:
-        return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
-    # The recommended point stays, so only f(x) changes within a cell.
-    gain = partial(confidence_set.max_gain_over, reference=best, sign=sign)
-    result = largest_on_box(gain, change, box, tolerance, max_evaluations)
+    gain = _gain(confidence_set, best, sign)
+    if gain is None or box.shape[1] > _MOST_DIMENSIONS:
+        return replace(scan, rigorous=False, resolution=float("inf"))
+    result = largest_on_box(gain, box, tolerance, max_evaluations)
     challenger = result.argument if result.value > scan.gap else scan.challenger
     attained = max(result.value, scan.gap)
     upper = max(result.upper, attained)
     return replace(scan, gap=upper, challenger=challenger, resolution=upper - attained)
+
+
+def _gain(
+    confidence_set: ConfidenceSet, reference: Tensor, sign: int
+) -> CellFunction | None:
+    r"""The largest gain over a point, on cells; None where its change is not known.
+
+    The point stays, so only ``f(x)`` changes within a cell.
+    """
+    family = confidence_set if isinstance(confidence_set, FamilySet) else None
+    values: list[Callable[[Tensor], Tensor]] = []
+    changes: list[Callable[[Tensor, Tensor], Tensor]] = []
+    for part in [confidence_set] if family is None else family.parts:
+        norm, state = part.norm, part.regression
+        known = norm is not None and isinstance(state, RidgeState)
+        change = largest_change(state, norm) if known else None
+        if change is None:
+            return None
+        values.append(partial(part.max_gain_over, reference=reference, sign=sign))
+        changes.append(change)
+    return CellFunction(values, changes, itemgetter(0) if family is None else family.joined)
 
 
 def _recommended(
