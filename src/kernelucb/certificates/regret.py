@@ -3,7 +3,7 @@ r"""An upper bound on how far a recommended point is from the optimum."""
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Protocol, cast
 
 import torch
@@ -17,7 +17,7 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.sets import FamilySet
+from kernelucb.confidence.family.sets import FamilySet, IntersectionSet
 from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
@@ -118,6 +118,8 @@ def regret_certificate(
         bounds: ``2 x d`` lower and upper limits of a box.
         recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
             best (upper bound, if small outcomes are sought), on a box among Sobol points.
+            Where bands of several kernels are intersected, the one with the least gap among
+            the best by each of them.
         tolerance: On a box, the share of the gap that branch and bound may leave open.
         max_evaluations: On a box, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -137,20 +139,31 @@ def regret_certificate(
     if box is not None:
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
     points = checked_points("candidates", cast(Tensor, candidates), dimension)
-    best = _recommended(points, recommended, confidence_set, sign)
+    proposed = _recommended(points, recommended, confidence_set, sign)
+    finite_set = min(
+        (_on_points(points, best, confidence_set, sign) for best in proposed),
+        key=attrgetter("gap"),
+    )
+    if box is None:
+        return finite_set
+    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
+
+
+def _on_points(
+    points: Tensor, recommended: Tensor, confidence_set: ConfidenceSet, sign: int
+) -> RegretCertificate:
+    r"""The certificate for ``d`` coordinates of a point over ``n x d`` points."""
+    best = recommended.unsqueeze(0)
     values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
     gap, index = values.max(0)
-    finite_set = RegretCertificate(
+    return RegretCertificate(
         gap=max(float(gap), 0.0),
-        recommended=best[0],
+        recommended=recommended,
         challenger=points[index],
         rigorous=True,
         resolution=0.0,
         assumptions=confidence_set.assumptions,
     )
-    if box is None:
-        return finite_set
-    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
 
 
 def _on_box(
@@ -197,15 +210,20 @@ def _gain(
 def _recommended(
     points: Tensor, given: Tensor | None, confidence_set: ConfidenceSet, sign: int
 ) -> Tensor:
-    r"""``1 x d``: the point given, or the one whose pessimistic value is best."""
+    r"""``k x d``: the point given, or that whose pessimistic value is best.
+
+    For an intersection of several sets also the best by each of them.
+    """
     if given is not None:
         given = tensor("recommended", given).reshape(1, -1)
         dimension = confidence_set.regression.dimension
         return checked_points("recommended", given, dimension)
+    sets = [confidence_set]
+    if isinstance(confidence_set, IntersectionSet):
+        sets += confidence_set.parts
 
     def pessimistic(X: Tensor) -> Tensor:
-        lower, upper = confidence_set.bounds(X)
-        return lower if sign == 1 else -upper
+        bands = [each.bounds(X) for each in sets]
+        return torch.stack([lower if sign == 1 else -upper for lower, upper in bands])
 
-    index = int(in_parts(points, pessimistic).argmax())
-    return points[index : index + 1]
+    return points[in_parts(points, pessimistic).argmax(-1).unique()]

@@ -1,15 +1,12 @@
 r"""From data and a family of kernels to a confidence set for each of them."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
-
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.family.sets import (
-    FamilyPoints,
     FamilySet,
     IntersectionSet,
     UnionSet,
@@ -27,7 +24,7 @@ from kernelucb.exceptions import (
 )
 from kernelucb.regression import KernelRegression
 
-_MOST_COMPARED = 512
+_ABOVE = 1.0 + 1e-6  # of the least consistent norm, for a set with an interior
 
 
 class Member(NamedTuple):
@@ -65,17 +62,28 @@ class Family(NamedTuple):
         return tuple(member.confidence_set is not None for member in self.members)
 
 
+# With the norm bound that covariance scale 1 goes with, in prior units.
+_UNIT_NORM = 10.0
+
+
 class Settings(NamedTuple):
     r"""What all members share; see ``KernelFamilyUCB``."""
 
     fit: Fit
     delta: float
-    covariance_scale: CovarianceScale
+    covariance_scale: CovarianceScale | None
     strict: bool
+
+    def scale(self, norm_bound: float) -> CovarianceScale:
+        r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
+        if self.covariance_scale is not None:
+            return self.covariance_scale
+        return (norm_bound / _UNIT_NORM) ** 2
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
         r"""The fit of the data under one kernel."""
-        return Appraised.of(state, self.fit, self.delta, self.covariance_scale, norm_bound)
+        scale = self.scale(norm_bound)
+        return Appraised.of(state, self.fit, self.delta, scale, norm_bound)
 
     def confidence_set(
         self,
@@ -84,7 +92,7 @@ class Settings(NamedTuple):
         appraised: Appraised | None = None,
     ) -> tuple[ExactSet[Any], float]:
         r"""The set of one kernel, widened with a warning if empty, and its least norm."""
-        fit, delta, scale = self.fit, self.delta, self.covariance_scale
+        fit, delta, scale = self.fit, self.delta, self.scale(norm_bound)
         problem = known_noise_problem(
             state, norm_bound, fit, delta, scale, self.strict, appraised
         )
@@ -106,11 +114,12 @@ def union_of(
     smallest multiple of its norm bound, with that norm.
     """
     members: list[Member] = []
+    fits: list[Appraised] = []
     for state, name, bound in zip(states, names, norm_bounds, strict=True):
-        appraised = settings.appraised(state, bound)
-        least, found = appraised.least.norm, None
+        fits.append(settings.appraised(state, bound))
+        least, found = fits[-1].least.norm, None
         if least <= bound:
-            found, least = settings.confidence_set(state, bound, appraised)
+            found, least = settings.confidence_set(state, bound, fits[-1])
         members.append(Member(name, bound, least, found))
     parts = [member.confidence_set for member in members if member.confidence_set]
     if not parts:
@@ -118,7 +127,9 @@ def union_of(
         nearest = ratios.index(min(ratios))
         contradiction = _none_left(members[nearest], len(members), settings)
         assumptions = assumptions.with_item(contradiction)
-        parts = [settings.confidence_set(states[nearest], norm_bounds[nearest])[0]]
+        least = members[nearest].least_consistent_norm
+        enough = least * _ABOVE if math.isfinite(least) else norm_bounds[nearest]
+        parts = [settings.confidence_set(states[nearest], enough, fits[nearest])[0]]
     union = UnionSet(parts, states[0].prior_std, assumptions)
     return Family(tuple(members), union)
 
@@ -142,27 +153,7 @@ def intersection_of(
         if kept is None:
             assumptions = assumptions.with_item(exact.assumptions["norm"])
     whole = IntersectionSet(parts, states[0].prior_std, assumptions)
-    if _is_empty(whole, states):
-        contradiction = Assumption("norm", _APART, Status.VIOLATED)
-        _announce(contradiction, settings.strict)
-        whole.assumptions = assumptions.with_item(contradiction)
     return Family(tuple(members), whole)
-
-
-_APART = (
-    "The kernels together leave no value at some observed input, so no function lies in "
-    "all of their sets at this delta. A norm bound or the noise scale is too small, or a "
-    "kernel is wrong."
-)
-
-
-@torch.no_grad()
-def _is_empty(whole: IntersectionSet, states: Sequence[KernelRegression]) -> bool:
-    r"""Whether the bands of the kernels leave no value at some observed input."""
-    observed = [state.observed_points(_MOST_COMPARED) for state in states]
-    points = FamilyPoints(tuple(QueryPoints(own, own) for own in observed))
-    upper, lower = (whole.support(points, sign).value for sign in (1, -1))
-    return bool((upper < -lower).any())
 
 
 def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:

@@ -146,8 +146,9 @@ def _at(rows: Tensor, support: Support) -> Support:
 class IntersectionSet(FamilySet):
     r"""All functions that lie in the sets of every kernel, or a larger set, anytime.
 
-    Its bounds are the least of those of the sets. It holds the true function where all of
-    them do: their failure probabilities add up.
+    Its bounds are the least of those of the sets, so a lower one may lie above an upper one
+    where the sets contradict each other. It holds the true function where all of them do:
+    their failure probabilities add up.
 
     Source: ours, the union bound; ``docs/mathematics.md``.
     """

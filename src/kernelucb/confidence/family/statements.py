@@ -31,7 +31,7 @@ def family_assumptions(
     combine: Combine,
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
-    fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
+    fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
     estimated = frozenset[str]().union(*(state.estimated for state in states))
     known = Knowledge(estimated, states[0].noise_std)
     source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
@@ -93,15 +93,20 @@ def _norm(norm_bounds: Sequence[float], combine: Combine) -> Assumption:
     return Assumption("norm", statement, Status.GIVEN)
 
 
-def family_report(family: Family, num_observations: int, delta: float) -> str:
-    r"""Which kernels the data contradict, a line for each."""
-    kept, total = sum(family.consistent), len(family.members)
+def family_report(
+    family: Family, kernels: Sequence[Kernel], num_observations: int, delta: float
+) -> str:
+    r"""Which kernels the data contradict, a line for each, and what the band rests on."""
+    contradicted = [not consistent for consistent in family.consistent]
     lines = [
-        f"{kept} of {total} kernels are consistent with {num_observations} observations; "
-        f"the others are contradicted at level {delta:.6g}."
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
     ]
-    for member, consistent in zip(family.members, family.consistent, strict=True):
-        verdict = "consistent" if consistent else "contradicted"
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    for member, wrong in zip(family.members, contradicted, strict=True):
+        verdict = "contradicted" if wrong else "consistent"
         lines.append(
             f"  {member.kernel}: {verdict} (norm at least "
             f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
