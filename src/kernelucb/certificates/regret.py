@@ -197,9 +197,9 @@ def _gain(
     values: list[Callable[[Tensor], Tensor]] = []
     changes: list[Callable[[Tensor, Tensor], Tensor]] = []
     for part in [confidence_set] if family is None else family.parts:
-        norm, state = part.norm, part.regression
-        known = norm is not None and isinstance(state, RidgeState)
-        change = largest_change(state, norm) if known else None
+        norm, state, change = part.norm, part.regression, None
+        if norm is not None and isinstance(state, RidgeState):
+            change = largest_change(state, norm)
         if change is None:
             return None
         values.append(partial(part.max_gain_over, reference=reference, sign=sign))
