@@ -41,6 +41,13 @@ class Radius(NamedTuple):
         r"""The squared radius, a multiple of the noise variance."""
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
+    def widened(self, regression: RidgeState, length: float) -> "Radius":
+        r"""The radius plus a length, noise units."""
+        if length == 0.0:
+            return self
+        root = math.sqrt(self.squared(regression))
+        return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
+
 
 class FitConstraint(NamedTuple, Generic[StateT]):
     r"""How far the data may lie from the function, in the basis of a state.
@@ -83,6 +90,15 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     if len(value) == 0:
         raise ValueError("covariance_scale must hold at least one number.")
     return tuple(positive_scalar("covariance_scale", scale) for scale in value)
+
+
+def misfit_of_error(regression: RidgeState, model_error: float) -> float:
+    r"""How much farther from the data than ``f`` a function near it may lie, noise units.
+
+    ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
+    nowhere farther than ``model_error`` (outcome units) from ``f``.
+    """
+    return model_error * float(regression.noise_std.reciprocal().norm())
 
 
 def _regularizers(regression: RidgeState, value: CovarianceScale) -> Tensor:
