@@ -4,6 +4,7 @@ from kernelucb.acquisition import (
     BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
+    KernelFamilyUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -33,6 +34,7 @@ from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
+from kernelucb.regression.kernel_family import LengthscaleFamily, lengthscale_family
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __all__ = [
@@ -47,8 +49,10 @@ __all__ = [
     "FiniteDomain",
     "IGPUCB",
     "KernelBandit",
+    "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
+    "LengthscaleFamily",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
@@ -69,6 +73,7 @@ __all__ = [
     "describe_norm_bound",
     "information_gain",
     "least_consistent_norm",
+    "lengthscale_family",
     "optimize_acqf_safely",
     "regret_certificate",
 ]

@@ -1,4 +1,4 @@
-r"""A function that is only near the norm ball: wider fit, wider band, the same machinery."""
+r"""A function that is only near the norm ball: a wider fit, and a wider band."""
 
 import math
 import pickle
@@ -311,7 +311,7 @@ class TestPlumbing:
         problem = make_problem(n=8)
         X = problem.test_X.unsqueeze(-2)
         acqf = bound(problem)
-        lower, upper = acqf.bounds(problem.test_X)
+        lower, _ = acqf.bounds(problem.test_X)
         assert_close(bound(problem, maximize=False)(X), -lower)
         transform = ScalarizedPosteriorTransform(torch.tensor([-2.0]).double(), offset=1.0)
         assert_close(bound(problem, posterior_transform=transform)(X), 1.0 - 2.0 * lower)

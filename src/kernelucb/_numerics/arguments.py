@@ -6,6 +6,7 @@ element, but no bool", and one error type for every argument.
 
 import inspect
 import numbers
+import operator
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -196,7 +197,10 @@ def _sequence(item: _Kind | None) -> _Kind:
     def read(name: str, value: Any) -> Any:
         if not _is_sequence(value):
             return _NO
-        return [_read(f"{name}[{i}]", item, part) for i, part in enumerate(value)]
+        parts = [_read(f"{name}[{i}]", item, part) for i, part in enumerate(value)]
+        own_kind = isinstance(value, list) and type(value) is not list
+        unchanged = own_kind and all(map(operator.is_, parts, value))
+        return value if unchanged else parts
 
     if item is None:
         return _Kind("a sequence", ValueError, read)

@@ -1,6 +1,7 @@
 r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
 from kernelucb.acquisition.bkb import BKBUCB
+from kernelucb.acquisition.family import KernelFamilyUCB
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
@@ -22,7 +23,13 @@ BOUNDS = (
 # For models with an estimated prior only.
 META_ACQUISITIONS = (MetaUCB, MetaPI)
 
-for _bound in (*BOUNDS, *META_ACQUISITIONS, BKBUCB, SketchedMartingaleMixtureUCB):
+for _bound in (
+    *BOUNDS,
+    *META_ACQUISITIONS,
+    BKBUCB,
+    KernelFamilyUCB,
+    SketchedMartingaleMixtureUCB,
+):
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
 
@@ -31,6 +38,7 @@ __all__ = [
     "BKBUCB",
     "BOUNDS",
     "IGPUCB",
+    "KernelFamilyUCB",
     "MartingaleMixtureUCB",
     "META_ACQUISITIONS",
     "MetaPI",

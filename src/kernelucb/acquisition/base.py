@@ -98,15 +98,19 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         if X_pending is None or tensor("X_pending", X_pending).numel() == 0:
             self._X_pending = None
-            self._scoring_set = self.confidence_set
+            self._scoring_set = self._searched(0)
             return
         if X_pending.dim() != 2:
             raise BotorchTensorDimensionError(
                 f"X_pending must be `p x d`, got shape {tuple(X_pending.shape)}."
             )
         self._check_points("X_pending", X_pending)
-        self._scoring_set = self.confidence_set.with_pending(X_pending)
+        self._scoring_set = self._searched(len(X_pending)).with_pending(X_pending)
         self._X_pending = X_pending.detach()
+
+    def _searched(self, num_pending: int) -> ConfidenceSet[StateT, PointsT]:
+        r"""The set whose upper bound is maximised while ``num_pending`` points are out."""
+        return self.confidence_set
 
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this bound was built, part of ``state_dict()``."""

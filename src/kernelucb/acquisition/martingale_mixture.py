@@ -161,9 +161,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         else:
             scale = 1.0 if scale is None else scale
             state = KernelRegression.of(model, noise_std)
-            problem = known_noise_problem(
-                state, norm_bound, fit, delta, scale, strict, model_error
-            )
+            settings = norm_bound, fit, delta, scale, strict
+            problem = known_noise_problem(state, *settings, model_error=model_error)
         band = _confidence_set(problem, form, alphas)
         if problem.model_error > 0.0:
             band = ModelErrorSet(band, problem.model_error)

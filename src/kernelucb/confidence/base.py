@@ -39,6 +39,15 @@ class QueryPoints(NamedTuple, Generic[PointsT]):
         same = self.design is self.centre
         return QueryPoints(centre, centre if same else self.design.detach())
 
+    def rows(self, mask: Tensor) -> "QueryPoints[PointsT]":
+        r"""Those of the points where ``mask`` is true."""
+        centre: Any = self.centre
+        chosen = centre.rows(mask)
+        if self.design is centre:
+            return QueryPoints(chosen, chosen)
+        design: Any = self.design
+        return QueryPoints(chosen, design.rows(mask))
+
 
 class Support(NamedTuple):
     r"""Largest value, over a confidence set, of ``sign * (f(x) - baseline(x))``.

@@ -111,7 +111,7 @@ class KernelRegression(RidgeState):
             UnsupportedError: If the model cannot be represented; the message says why.
             InputDataError: If its data are empty or not finite.
         """
-        prior, inputs, targets, noise, dimension, estimated = read_model(model)
+        prior, inputs, targets, noise, dimension, estimated, _ = read_model(model)
         if noise_std is not None:
             noise, estimated = noise_std, estimated - {"noise"}
         return cls.from_parts(prior, inputs, targets, noise, dimension, estimated)
@@ -253,6 +253,10 @@ class KernelRegression(RidgeState):
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
+
+    def observed_points(self, limit: int) -> Projection:
+        r"""The distinct inputs as query points, ``limit`` at most."""
+        return self._projected(self.distinct_inputs[:limit])
 
     def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)

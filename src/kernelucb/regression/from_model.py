@@ -36,6 +36,7 @@ class ModelData(NamedTuple):
         noise_std: ``n`` noise standard deviations of the likelihood.
         dimension: Number of raw input columns ``d``.
         estimated: Those of ``"kernel"``, ``"mean"``, ``"noise"`` fitted to the same data.
+        learned_inputs: Whether the input transform was.
     """
 
     prior: Prior
@@ -44,6 +45,7 @@ class ModelData(NamedTuple):
     noise_std: Tensor
     dimension: int
     estimated: frozenset[str]
+    learned_inputs: bool = False
 
 
 def read_model(model: Any) -> ModelData:
@@ -85,6 +87,7 @@ def read_model(model: Any) -> ModelData:
         noise_std=noise.reshape(-1).expand(inputs.shape[-2]),
         dimension=raw.shape[-1],
         estimated=_estimated_parts(model),
+        learned_inputs=_learned_inputs(model),
     )
 
 
@@ -246,10 +249,14 @@ def _raw_inputs(model: Any) -> Tensor:
 def _estimated_parts(model: Any) -> frozenset[str]:
     r"""Parts that come from the same data: trainable, or learned by a transform."""
     parts = set(estimated_parts(model.covar_module, model.mean_module))
-    if learns(getattr(model, "input_transform", None), _raw_inputs(model)):
+    if _learned_inputs(model):
         parts.add("kernel")
     if getattr(model, "outcome_transform", None) is not None:
         parts.add("mean")
     if trainable(model.likelihood):
         parts.add("noise")
     return frozenset(parts)
+
+
+def _learned_inputs(model: Any) -> bool:
+    return learns(getattr(model, "input_transform", None), _raw_inputs(model))

@@ -45,6 +45,11 @@ class Projection(NamedTuple):
         parts = (None if part is None else part.detach() for part in self)
         return Projection._make(parts)
 
+    def rows(self, mask: Tensor) -> "Projection":
+        r"""Those of the points where ``mask`` is true."""
+        parts = (None if part is None else part[mask] for part in self)
+        return Projection._make(parts)
+
 
 def project(
     prior: Prior, inputs: Tensor, sections: Sections, feature_basis: Tensor

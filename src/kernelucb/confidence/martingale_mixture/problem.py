@@ -4,7 +4,13 @@ import math
 from typing import Generic, NamedTuple, TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.fit.choice import Fit, data_fit, fit_source, with_noise_of
+from kernelucb.confidence.fit.choice import (
+    DataFit,
+    Fit,
+    data_fit,
+    fit_source,
+    with_noise_of,
+)
 from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (
@@ -15,7 +21,12 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.model_error import near_the_ball
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.least import for_least_norm, holds_function, least_norm
+from kernelucb.confidence.norm.least import (
+    LeastNorm,
+    for_least_norm,
+    holds_function,
+    least_norm,
+)
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -87,6 +98,32 @@ def mixture_problem(
     )
 
 
+class Appraised(NamedTuple):
+    r"""A fit of the data, and the least consistent norm by it.
+
+    Attributes:
+        whole: The fit.
+        least: The constraint of it that has the largest least norm, and that norm.
+    """
+
+    whole: DataFit
+    least: LeastNorm
+
+    @classmethod
+    def of(
+        cls,
+        regression: KernelRegression,
+        fit: Fit,
+        delta: float,
+        covariance_scale: CovarianceScale,
+        norm: float | None,
+        model_error: float = 0.0,
+    ) -> "Appraised":
+        r"""From the data; ``norm`` is a norm bound given, prior units, or None."""
+        whole = data_fit(fit, regression, delta, covariance_scale, norm, model_error)
+        return cls(whole, for_least_norm(whole))
+
+
 def known_noise_problem(
     regression: KernelRegression,
     norm_bound: NormBoundLike,
@@ -94,23 +131,27 @@ def known_noise_problem(
     delta: float,
     covariance_scale: CovarianceScale,
     strict: bool,
+    appraised: Appraised | None = None,
     model_error: float = 0.0,
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
     Where a mixture of filters is contradicted, but not Flynn & Reeb's member of it (which
-    takes in that the noise scale is too small), that one gives the band.
+    takes in that the noise scale is too small), that one gives the band. ``appraised`` is
+    the fit of these data, where it is known already.
     """
     regression = with_noise_of(fit, regression)
     given = norm_in_prior_units(norm_bound, regression)
-    whole = data_fit(fit, regression, delta, covariance_scale, given, model_error)
-    sharpest, least = for_least_norm(whole)
+    if appraised is None:
+        appraised = Appraised.of(
+            regression, fit, delta, covariance_scale, given, model_error
+        )
+    whole, (sharpest, least) = appraised
     norm = near_the_ball(resolve_norm_bound(norm_bound, *sharpest), model_error)
     source = fit_source(fit, covariance_scale, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
-        value = norm.value
-        whole = data_fit(fit, regression, delta, covariance_scale, value, model_error)
+        whole = data_fit(fit, regression, delta, covariance_scale, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
     band = whole.for_band(norm.value) if least <= norm.value else sharpest

@@ -1,0 +1,180 @@
+r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from kernelucb._numerics.checks import probability, whole_number
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.regression.family_data import FamilyData
+from kernelucb.confidence.family.members import Settings, intersection_of, union_of
+from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
+from kernelucb.confidence.family.statements import (
+    Combine,
+    family_assumptions,
+    family_report,
+    per_kernel,
+)
+from kernelucb.confidence.fit.choice import Fit, check_fit, with_noise_of
+from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
+
+Select = Literal["alternate", "simplest", "widest"]
+# Multiples of it modulo one are spread evenly along every arithmetic progression, so also
+# where observations come in batches of one size.
+_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+
+
+class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
+    r"""Bounds over a family of kernels, for when the kernel is not known, anytime.
+
+    ``f - mean`` has a bounded norm under at least one kernel of a family that was fixed
+    before the data. The band ``bounds(X)`` is the union of the bands of those kernels that
+    the data do not contradict, each at the full ``delta``: only the band of the true kernel
+    must hold, and which it is need not be known. It holds the true function at every point
+    and every round at once with probability ``1 - delta``, whoever chose the inputs.
+
+    The model gives the data and nothing else: its kernel and its mean are not used, so
+    they may be fitted anew in every round. The kernels see its inputs after its input
+    transform, in ``KernelRegression.train_inputs``, and outcomes in outcome units.
+
+    **Search.** ``select="widest"`` maximises the union's upper bound, which explores for
+    the roughest kernel. ``"simplest"`` maximises that of the first consistent kernel;
+    alone it can miss a narrow spike for ever, where no outcome contradicts that kernel.
+    ``"alternate"`` does the first in one of ``widest_every`` rounds, spread evenly over the
+    numbers of observations and pending points, and the second in the others. Of the rounds
+    of the first kind alone, whatever is played in between, the average regret obeys the
+    bound of Flynn & Reeb (2024), Theorem 6.1, with the union's widths: the set is the
+    same, and more observations only lower the deviations.
+
+    Source: the union is ours (``docs/mathematics.md``), over the sets of
+    ``MartingaleMixtureUCB``, with their assumptions: conditionally sub-Gaussian noise of
+    scale ``noise_std``, and outcomes that are reported whatever their noise.
+
+    Example:
+        >>> kernels = lengthscale_family(RBFKernel(), shortest=0.1, longest=0.8)
+        >>> acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, noise_std=0.1)
+        >>> print(acqf.report())
+        >>> regret_certificate(acqf, bounds=bounds).gap
+
+    Attributes:
+        norm_bounds: Bounds on the norm in use, one for each kernel, outcome units; of a
+            ``LengthscaleFamily`` those given times its ``norm_factors``.
+        least_consistent_norms: Lower bound on the norm under each kernel, if it is the true
+            one, outcome units.
+        consistent: For each kernel, whether the data do not contradict it: false for the
+            true one with probability ``delta`` at most, over all rounds together.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        kernels: Sequence[Kernel],
+        *,
+        norm_bound: float | Sequence[float],
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        fit: Fit = "filters",
+        covariance_scale: CovarianceScale | None = None,
+        combine: Combine = "any",
+        select: Select = "alternate",
+        widest_every: int = 4,
+        mean_module: Mean | None = None,
+        strict: bool = False,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Upper confidence bound over a family of kernels.
+
+        Args:
+            model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``:
+                the data. The input transform must not be learned from them
+                (``Normalize(d, bounds=bounds)``); where it is, ``assumptions`` says so.
+            kernels: The family, from the simplest to the roughest, output scales included;
+                fixed before the data, so frozen (``requires_grad_(False)``), as those of
+                ``lengthscale_family`` are.
+            norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
+                true, outcome units: one number for all kernels or one for each. The same
+                kernel may stand several times with several bounds.
+            noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
+                observation; from the likelihood (or ``train_Yvar``) when absent.
+            delta: Failure probability.
+            fit: See ``MartingaleMixtureUCB``.
+            covariance_scale: See ``MartingaleMixtureUCB``.
+            combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
+                norm bound, the band is the intersection of theirs, each at a share of
+                ``delta``, and it is what is searched by, whatever ``select`` is.
+            select: ``"alternate"``, ``"simplest"`` or ``"widest"``: what the acquisition
+                value is. The band and certificates do not depend on it.
+            widest_every: In one of how many rounds ``"alternate"`` explores for all
+                kernels.
+            mean_module: Known prior mean, outcome units; zero when absent.
+            strict: Raise instead of warning when the data contradict every kernel (of
+                ``"all"``, any).
+            maximize: If False, the value is minus the lower bound.
+            posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
+            X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
+
+        Raises:
+            ValueError: If a scalar is out of its range, there is no kernel, or the number
+                of norm bounds differs.
+            UnsupportedError: If the model, a kernel or the transform cannot be represented.
+            InputDataError: If the model's data are empty or not finite.
+            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
+        """
+        probability("delta", delta)
+        check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
+        self.select, self.widest_every = select, whole_number("widest_every", widest_every)
+        scale = 1.0 if covariance_scale is None else covariance_scale
+        bounds = per_kernel(norm_bound, kernels)
+        data = FamilyData.of(model, noise_std)
+        states = [with_noise_of(fit, data.under(kernel, mean_module)) for kernel in kernels]
+        settings = Settings(fit, delta, scale, strict)
+        assumptions = family_assumptions(kernels, bounds, states, settings, combine)
+        if combine == "any" and isinstance(kernels, LengthscaleFamily):
+            factors = kernels.norm_factors(data.inputs.shape[-1])
+            bounds = [a * b for a, b in zip(bounds, factors, strict=True)]
+        names = [kernel_in_words(kernel) for kernel in kernels]
+        build = union_of if combine == "any" else intersection_of
+        self._family = build(states, names, bounds, settings, assumptions)
+        self.fit, self.delta, self.combine = fit, delta, combine
+        self.num_observations = len(data.targets)
+        band = self._family.confidence_set
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+
+    @property
+    def norm_bounds(self) -> tuple[float, ...]:
+        r"""The norm bound of each kernel, outcome units."""
+        return tuple(member.norm_bound for member in self._family.members)
+
+    @property
+    def least_consistent_norms(self) -> tuple[float, ...]:
+        r"""The least consistent norm of each kernel, outcome units."""
+        return tuple(member.least_consistent_norm for member in self._family.members)
+
+    @property
+    def consistent(self) -> tuple[bool, ...]:
+        r"""For each kernel, whether the data do not contradict it."""
+        return self._family.consistent
+
+    def report(self) -> str:
+        r"""Which kernels the data contradict and what the band rests on, in words."""
+        return family_report(self._family, self.num_observations, self.delta)
+
+    def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
+        r"""The set whose upper bound is maximised."""
+        whole = self._family.confidence_set
+        count = self.num_observations + num_pending
+        share = count * _GOLDEN_RATIO % 1.0
+        widest = self.select == "widest" or (
+            self.select == "alternate" and share * self.widest_every < 1.0
+        )
+        return whole if widest or self.combine == "all" else whole.parts[0]

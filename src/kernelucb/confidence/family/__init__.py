@@ -1,0 +1,1 @@
+r"""Confidence sets over a family of kernels."""

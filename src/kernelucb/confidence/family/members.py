@@ -1,0 +1,183 @@
+r"""From data and a family of kernels to a confidence set for each of them."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.family.sets import (
+    FamilyPoints,
+    FamilySet,
+    IntersectionSet,
+    UnionSet,
+)
+from kernelucb.confidence.fit.choice import Fit
+from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import (
+    Appraised,
+    known_noise_problem,
+)
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+)
+from kernelucb.regression import KernelRegression
+
+_MOST_COMPARED = 512
+
+
+class Member(NamedTuple):
+    r"""One kernel of a family, and what the data say of it.
+
+    Attributes:
+        kernel: In words.
+        norm_bound: Bound on the norm of ``f - mean`` under it, outcome units.
+        least_consistent_norm: Lower bound on that norm if the kernel is the true one,
+            outcome units.
+        confidence_set: The functions that are consistent with the data, or None where
+            there are none: the kernel is contradicted.
+    """
+
+    kernel: str
+    norm_bound: float
+    least_consistent_norm: float
+    confidence_set: ExactSet[Any] | None
+
+
+class Family(NamedTuple):
+    r"""A family of kernels with the data.
+
+    Attributes:
+        members: One for each kernel.
+        confidence_set: Their union or intersection.
+    """
+
+    members: tuple[Member, ...]
+    confidence_set: FamilySet
+
+    @property
+    def consistent(self) -> tuple[bool, ...]:
+        r"""Which kernels the data do not contradict."""
+        return tuple(member.confidence_set is not None for member in self.members)
+
+
+class Settings(NamedTuple):
+    r"""What all members share; see ``KernelFamilyUCB``."""
+
+    fit: Fit
+    delta: float
+    covariance_scale: CovarianceScale
+    strict: bool
+
+    def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
+        r"""The fit of the data under one kernel."""
+        return Appraised.of(state, self.fit, self.delta, self.covariance_scale, norm_bound)
+
+    def confidence_set(
+        self,
+        state: KernelRegression,
+        norm_bound: float,
+        appraised: Appraised | None = None,
+    ) -> tuple[ExactSet[Any], float]:
+        r"""The set of one kernel, widened with a warning if empty, and its least norm."""
+        fit, delta, scale = self.fit, self.delta, self.covariance_scale
+        problem = known_noise_problem(
+            state, norm_bound, fit, delta, scale, self.strict, appraised
+        )
+        assumptions = problem.assumptions.by(ExactSet.source)
+        exact = ExactSet(problem.regression, problem.constraints, assumptions)
+        return exact, problem.least_consistent_norm
+
+
+def union_of(
+    states: Sequence[KernelRegression],
+    names: Sequence[str],
+    norm_bounds: Sequence[float],
+    settings: Settings,
+    assumptions: Assumptions,
+) -> Family:
+    r"""The functions that lie in the set of at least one kernel, each at full ``delta``.
+
+    Where the data contradict every kernel, the set is that of the one which needs the
+    smallest multiple of its norm bound, with that norm.
+    """
+    members: list[Member] = []
+    for state, name, bound in zip(states, names, norm_bounds, strict=True):
+        appraised = settings.appraised(state, bound)
+        least, found = appraised.least.norm, None
+        if least <= bound:
+            found, least = settings.confidence_set(state, bound, appraised)
+        members.append(Member(name, bound, least, found))
+    parts = [member.confidence_set for member in members if member.confidence_set]
+    if not parts:
+        ratios = [member.least_consistent_norm / member.norm_bound for member in members]
+        nearest = ratios.index(min(ratios))
+        contradiction = _none_left(members[nearest], len(members), settings)
+        assumptions = assumptions.with_item(contradiction)
+        parts = [settings.confidence_set(states[nearest], norm_bounds[nearest])[0]]
+    union = UnionSet(parts, states[0].prior_std, assumptions)
+    return Family(tuple(members), union)
+
+
+def intersection_of(
+    states: Sequence[KernelRegression],
+    names: Sequence[str],
+    norm_bounds: Sequence[float],
+    settings: Settings,
+    assumptions: Assumptions,
+) -> Family:
+    r"""The functions in the sets of all kernels, each at its share of ``delta``."""
+    settings = settings._replace(delta=settings.delta / len(states))
+    members: list[Member] = []
+    parts: list[ExactSet[Any]] = []
+    for state, name, bound in zip(states, names, norm_bounds, strict=True):
+        exact, least = settings.confidence_set(state, bound)
+        parts.append(exact)
+        kept = None if exact.assumptions.violated else exact
+        members.append(Member(name, bound, least, kept))
+        if kept is None:
+            assumptions = assumptions.with_item(exact.assumptions["norm"])
+    whole = IntersectionSet(parts, states[0].prior_std, assumptions)
+    if _is_empty(whole, states):
+        contradiction = Assumption("norm", _APART, Status.VIOLATED)
+        _announce(contradiction, settings.strict)
+        whole.assumptions = assumptions.with_item(contradiction)
+    return Family(tuple(members), whole)
+
+
+_APART = (
+    "The kernels together leave no value at some observed input, so no function lies in "
+    "all of their sets at this delta. A norm bound or the noise scale is too small, or a "
+    "kernel is wrong."
+)
+
+
+@torch.no_grad()
+def _is_empty(whole: IntersectionSet, states: Sequence[KernelRegression]) -> bool:
+    r"""Whether the bands of the kernels leave no value at some observed input."""
+    observed = [state.observed_points(_MOST_COMPARED) for state in states]
+    points = FamilyPoints(tuple(QueryPoints(own, own) for own in observed))
+    upper, lower = (whole.support(points, sign).value for sign in (1, -1))
+    return bool((upper < -lower).any())
+
+
+def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:
+    statement = (
+        f"The data contradict all {count} kernels at this delta. The nearest, "
+        f"{nearest.kernel}, needs a norm of at least {nearest.least_consistent_norm:.4g}, "
+        f"and its bound is {nearest.norm_bound:.4g}. The norm bound or the noise scale is "
+        "too small, or the right kernel is not among them."
+    )
+    contradiction = Assumption("kernel", statement, Status.VIOLATED)
+    _announce(contradiction, settings.strict)
+    return contradiction
+
+
+def _announce(contradiction: Assumption, strict: bool) -> None:
+    if strict:
+        raise InconsistentConfidenceSetError(contradiction.statement)
+    warnings.warn(contradiction.statement, InconsistentConfidenceSetWarning, stacklevel=4)

@@ -1,0 +1,106 @@
+r"""What a family of kernels rests on, and what the data say of it, in words."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from gpytorch.kernels import Kernel
+
+from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.family.members import Family, Settings
+from kernelucb.confidence.fit.choice import fit_source
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
+
+Combine = Literal["any", "all"]
+_SOURCES = {
+    "any": "Union over a family of kernels (ours)",
+    "all": "Intersection over a family of kernels (ours)",
+}
+
+
+def family_assumptions(
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    states: Sequence[KernelRegression],
+    settings: Settings,
+    combine: Combine,
+) -> Assumptions:
+    r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
+    fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
+    estimated = frozenset[str]().union(*(state.estimated for state in states))
+    known = Knowledge(estimated, states[0].noise_std)
+    source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
+    norm = _norm(norm_bounds, combine)
+    assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
+    if isinstance(fit, PrequentialRadius):
+        assumptions = assumptions.with_extra(PREDICTED)
+    kernel = _kernel(kernels, combine, "kernel" in estimated)
+    return assumptions.by(source).with_item(kernel)
+
+
+def per_kernel(
+    norm_bound: float | Sequence[float], kernels: Sequence[Kernel]
+) -> list[float]:
+    r"""A norm bound for each kernel, from one for all or one for each.
+
+    Raises:
+        ValueError: If there is no kernel, the number differs, or a bound is not above zero.
+    """
+    if len(kernels) == 0:
+        raise ValueError("kernels is empty; a family needs at least one kernel.")
+    single = not isinstance(norm_bound, Sequence)
+    bounds = [norm_bound] * len(kernels) if single else list(norm_bound)
+    if len(bounds) != len(kernels):
+        raise ValueError(
+            f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
+        )
+    for bound in bounds:
+        positive_scalar("norm_bound", bound)
+    return bounds
+
+
+def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Assumption:
+    covered = "; ".join(dict.fromkeys(map(kernel_in_words, kernels)))
+    if combine == "any" and isinstance(kernels, LengthscaleFamily):
+        covered = kernels.covers
+    each = "one of these" if combine == "any" else "every one of these"
+    statement = f"f - mean has the stated norm under {each}: {covered}"
+    if not estimated:
+        fixed = f"{statement}; they were fixed before the data"
+        return Assumption("kernel", fixed, Status.GIVEN)
+    fitted = (
+        f"{statement}; their hyper-parameters are trainable, or the scaling of the inputs "
+        "was learned, so they may have been fitted to these data"
+    )
+    return Assumption("kernel", fitted, Status.ESTIMATED)
+
+
+def _norm(norm_bounds: Sequence[float], combine: Combine) -> Assumption:
+    least, most = min(norm_bounds), max(norm_bounds)
+    numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
+    under = "that kernel" if combine == "any" else "every kernel"
+    statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
+    if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
+        return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
+    return Assumption("norm", statement, Status.GIVEN)
+
+
+def family_report(family: Family, num_observations: int, delta: float) -> str:
+    r"""Which kernels the data contradict, a line for each."""
+    kept, total = sum(family.consistent), len(family.members)
+    lines = [
+        f"{kept} of {total} kernels are consistent with {num_observations} observations; "
+        f"the others are contradicted at level {delta:.6g}."
+    ]
+    for member, consistent in zip(family.members, family.consistent, strict=True):
+        verdict = "consistent" if consistent else "contradicted"
+        lines.append(
+            f"  {member.kernel}: {verdict} (norm at least "
+            f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
+        )
+    return "\n".join([*lines, str(family.confidence_set.assumptions)])

@@ -1,0 +1,66 @@
+r"""What a family of kernels takes from a model."""
+
+from typing import Any, NamedTuple
+
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from kernelucb._numerics.estimates import estimated_parts
+from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.from_model import read_model
+from kernelucb.regression.prior import Prior
+
+
+class FamilyData(NamedTuple):
+    r"""The data of a model without its prior.
+
+    Attributes:
+        inputs: ``n x d'`` inputs as the kernels see them.
+        targets: ``n`` outcomes.
+        noise_std: ``n`` noise scales, outcome units.
+        dimension: Number of raw input columns ``d``.
+        input_transform: From raw inputs to those of the kernels, or None.
+        estimated: ``"kernel"`` where that transform was learned, ``"noise"`` where the
+            scale is the model's estimate.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    noise_std: float | Tensor
+    dimension: int
+    input_transform: InputTransform | None
+    estimated: frozenset[str]
+
+    @classmethod
+    def of(cls, model: Any, noise_std: float | Tensor | None) -> "FamilyData":
+        r"""The data of a BoTorch model, or of a ``KernelRegression``."""
+        if isinstance(model, KernelRegression):
+            inputs, targets = model.train_inputs, model.train_targets
+            transform, noise = model.prior.input_transform, model.noise_std
+            learned = transform is not None and "kernel" in model.estimated
+            estimated, dimension = model.estimated & {"noise"}, model.dimension
+        else:
+            data = read_model(model)
+            inputs, targets, learned = (
+                data.train_inputs,
+                data.train_targets,
+                data.learned_inputs,
+            )
+            transform, noise = data.prior.input_transform, data.noise_std
+            estimated, dimension = data.estimated & {"noise"}, data.dimension
+        if noise_std is not None:
+            noise, estimated = noise_std, frozenset()
+        if learned:
+            estimated = estimated | {"kernel"}
+        return cls(inputs, targets, noise, dimension, transform, estimated)
+
+    def under(self, kernel: Kernel, mean_module: Mean | None) -> KernelRegression:
+        r"""The regression of the data under a kernel and a mean in outcome units."""
+        prior = Prior(kernel, mean_module, self.input_transform).to(self.inputs.device)
+        prior.check_fits(self.inputs)
+        estimated = self.estimated | estimated_parts(kernel, mean_module)
+        return KernelRegression.from_parts(
+            prior, self.inputs, self.targets, self.noise_std, self.dimension, estimated
+        )

@@ -1,0 +1,258 @@
+r"""Families of kernels, for when the length scale is not known."""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Self, SupportsIndex, overload
+
+import torch
+from botorch.exceptions import UnsupportedError
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from torch import Tensor
+from torch.nn import Parameter
+
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import as_double, finite_scalar, positive_values
+from kernelucb._numerics.frozen import frozen_copy
+
+_MOST_MEMBERS = 64
+_ROUNDING = 1e-9  # steps
+# Their spectral densities are mixtures of centred Gaussians, so they fall along rays.
+_NESTED = (RBFKernel, MaternKernel, RQKernel)
+
+Lengths = float | Sequence[float] | Tensor
+
+
+class LengthscaleFamily(list[Kernel]):
+    r"""Kernels that differ in their length scales, and what lies between them.
+
+    A list of kernels. With the norm bound of each multiplied by its ``norm_factors``, their
+    norm balls hold all functions of bounded norm under any length scale of the family.
+    Slices and sums of families are families; as a plain list of kernels it loses the
+    factors, and what lies between them is not covered.
+
+    Source: ours, from the order of spectral densities: for ``l' <= l`` in every coordinate
+    ``||f||_{l'} <= prod_i (l_i / l'_i)^{1/2} ||f||_l`` for RBF, Matern and rational
+    quadratic kernels, on any domain (``docs/mathematics.md``).
+
+    Attributes:
+        steps: For each kernel the longest length scale that it covers over its own, one
+            number or one for each coordinate.
+        covers: What the family covers, in words.
+    """
+
+    def __init__(
+        self, kernels: Iterable[Kernel], steps: Iterable[Tensor], covers: str
+    ) -> None:
+        super().__init__(kernels)
+        self.steps, self.covers = tuple(steps), covers
+
+    def norm_factors(self, dimension: int) -> list[float]:
+        r"""What the norm bound of each kernel is to be multiplied by, at least 1.
+
+        Args:
+            dimension: Number of input columns of the kernels.
+        """
+        pairs = zip(self, self.steps, strict=True)
+        return [_norm_factor(kernel, step, dimension) for kernel, step in pairs]
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, LengthscaleFamily):
+            return super().__add__(other)
+        covers = f"{self.covers}, or {other.covers}"
+        return LengthscaleFamily([*self, *other], self.steps + other.steps, covers)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Kernel: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Self: ...
+    def __getitem__(self, index: Any, /) -> Any:
+        chosen = super().__getitem__(index)
+        if not isinstance(index, slice):
+            return chosen
+        return type(self)(chosen, self.steps[index], f"{self.covers}, in part")
+
+
+@checked
+def lengthscale_family(
+    kernel: Kernel | Sequence[Kernel],
+    shortest: Lengths,
+    longest: Lengths,
+    ratio: float = 2.0,
+    *,
+    each_coordinate: bool = False,
+) -> LengthscaleFamily:
+    r"""Kernels with length scales from the longest to the shortest, in equal ratios.
+
+    Example:
+        >>> kernels = lengthscale_family(ScaleKernel(RBFKernel()), 0.1, 0.8)
+        >>> acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, noise_std=0.1)
+
+    Args:
+        kernel: ``RBFKernel``, ``MaternKernel`` or ``RQKernel``, perhaps in a
+            ``ScaleKernel``; its own length scale does not count. Of several kernels, such
+            as an RBF and a Matern one, each gets every length scale: name the smoothest
+            first.
+        shortest: Shortest length scale, in units of the kernel's inputs; one number, or one
+            for each of ``d`` coordinates.
+        longest: Longest length scale, of the same kind.
+        ratio: Largest ratio between neighbours, above 1. A smaller one gives more kernels,
+            each of which covers less beyond its own length scale.
+        each_coordinate: With False, all coordinates go from the longest to the shortest
+            together, in the same number of steps. With True, each has a length scale of its
+            own, in all combinations, and the ends are one number for each coordinate.
+
+    Returns:
+        The kernels, frozen copies. The first one covers the longest length scale, the
+        others all from the next longer one down to their own, for which
+        ``KernelFamilyUCB`` multiplies their norm bound by ``ratio^{d/2}`` at most.
+
+    Raises:
+        ValueError: If a number is out of its range, the ends differ in number or do not fit
+            the kernel, or there would be more than 64 kernels.
+        UnsupportedError: If the kernel is another one.
+    """
+    bases = [kernel] if isinstance(kernel, Kernel) else list(kernel)
+    if not bases:
+        raise ValueError("kernel is empty; give at least one.")
+    short, long = _ends(shortest, longest, bases)
+    if finite_scalar("ratio", ratio) <= 1.0:
+        raise ValueError(f"ratio must be above 1, got {ratio}.")
+    if each_coordinate and len(long) == 1:
+        raise ValueError(
+            "each_coordinate=True needs one shortest and one longest length scale for each "
+            "coordinate; give sequences."
+        )
+    spread = (long / short).log() / math.log(ratio)
+    counts = (spread - _ROUNDING).ceil().clamp_min(0.0).int().tolist()
+    counts = counts if each_coordinate else [max(counts)] * len(counts)
+    step = (long / short) ** (1.0 / as_double(counts).clamp_min(1.0))
+    kernels: list[Kernel] = []
+    steps: list[Tensor] = []
+    for corner in _corners(counts, len(bases), each_coordinate):
+        taken = as_double(corner)
+        for base in bases:
+            kernels.append(_with_lengths(base, long * step**-taken))
+            steps.append(torch.where(taken > 0, step, 1.0))
+    covers = _covered(bases, short, long, each_coordinate)
+    return LengthscaleFamily(kernels, steps, covers)
+
+
+def kernel_in_words(kernel: Kernel) -> str:
+    r"""``"RBF, length scale 0.4"``, or the name of the class."""
+    base: Any = _unscaled(kernel)
+    if type(base) not in _NESTED:
+        return type(kernel).__name__
+    return f"{_name(base)}, length scale {_numbers(base.lengthscale.reshape(-1))}"
+
+
+def _unscaled(kernel: Any) -> Any:
+    while type(kernel) is ScaleKernel:
+        kernel = kernel.base_kernel
+    return kernel
+
+
+def _name(base: Any) -> str:
+    if type(base) is MaternKernel:
+        return f"Matern {int(2 * base.nu)}/2"
+    return "RBF" if type(base) is RBFKernel else "rational quadratic"
+
+
+def _numbers(values: Tensor) -> str:
+    texts = [f"{value:.4g}" for value in values.tolist()]
+    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
+
+
+def _norm_factor(kernel: Kernel, step: Tensor, dimension: int) -> float:
+    if len(step) > 1:
+        return math.sqrt(float(step.prod()))
+    dims = _unscaled(kernel).active_dims
+    return float(step) ** (0.5 * (dimension if dims is None else len(dims)))
+
+
+def _check_base(kernel: Kernel, count: int) -> None:
+    r"""Refuse a kernel whose length scales are not nested, or of another number."""
+    base = _unscaled(kernel)
+    if type(base) not in _NESTED or len(base.batch_shape) > 0:
+        raise UnsupportedError(
+            f"{type(base).__name__} has no known order of length scales; use an RBF, "
+            "Matern or rational quadratic kernel without batch dimensions, or make the "
+            "list of kernels yourself."
+        )
+    own = base.ard_num_dims or (None if base.active_dims is None else len(base.active_dims))
+    if count > 1 and own not in (None, count):
+        raise ValueError(
+            f"shortest and longest have {count} entries, the kernel has {own} coordinates."
+        )
+
+
+def _ends(
+    shortest: Lengths, longest: Lengths, bases: Sequence[Kernel]
+) -> tuple[Tensor, Tensor]:
+    r"""Both ends, with one entry or one for each coordinate."""
+    short, long = (as_double(value).reshape(-1) for value in (shortest, longest))
+    count = max(len(short), len(long))
+    for name, value in (("shortest", short), ("longest", long)):
+        if len(value) not in (1, count) or len(value) == 0:
+            raise ValueError(
+                f"shortest has {len(short)} entries and longest {len(long)}; give one "
+                "number, or one for each coordinate."
+            )
+        positive_values(name, value, len(value))
+    for base in bases:
+        _check_base(base, count)
+    if bool((short > long).any()):
+        raise ValueError(
+            f"shortest ({_numbers(short)}) is above longest ({_numbers(long)})."
+        )
+    return short.expand(count), long.expand(count)
+
+
+def _corners(
+    counts: list[int], num_bases: int, each_coordinate: bool
+) -> list[tuple[int, ...]]:
+    r"""How many steps each coordinate of a member is below the longest; simplest first.
+
+    The longest of all; then, each coordinate on its own, the combinations that cover a
+    range in every coordinate that has one.
+    """
+    longest = (0,) * len(counts)
+    number = num_bases * (
+        1 + (math.prod(map(_at_least_one, counts)) if each_coordinate else counts[0])
+    )
+    if number > _MOST_MEMBERS:
+        raise ValueError(
+            f"The family would have {number} kernels, and {_MOST_MEMBERS} is the limit. "
+            "Use a larger ratio, a smaller range of length scales, or "
+            "each_coordinate=False."
+        )
+    if not each_coordinate:
+        return [(taken,) * len(counts) for taken in range(counts[0] + 1)]
+    ranges = [range(min(count, 1), count + 1) for count in counts]
+    rest = [corner for corner in itertools.product(*ranges) if any(corner)]
+    return [longest, *sorted(rest, key=sum)]
+
+
+def _at_least_one(count: int) -> int:
+    return max(count, 1)
+
+
+def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
+    r"""A frozen copy with other length scales."""
+    member: Any = frozen_copy(kernel)
+    base = _unscaled(member)
+    if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
+        base.ard_num_dims = len(lengths)
+        base.raw_lengthscale = Parameter(lengths.new_zeros(1, len(lengths)), False)
+    base.lengthscale = lengths.expand_as(base.lengthscale)
+    return member
+
+
+def _covered(
+    bases: Sequence[Kernel], short: Tensor, long: Tensor, each_coordinate: bool
+) -> str:
+    names = " or ".join(dict.fromkeys(_name(_unscaled(base)) for base in bases))
+    own = " of each coordinate" if each_coordinate else ""
+    if bool((short == long).all()):
+        return f"{names} with length scale {_numbers(long)}"
+    return f"{names} with length scales{own} from {_numbers(short)} to {_numbers(long)}"
