@@ -173,6 +173,22 @@ def test_units_of_a_model():
     assert_close(bands[1], bands[0], rtol=SCALE, atol=SCALE)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "d", "n", "noise_std"),
+    [("rbf", 1, 30, 0.1), ("matern52", 2, 60, 0.1), ("rbf", 2, 100, 0.3)],
+)
+def test_what_it_costs(kernel, d, n, noise_std):
+    r"""Beside the error itself: below 5 % of the width where ``error`` is a quarter of
+    ``noise_std / sqrt(n)``, below 20 % where it is all of that (``docs/choosing.md``)."""
+    problem = make_problem(n=n, d=d, kernel=kernel, norm=5.0, noise_std=noise_std)
+    X, unit, widths = uniform(100, d, 9), noise_std / math.sqrt(n), []
+    for error in (0.0, 0.25 * unit, unit):
+        lower, upper = bound(problem, error=error).bounds(X)
+        widths.append(float((upper - lower).mean()) - 2.0 * error)
+    assert widths[0] < widths[1] < 1.05 * widths[0]
+    assert widths[1] < widths[2] < 1.2 * widths[0]
+
+
 class TestCertificates:
     @pytest.mark.parametrize("fit", ["filters", "martingale"])
     def test_a_difference_is_the_cone_program_and_twice_the_error(self, fit):
@@ -396,6 +412,15 @@ class TestAssumptions:
         ):
             with pytest.raises(ValueError, match="model_error must"):
                 call()
+
+    @pytest.mark.parametrize("norm_bound", [1e-40, 1.0, 1e75])
+    def test_the_largest_beside_the_noise(self, norm_bound):
+        problem, form = make_problem(), {"norm_bound": norm_bound}
+        for options in ({}, {"fit": "martingale"}, {"form": "analytic"}):
+            lower, upper = bound(problem, error=1e28, **options, **form).bounds(problem.X)
+            assert bool((upper - lower >= 2e28).all() & upper.isfinite().all())
+        with pytest.raises(ValueError, match="model_error is 1e"):
+            bound(problem, error=1e30, **form)
 
     def test_an_unknown_noise_scale_is_refused(self, monkeypatch):
         model = frozen_model(*(getattr(make_problem(), name) for name in ("X", "Y")),

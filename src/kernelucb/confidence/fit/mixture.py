@@ -18,6 +18,9 @@ CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
 StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
 
+# Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
+_LARGEST_MISFIT = 1e30
+
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
 # Half a factor of two away from the best scale, each resolved direction costs 0.06.
 DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
@@ -97,8 +100,18 @@ def misfit_of_error(regression: RidgeState, model_error: float) -> float:
 
     ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
     nowhere farther than ``model_error`` (outcome units) from ``f``.
+
+    Raises:
+        ValueError: If that is beyond ``_LARGEST_MISFIT``.
     """
-    return model_error * float(regression.noise_std.reciprocal().norm())
+    misfit = model_error * float(regression.noise_std.reciprocal().norm())
+    if misfit > _LARGEST_MISFIT:
+        raise ValueError(
+            f"model_error is {model_error:.4g}, too large beside a noise scale of "
+            f"{float(regression.noise_std.min()):.4g}: squares would overflow. The data "
+            "then say nothing; give a smaller one."
+        )
+    return misfit
 
 
 def _regularizers(regression: RidgeState, value: CovarianceScale) -> Tensor:
