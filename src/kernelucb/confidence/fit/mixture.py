@@ -101,6 +101,8 @@ def misfit_of_error(regression: RidgeState, model_error: float) -> float:
     ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
     nowhere farther than ``model_error`` (outcome units) from ``f``.
 
+    Source: ours; see ``docs/mathematics.md``.
+
     Raises:
         ValueError: If that is beyond ``_LARGEST_MISFIT``.
     """
