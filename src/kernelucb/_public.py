@@ -20,6 +20,7 @@ from kernelucb.certificates import (
     RegretCertificate,
     regret_certificate,
 )
+from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.misspecification import (
@@ -34,7 +35,7 @@ from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.kernel_family import LengthscaleFamily, lengthscale_family
+from kernelucb.regression.kernel_family import lengthscale_family
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __all__ = [
@@ -46,13 +47,13 @@ __all__ = [
     "CompactDomain",
     "ConsistencyCheck",
     "ConstraintWidth",
+    "FamilyTracker",
     "FiniteDomain",
     "IGPUCB",
     "KernelBandit",
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
-    "LengthscaleFamily",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",

@@ -211,9 +211,11 @@ CALLS = {
     "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
     "CompactDomain": {},
     "ConstraintWidth": {"safe_set": SAFE},
+    "FamilyTracker": {},
     "FiniteDomain": {},
     "IGPUCB": {"model": STATE, **NORM},
     "KernelBandit": {"covar_module": KERNEL, "noise_std": 0.1, **NORM},
+    "KernelFamilyUCB": {"model": STATE, "kernels": [KERNEL], **NORM},
     "KernelRegression": {
         "train_X": X,
         "train_Y": Y,
@@ -247,6 +249,7 @@ CALLS = {
     "check_consistency": {"model": STATE, **NORM},
     "describe_norm_bound": {"model": STATE, **NORM, "candidates": X},
     "information_gain": {"model": STATE},
+    "lengthscale_family": {"kernel": RBFKernel(), "shortest": 0.1, "longest": 0.8},
     "least_consistent_norm": {"model": STATE},
     "optimize_acqf_safely": {
         "acq_function": BOUND,
