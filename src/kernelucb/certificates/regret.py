@@ -155,6 +155,9 @@ def _on_points(
     r"""The certificate for ``d`` coordinates of a point over ``n x d`` points."""
     best = recommended.unsqueeze(0)
     values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
+    # A point gains nothing over itself, however wrong the model is there.
+    itself = (points == best).all(-1).to(values)
+    values = values - 2.0 * confidence_set.model_error * itself
     gap, index = values.max(0)
     return RegretCertificate(
         gap=max(float(gap), 0.0),
