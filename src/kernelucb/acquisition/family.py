@@ -9,7 +9,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import probability, whole_number
+from kernelucb._numerics.checks import nonnegative_scalar, probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.members import Settings
@@ -83,6 +83,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         select: Select = "alternate",
         widest_every: int = 4,
         mean_module: Mean | None = None,
+        model_error: float = 0.0,
         tracker: FamilyTracker | None = None,
         strict: bool = False,
         maximize: bool = True,
@@ -108,13 +109,16 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
             covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
                 absent, so that the band does not depend on the kernels' output scales.
             combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
-                norm bound, the band is the intersection of theirs, each at a share of
-                ``delta``, and it is what is searched by, whatever ``select`` is.
+                norm bound, the band is the intersection of theirs, whose fits hold
+                together with probability ``1 - delta``, and it is what is searched by,
+                whatever ``select`` is.
             select: ``"alternate"``, ``"simplest"`` or ``"widest"``: what the acquisition
                 value is. The band and certificates do not depend on it.
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
+            model_error: How far ``f`` may lie, at any point, from some function of bounded
+                norm, outcome units; see ``MartingaleMixtureUCB``.
             tracker: What earlier rounds have said of the same family. Kernels that were
                 contradicted stay left out; it is updated with the model's data. With
                 ``combine="any"`` only.
@@ -135,9 +139,10 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
         self.select, self.widest_every = select, whole_number("widest_every", widest_every)
+        model_error = nonnegative_scalar("model_error", model_error)
         bounds = per_kernel(norm_bound, kernels)
         data = FamilyData.of(model, noise_std)
-        settings = Settings(fit, delta, covariance_scale, strict)
+        settings = Settings(fit, delta, covariance_scale, model_error, strict)
         self._family = family_of(
             data, kernels, mean_module, bounds, settings, combine, tracker
         )

@@ -114,6 +114,7 @@ def _round(
         kernels=tuple(digest(prior) for prior in priors),
         norm_bounds=tuple(norm_bounds),
         delta=settings.delta,
+        model_error=settings.model_error,
         fit=fit if isinstance(fit, str) else type(fit).__name__,
         covariance_scales=() if scale is None else covariance_scales(scale),
     )

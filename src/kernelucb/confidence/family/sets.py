@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, RidgeSet, Support
+from kernelucb.confidence.base import ConfidenceSet, Support
 from kernelucb.regression.state import State
 
 
@@ -60,7 +60,7 @@ class FamilySet(ConfidenceSet[FamilyStates, FamilyPoints]):
 
     def __init__(
         self,
-        parts: Sequence[RidgeSet[Any]],
+        parts: Sequence[ConfidenceSet[Any, Any]],
         prior_std: float,
         assumptions: Assumptions,
     ) -> None:
@@ -69,9 +69,14 @@ class FamilySet(ConfidenceSet[FamilyStates, FamilyPoints]):
         self._parts = ModuleList(parts)
 
     @property
-    def parts(self) -> list[RidgeSet[Any]]:
+    def parts(self) -> list[ConfidenceSet[Any, Any]]:
         r"""The sets, that of the simplest kernel first."""
-        return [part for part in self._parts if isinstance(part, RidgeSet)]
+        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
+
+    @property
+    def model_error(self) -> float:
+        r"""See ``ConfidenceSet``."""
+        return max(part.model_error for part in self.parts)
 
     @abstractmethod
     def joined(self, values: Sequence[Tensor]) -> Tensor:

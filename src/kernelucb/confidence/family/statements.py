@@ -31,8 +31,10 @@ def family_assumptions(
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
     fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
     source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
-    norm = _norm(norm_bounds, combine, "norm" in known.estimated)
-    assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
+    error = settings.model_error
+    norm = _norm(norm_bounds, combine, "norm" in known.estimated, error)
+    fitted = fit_source(fit, scale, error)
+    assumptions = rkhs_assumptions(fitted, known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
     kernel = _kernel(kernels, combine, "kernel" in known.estimated)
@@ -79,11 +81,16 @@ def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Ass
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[float], combine: Combine, estimated: bool) -> Assumption:
+def _norm(
+    norm_bounds: Sequence[float], combine: Combine, estimated: bool, model_error: float
+) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
     under = "that kernel" if combine == "any" else "every kernel"
     statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
+    if model_error > 0.0:
+        nearby = statement.replace("f - mean", "g - mean")
+        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
     if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
