@@ -75,13 +75,11 @@ class Family(Learner):
         select: ``"simplest"`` plays the upper bound of the longest member that is left,
             ``"widest"`` that of the union, ``"alternate"`` the second in some rounds and
             the first in the others.
-        widest_every: In one of how many rounds; without, in a share of
-            ``max(1/20, 5 / (8 sqrt(n)))`` after ``n`` observations.
+        widest_every: After ``n`` observations the share of the widest rounds is
+            ``max(1 / widest_every, 5 / (8 sqrt(n)))``.
     """
 
-    def __init__(
-        self, problem: Problem, select: str, widest_every: int | None = None
-    ) -> None:
+    def __init__(self, problem: Problem, select: str, widest_every: int = 20) -> None:
         super().__init__(problem)
         self.rule, self.widest_every = select, widest_every
         lengths, bound = problem.family.lengthscales, problem.norm_bound
@@ -143,6 +141,5 @@ class Family(Learner):
         if self.rule != "alternate":
             return self.rule == "widest"
         count = len(self.played)
-        share = max(0.05, 0.625 / math.sqrt(count))
-        every = self.widest_every
-        return count * _GOLDEN_RATIO % 1.0 < (1.0 / every if every else share)
+        share = max(1.0 / self.widest_every, 0.625 / math.sqrt(count))
+        return count * _GOLDEN_RATIO % 1.0 < share

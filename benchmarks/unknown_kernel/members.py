@@ -1,4 +1,4 @@
-r"""Bands of kernels on a finite set of arms, from the library's stateless regression."""
+r"""Bands of kernels on a finite set of arms, from the library's family of kernels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,10 +8,9 @@ from torch import Tensor
 
 from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.problems import Problem
-from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import known_noise_problem
-from kernelucb.confidence.norm.least import for_least_norm
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.members import Settings
+from kernelucb.confidence.martingale_mixture.problem import Appraised
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
@@ -57,12 +56,10 @@ class MemberBand:
             frozenset(),
         )
 
-    @cached_property
+    @property
     def consistent(self) -> bool:
         r"""Whether a function of at most the norm bound is in the set."""
-        norm = self.member.norm_bound
-        fit = data_fit("filters", self.regression, self.problem.delta, 1.0, norm)
-        return for_least_norm(fit).norm <= norm
+        return self._appraised.least.norm <= self.member.norm_bound
 
     @cached_property
     def upper(self) -> Tensor:
@@ -80,16 +77,18 @@ class MemberBand:
         return self.regression.mean(self.problem.arms[self.played])
 
     @cached_property
-    def _set(self) -> ExactSet:
-        problem = known_noise_problem(
-            self.regression,
-            self.member.norm_bound,
-            "filters",
-            self.problem.delta,
-            1.0,
-            False,
-        )
-        return ExactSet(problem.regression, problem.constraints, problem.assumptions)
+    def _appraised(self) -> Appraised:
+        return self._settings.appraised(self.regression, self.member.norm_bound)
+
+    @cached_property
+    def _set(self) -> ConfidenceSet:
+        told = self.regression, self.member.norm_bound, self._appraised
+        return self._settings.confidence_set(*told)[0]
+
+    @property
+    def _settings(self) -> Settings:
+        r"""Those of ``KernelFamilyUCB`` without further arguments."""
+        return Settings("filters", self.problem.delta, None, 0.0, strict=False)
 
     @cached_property
     def _points(self):
