@@ -67,10 +67,15 @@ def family_of(
     current = _round(data, priors, used, settings, estimated)
     tracker = FamilyTracker() if tracker is None else tracker
     before = tracker.recall(current)
-    rows = zip(kernels, used, before, priors, strict=True)
+    pooled = data.pooled(priors[0])
     candidates = [
-        Candidate(kernel_in_words(kernel), bound, least, cache(partial(data.under, *known)))
-        for kernel, bound, least, *known in ((*row, estimated) for row in rows)
+        Candidate(
+            kernel_in_words(kernel),
+            bound,
+            least,
+            cache(partial(data.under, prior, estimated, pooled)),
+        )
+        for kernel, bound, least, prior in zip(kernels, used, before, priors, strict=True)
     ]
     assumptions = family_assumptions(kernels, norm_bounds, current, settings, combine)
     assumptions = _tainted(assumptions, tracker.estimated - estimated)
