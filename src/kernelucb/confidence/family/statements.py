@@ -1,6 +1,7 @@
 r"""What a family of kernels rests on, and what the data say of it, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Literal
 
 from gpytorch.kernels import Kernel
@@ -11,6 +12,7 @@ from kernelucb.confidence.family.members import Family, Settings
 from kernelucb.confidence.fit.choice import fit_source
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
 
@@ -30,13 +32,26 @@ def family_assumptions(
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
     fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
-    source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
-    norm = _norm(norm_bounds, combine, "norm" in known.estimated)
+    norm = given_norm(norm_bounds[0])  # replaced by that of all
     assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
-    kernel = _kernel(kernels, combine, "kernel" in known.estimated)
-    return assumptions.by(source).with_item(kernel)
+    member = assumptions.by(ExactSet.source)
+    return of_family(member, kernels, norm_bounds, known.estimated, combine)
+
+
+def of_family(
+    member: Assumptions,
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    estimated: Set[str],
+    combine: Combine,
+) -> Assumptions:
+    r"""What the band of a family rests on, from what that of one member does."""
+    source = f"{_SOURCES[combine]}, each by {member.source}"
+    kernel = _kernel(kernels, combine, "kernel" in estimated)
+    norm = _norm(norm_bounds, combine, "norm" in estimated)
+    return replace(member, source=source).with_item(kernel).with_item(norm)
 
 
 def per_kernel(
