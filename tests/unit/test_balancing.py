@@ -14,8 +14,9 @@ from problems import RKHSFunction, normal, uniform
 from tolerances import REARRANGED
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 0.8)
-FACTORS = KERNELS.norm_factors(2)
 NORM, NOISE, DELTA, ROUNDS, TRUE = 4.0, 0.1, 0.05, 40, 1
+NORMS = [NORM * factor for factor in KERNELS.norm_factors(2)]
+SCALES = [(norm / 10.0) ** 2 for norm in NORMS]
 ARMS = uniform(60, 2, seed=5)
 
 
@@ -33,8 +34,8 @@ def test_it_plays_what_the_published_algorithm_plays(seed):
     f, noise = values(seed), NOISE * normal(ROUNDS, seed + 5)
     ours = bandit()
     singles = [
-        KernelBandit(kernel, norm_bound=NORM * factor, noise_std=NOISE)
-        for kernel, factor in zip(KERNELS, FACTORS, strict=True)
+        KernelBandit(kernel, norm_bound=norm, noise_std=NOISE, covariance_scale=scale)
+        for kernel, norm, scale in zip(KERNELS, NORMS, SCALES, strict=True)
     ]
     oracle = LengthScaleBalancing(len(KERNELS), NOISE, DELTA)
     for round_, error in enumerate(noise.tolist()):
@@ -45,9 +46,8 @@ def test_it_plays_what_the_published_algorithm_plays(seed):
                 KernelRegression(data.inputs, data.outcomes, k, NOISE) for k in KERNELS
             ]
             gains = [0.5 * float(state.log_det(1.0)) for state in states]
-        norms = [NORM * factor for factor in FACTORS]
         allowed = [i for i, own in enumerate(ours.consistent) if own]
-        chosen = oracle.choose(norms, gains, allowed)
+        chosen = oracle.choose(NORMS, gains, allowed)
         lower, upper = singles[chosen].bounds(ARMS)
         arm = int(upper.argmax())
         assert ours.select(ARMS) == arm

@@ -62,11 +62,11 @@ def close(ours, theirs, tolerance=BANDIT):
 @pytest.mark.parametrize("fit", ["martingale", "filters"])
 def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
     bandit = make(fit=fit)
-    factors = KERNELS.norm_factors(2)
-    singles = [
-        KernelBandit(kernel, norm_bound=NORM * factor, noise_std=NOISE, fit=fit)
-        for kernel, factor in zip(KERNELS, factors, strict=True)
-    ]
+    singles = []
+    for kernel, factor in zip(KERNELS, KERNELS.norm_factors(2), strict=True):
+        norm = NORM * factor
+        options = {"noise_std": NOISE, "fit": fit, "covariance_scale": (norm / 10.0) ** 2}
+        singles.append(KernelBandit(kernel, norm_bound=norm, **options))
     at = [None] * len(singles)
     for count in range(COUNT + 1):
         kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]

@@ -3,7 +3,7 @@ r"""What a family bandit is made of: kernels, their priors and their bounds."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel
@@ -14,13 +14,36 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb.bandit.bounds import BanditBound
 from kernelucb.bandit.family_bands import FamilyBands
 from kernelucb.bandit.observations import allowed_columns
-from kernelucb.bandit.options import Options, bound_of
+from kernelucb.bandit.options import BoundName, Options, bound_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.family.members import scale_of
 from kernelucb.confidence.family.problem import in_use
-from kernelucb.confidence.family.statements import of_family, per_kernel
+from kernelucb.confidence.family.statements import (
+    contradicted_in_words,
+    of_family,
+    per_kernel,
+)
+from kernelucb.confidence.fit.choice import ClosedForm
+from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.kernel_family import kernel_in_words
 from kernelucb.regression.prior import Prior
+
+
+class Shared(NamedTuple):
+    r"""What all kernels share; see ``FamilyBandit``."""
+
+    noise_std: float
+    delta: float
+    fit: ClosedForm
+    covariance_scale: CovarianceScale | None
+
+    def bound(self, norm_bound: float) -> BanditBound:
+        r"""The bound of one kernel."""
+        scale = scale_of(self.covariance_scale, norm_bound)
+        options = Options(None, None, self.fit, scale, None)
+        name: BoundName = "martingale_mixture"
+        return bound_of(name, norm_bound, self.noise_std, self.delta, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +54,7 @@ class Family:
         kernels: As given.
         priors: Of each kernel, with the mean.
         norm_bounds: As given, one for each kernel, outcome units.
-        shared: ``noise_std``, ``delta`` and the options that all bounds share.
+        shared: What all bounds share.
         estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were.
         columns: Numbers of input columns that all kernels take.
     """
@@ -39,7 +62,7 @@ class Family:
     kernels: Sequence[Kernel]
     priors: tuple[Prior, ...]
     norm_bounds: tuple[float, ...]
-    shared: tuple[float, float, Options]
+    shared: Shared
     estimated: frozenset[str]
     columns: range
 
@@ -49,7 +72,7 @@ class Family:
         kernels: Sequence[Kernel],
         mean_module: Mean | None,
         norm_bound: float | Sequence[float],
-        shared: tuple[float, float, Options],
+        shared: Shared,
     ) -> "Family":
         r"""From the arguments, checked.
 
@@ -72,23 +95,17 @@ class Family:
     @property
     def delta(self) -> float:
         r"""Failure probability."""
-        return self.shared[1]
+        return self.shared.delta
 
     @property
     def arguments(self) -> list[dict[str, Any]]:
         r"""The bounds as given, as plain values, for saved states."""
-        return [bound.arguments for bound in self._with(self.norm_bounds)]
+        return [self.shared.bound(norm).arguments for norm in self.norm_bounds]
 
     def bounds(self, dimension: int) -> list[BanditBound]:
         r"""The bound of each kernel for arms with so many columns."""
-        return self._with(in_use(self.norm_bounds, self.kernels, dimension))
-
-    def _with(self, norm_bounds: Sequence[float]) -> list[BanditBound]:
-        noise_std, delta, options = self.shared
-        return [
-            bound_of("martingale_mixture", norm, noise_std, delta, options)
-            for norm in norm_bounds
-        ]
+        used = in_use(self.norm_bounds, self.kernels, dimension)
+        return [self.shared.bound(norm) for norm in used]
 
     def fresh(self, dimension: int | None = None) -> FamilyBands:
         r"""The bands without observations; by default for the fewest columns."""
@@ -106,7 +123,7 @@ class Family:
         Args:
             contradicted_at: After how many observations each kernel was, or None.
         """
-        bound = self._with(self.norm_bounds)[0]
+        bound = self.shared.bound(self.norm_bounds[0])
         noise_std = torch.tensor([bound.noise_std], dtype=torch.float64)
         member = bound.assumptions(Knowledge(self.estimated, noise_std))
         names = (self.kernels, self.norm_bounds, self.estimated)
@@ -123,12 +140,10 @@ class Family:
 
     def report(self, contradicted_at: Sequence[int | None], num_observations: int) -> str:
         r"""Which kernels were contradicted, a line for each, and the assumptions."""
-        kept = sum(count is None for count in contradicted_at)
-        lines = [
-            f"{kept} of {len(contradicted_at)} kernels are consistent with "
-            f"{num_observations} observations; the others were contradicted at level "
-            f"{self.delta:.6g}."
-        ]
+        contradicted = [count is not None for count in contradicted_at]
+        lines = contradicted_in_words(
+            self.kernels, contradicted, num_observations, self.delta
+        )
         for kernel, count in zip(self.kernels, contradicted_at, strict=True):
             after = f"contradicted after {count} observations"
             verdict = "consistent" if count is None else after

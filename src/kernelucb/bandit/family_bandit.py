@@ -14,9 +14,8 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, whole_number
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit import family_saved
-from kernelucb.bandit.family import Family
+from kernelucb.bandit.family import Family, Shared
 from kernelucb.bandit.family_bands import NEVER, FamilyBands
-from kernelucb.bandit.options import Options
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.family.select import explores_for_all
 from kernelucb.confidence.fit.choice import ClosedForm
@@ -38,7 +37,7 @@ class FamilyBandit:
     once with probability ``1 - delta``, whoever chose the arms. A kernel that was
     contradicted is left out for good. A round costs ``O(n^2)`` for each kernel that is
     left. The bands are those of ``KernelBandit``, whose filters are fewer than those of
-    ``KernelFamilyUCB``, so kernels fall out later.
+    ``KernelFamilyUCB``, so kernels may fall out later.
 
     **Search.** ``"alternate"``, ``"simplest"`` and ``"widest"`` are those of
     ``KernelFamilyUCB``. ``"balancing"`` plays the kernel with the least suspected regret
@@ -82,7 +81,7 @@ class FamilyBandit:
         fit: ClosedForm = "filters",
         covariance_scale: CovarianceScale | None = None,
         select: BanditSelect = "alternate",
-        widest_every: int = 4,
+        widest_every: int = 8,
         mean_module: Mean | None = None,
         strict: bool = False,
     ) -> None:
@@ -97,7 +96,8 @@ class FamilyBandit:
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             fit: See ``KernelBandit``.
-            covariance_scale: See ``KernelBandit``.
+            covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
+                absent, as in ``KernelFamilyUCB``.
             select: ``"alternate"``, ``"simplest"``, ``"widest"`` or ``"balancing"``: how
                 ``select`` chooses. The bounds do not depend on it.
             widest_every: In one of how many rounds ``"alternate"`` explores for all
@@ -109,10 +109,8 @@ class FamilyBandit:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
         """
-        options = Options(None, None, fit, covariance_scale, None)
-        self._family = Family.of(
-            kernels, mean_module, norm_bound, (noise_std, delta, options)
-        )
+        shared = Shared(noise_std, delta, fit, covariance_scale)
+        self._family = Family.of(kernels, mean_module, norm_bound, shared)
         self._widest_every = whole_number("widest_every", widest_every)
         self._select: BanditSelect = select
         self._strict = strict

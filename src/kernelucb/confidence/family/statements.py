@@ -31,13 +31,14 @@ def family_assumptions(
     combine: Combine,
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
-    fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
+    fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
+    error = settings.model_error
     norm = given_norm(norm_bounds[0])  # replaced by that of all
-    assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
+    assumptions = rkhs_assumptions(fit_source(fit, scale, error), known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
     member = assumptions.by(ExactSet.source)
-    return of_family(member, kernels, norm_bounds, known.estimated, combine)
+    return of_family(member, kernels, norm_bounds, known.estimated, combine, error)
 
 
 def of_family(
@@ -46,11 +47,12 @@ def of_family(
     norm_bounds: Sequence[float],
     estimated: Set[str],
     combine: Combine,
+    model_error: float = 0.0,
 ) -> Assumptions:
     r"""What the band of a family rests on, from what that of one member does."""
     source = f"{_SOURCES[combine]}, each by {member.source}"
     kernel = _kernel(kernels, combine, "kernel" in estimated)
-    norm = _norm(norm_bounds, combine, "norm" in estimated)
+    norm = _norm(norm_bounds, combine, "norm" in estimated, model_error)
     return replace(member, source=source).with_item(kernel).with_item(norm)
 
 
@@ -94,27 +96,48 @@ def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Ass
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[float], combine: Combine, estimated: bool) -> Assumption:
+def _norm(
+    norm_bounds: Sequence[float], combine: Combine, estimated: bool, model_error: float
+) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
     under = "that kernel" if combine == "any" else "every kernel"
     statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
+    if model_error > 0.0:
+        nearby = statement.replace("f - mean", "g - mean")
+        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
     if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 
 
-def family_report(family: Family, num_observations: int, delta: float) -> str:
-    r"""Which kernels the data contradict, a line for each."""
-    kept, total = sum(family.consistent), len(family.members)
-    lines = [
-        f"{kept} of {total} kernels are consistent with {num_observations} observations; "
-        f"the others are contradicted at level {delta:.6g}."
-    ]
-    for member, consistent in zip(family.members, family.consistent, strict=True):
-        verdict = "consistent" if consistent else "contradicted"
+def family_report(
+    family: Family, kernels: Sequence[Kernel], num_observations: int, delta: float
+) -> str:
+    r"""Which kernels the data contradict, a line for each, and what the band rests on."""
+    contradicted = [not consistent for consistent in family.consistent]
+    lines = contradicted_in_words(kernels, contradicted, num_observations, delta)
+    for member, wrong in zip(family.members, contradicted, strict=True):
+        verdict = "contradicted" if wrong else "consistent"
         lines.append(
             f"  {member.kernel}: {verdict} (norm at least "
             f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
         )
     return "\n".join([*lines, str(family.confidence_set.assumptions)])
+
+
+def contradicted_in_words(
+    kernels: Sequence[Kernel],
+    contradicted: Sequence[bool],
+    num_observations: int,
+    delta: float,
+) -> list[str]:
+    r"""How many kernels the data contradict and, of length scales, which; a line each."""
+    lines = [
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
+    ]
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    return lines
