@@ -44,15 +44,17 @@ class FamilyBandit:
     over its own plays, and drops one whose outcomes are too low for its band; see
     ``Balance``. It compares averages over different rounds, so it is for one set of arms
     that does not change. What it drops is not played any more and stays in ``bounds``.
-    With probability ``1 - 2 delta``, the plays of a kernel with ``n`` plays whose bands
-    were ``W`` wide in sum have, while it is not dropped, a regret of at most
+    Once each kernel has been played, the ``n`` plays of one that is not dropped, whose
+    bands were ``W`` wide there in sum, have with probability ``1 - 2 delta`` a regret of at
+    most
 
         ``W + 2 sqrt(xi n) + (n / n*) (W* + 2 sqrt(xi n*))``
 
-    where ``*`` is the true kernel, ``xi`` is of the order of
-    ``noise_std^2 ln(rounds / delta)``, and ``n / n*`` at most the squared ratio of the
-    suspected regrets for one play. The theorem is ours, the algorithm that of Ziomek,
-    Adachi & Osborne (2024), whose Theorem 4.1 gives a rate in the number of rounds.
+    where ``*`` is the true kernel and ``xi`` is of the order of
+    ``noise_std^2 ln(rounds / delta)``; the rule keeps ``n / n*`` near the squared ratio of
+    the suspected regrets for one play. The theorem is ours (``docs/mathematics.md``), the
+    algorithm that of Ziomek, Adachi & Osborne (2024), whose Theorem 4.1 gives a rate in the
+    number of rounds.
 
     An interruption leaves the state before a call or after it. A bandit is for one thread
     at a time; a call that overlaps with another raises a RuntimeError.
