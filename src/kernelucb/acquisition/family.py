@@ -1,7 +1,7 @@
 r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -14,6 +14,7 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.members import Settings
 from kernelucb.confidence.family.problem import family_of
+from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
 from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
 from kernelucb.confidence.family.tracker import FamilyTracker
@@ -21,11 +22,6 @@ from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import FamilyData
-
-Select = Literal["alternate", "simplest", "widest"]
-# Multiples of it modulo one are spread evenly along every arithmetic progression, so also
-# where observations come in batches of one size.
-_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 
 
 class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
@@ -45,10 +41,11 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
     the roughest kernel. ``"simplest"`` maximises that of the first consistent kernel;
     alone it can miss a narrow spike for ever, where no outcome contradicts that kernel.
     ``"alternate"`` does the first in one of ``widest_every`` rounds, spread evenly over the
-    numbers of observations and pending points, and the second in the others. Of the rounds
-    of the first kind alone, whatever is played in between, the average regret obeys the
-    bound of Flynn & Reeb (2024), Theorem 6.1, with the union's widths: the set is the
-    same, and more observations only lower the deviations.
+    numbers of observations and pending points, and the second in the others. On the event
+    that the band holds, a round of the first kind has a regret of at most the band's width
+    at its point, so the best of those points is within their mean width of the optimum,
+    whatever is played in between. How fast these widths fall is proven for one kernel only
+    (Flynn & Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of
     ``MartingaleMixtureUCB``, with their assumptions: conditionally sub-Gaussian noise of
@@ -138,7 +135,8 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         """
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
-        self.select, self.widest_every = select, whole_number("widest_every", widest_every)
+        self.select: Select = select
+        self.widest_every = whole_number("widest_every", widest_every)
         model_error = nonnegative_scalar("model_error", model_error)
         bounds = per_kernel(norm_bound, kernels)
         data = FamilyData.of(model, noise_std)
@@ -183,8 +181,5 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         r"""The set whose upper bound is maximised."""
         whole = self._family.confidence_set
         count = self.num_observations + num_pending
-        share = count * _GOLDEN_RATIO % 1.0
-        widest = self.select == "widest" or (
-            self.select == "alternate" and share * self.widest_every < 1.0
-        )
+        widest = explores_for_all(self.select, self.widest_every, count)
         return whole if widest or self.combine == "all" else whole.parts[0]
