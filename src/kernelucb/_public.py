@@ -20,6 +20,7 @@ from kernelucb.certificates import (
     RegretCertificate,
     regret_certificate,
 )
+from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.misspecification import (
@@ -46,6 +47,7 @@ __all__ = [
     "CompactDomain",
     "ConsistencyCheck",
     "ConstraintWidth",
+    "FamilyTracker",
     "FiniteDomain",
     "IGPUCB",
     "KernelBandit",

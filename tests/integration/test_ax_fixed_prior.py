@@ -53,6 +53,14 @@ def test_the_bound_is_that_of_the_prior_on_the_trials():
     assert acqf.assumptions.certified
 
 
+def test_a_model_error_is_an_option():
+    client = run(fixed_client(options={"norm_bound": 2.0, "model_error": 0.1}), 4, curve)
+    acqf = kernelucb.ax.current_bound(client)
+    assert acqf.model_error == 0.1
+    assert acqf.assumptions.certified
+    assert "within 0.1 of a function g" in acqf.assumptions["norm"].statement
+
+
 def test_reported_standard_errors_are_the_noise_where_none_is_given():
     config = kernelucb.ax.fixed_model_config("matern52", 0.4)
     client = make_client(UNIT, options={"norm_bound": 4.0}, model_config=config)

@@ -64,6 +64,34 @@ def lower_deviation(
     return -upper_deviation(K_joint, -y, noise_std, squared, norm, A)
 
 
+def upper_of_neighbours(
+    K_joint: Tensor,
+    y: Tensor,
+    noise_std: Tensor,
+    squared: float,
+    norm: float,
+    error: float,
+    A: Tensor | None = None,
+) -> float:
+    r"""``max f(x) - m(x)`` over ``f = g + h``, ``||g - m|| <= norm``, ``|h| <= error``.
+
+    ``f``, and not ``g``, lies within the radius of the data. ``x``, the last row of
+    ``K_joint``, is none of the observed inputs; an ``h`` of any shape is allowed.
+    """
+    root = square_root(K_joint)
+    g, h = cp.Variable(root.shape[1]), cp.Variable(len(root))
+    values = root.numpy() @ g + h
+    misfit = _counted(values[:-1] - y.numpy(), noise_std, A)
+    return _solve(
+        cp.Maximize(values[-1]),
+        [
+            cp.norm(misfit, 2) <= math.sqrt(squared),
+            cp.norm(g, 2) <= norm,
+            cp.norm(h, "inf") <= error,
+        ],
+    )
+
+
 def largest_difference(
     K_joint: Tensor,
     y: Tensor,

@@ -73,6 +73,17 @@ def test_more_confidence_is_a_wider_band_up_to_the_choice_of_weights(
     assert narrow <= (1.0 + WEIGHTS) * wide
 
 
+@given(problems, deltas, factors, st.floats(0.0, 1.0), st.floats(0.01, 1.0))
+def test_a_larger_model_error_is_a_wider_band_up_to_the_choice_of_weights(
+    problem, delta, factor, error, more
+):
+    X = problem.test_X
+    options = {"norm_bound": norm_of(problem, factor, delta), "delta": delta}
+    narrow = mean_width(problem, X, model_error=error, **options)
+    wide = mean_width(problem, X, model_error=error + more, **options)
+    assert narrow <= (1.0 + WEIGHTS) * wide
+
+
 @given(problems, deltas)
 def test_the_least_norm_of_a_function_is_no_larger_than_the_function_needs(problem, delta):
     r"""Wherever the true function satisfies the fit, the least norm is at most its own."""

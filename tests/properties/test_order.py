@@ -133,6 +133,22 @@ def test_a_larger_norm_is_a_wider_band(problem, delta, c, factor, growth):
         assert_inside(narrow, wide, growth * norm)
 
 
+@given(problems, deltas, factors, st.floats(0.0, 1.0), st.floats(1e-3, 1.0))
+def test_a_larger_model_error_is_a_wider_band(problem, delta, factor, error, more):
+    r"""By the difference on either side at least, and the least norm is smaller."""
+    norm = consistent_norm(problem, factor, delta)
+    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
+        options = {"norm_bound": norm, "delta": delta, **options}
+        lower, upper = bounds(problem, model_error=error, **options)
+        wide = bounds(problem, model_error=error + more, **options)
+        assert_inside((lower - more, upper + more), wide, norm)
+    norms = [
+        least_consistent_norm(problem.state, None, delta, "martingale", 1.0, size)
+        for size in (error, error + more)
+    ]
+    assert norms[1] <= norms[0] + ORDER * norm
+
+
 @given(problems, deltas, scales, factors, factors)
 def test_a_larger_noise_scale_is_a_wider_band(problem, delta, c, factor, growth):
     r"""In outcome units the radius grows with the noise scale: with ``v = sigma^2``,

@@ -211,6 +211,7 @@ CALLS = {
     "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
     "CompactDomain": {},
     "ConstraintWidth": {"safe_set": SAFE},
+    "FamilyTracker": {},
     "FiniteDomain": {},
     "IGPUCB": {"model": STATE, **NORM},
     "KernelBandit": {"covar_module": KERNEL, "noise_std": 0.1, **NORM},

@@ -50,6 +50,7 @@ SKETCH = f"weak duality of {FLYNN}, Theorem 4.5, in the span of a few features (
 ABOVE = "bounded from above (ours)"
 FILTERS = "Mixture of filters (ours; docs/mathematics.md)"
 ENERGY = "with the energy of the noise (ours)"
+NEAR = "with a model error (ours)"
 DUAL = f"{FLYNN}, Theorem 4.5; fit: {FILTERS}"
 MARTINGALE = {"fit": "martingale"}
 DURAND = "Durand, Maillard & Pineau (2018)"
@@ -102,6 +103,9 @@ def mixture(**options):
         ),
         ({"fit": predicted()}, "Theorem 4.5", PREDICTED),
         ({"fit": predicted(), "alphas": "paper"}, "Eq. (12) over a grid", PREDICTED),
+        ({"model_error": 0.1}, "Theorem 4.5", f"{FILTERS}, {NEAR}"),
+        ({**MARTINGALE, "model_error": 0.1}, "Theorem 4.5", f"{CLOSED}, {NEAR}"),
+        ({"fit": predicted(), "model_error": 0.1}, "Theorem 4.5", f"{PREDICTED}, {NEAR}"),
         ({"noise_std": UnknownNoise()}, "Theorem 4.5", UNKNOWN),
         ({"noise_std": LIMITS, "form": "convex"}, "Theorem 4.4", UNKNOWN),
     ],

@@ -46,6 +46,18 @@ def positive_scalar(name: str, value: object) -> float:
     return result
 
 
+def nonnegative_scalar(name: str, value: object) -> float:
+    r"""Return ``value`` as a float if it is one finite number that is not negative.
+
+    Raises:
+        ValueError: Otherwise, or if it is larger than ``LARGEST``.
+    """
+    result = finite_scalar(name, value)
+    if result < 0.0:
+        raise ValueError(f"{name} must not be negative, got {result}.")
+    return result
+
+
 def probability(name: str, value: object) -> float:
     r"""Return ``value`` as a float if it lies strictly between zero and one.
 

@@ -28,3 +28,14 @@ def fingerprint(module: Module) -> Tensor:
 def same_tensors(one: Tensor, other: Tensor) -> bool:
     r"""Whether dtype, shape and values agree, whatever the devices."""
     return one.dtype == other.dtype and torch.equal(one.to(other.device), other)
+
+
+def digest(module: Module) -> str:
+    r"""Hash of a module's settings and of all its tensors, in hexadecimal digits."""
+    hashed = blake2b(bytes(fingerprint(module).tolist()), digest_size=16)
+    for name, value in sorted(module.state_dict().items()):
+        if torch.is_tensor(value):
+            plain = value.detach().cpu().contiguous()
+            hashed.update(f"{name} {plain.dtype} {tuple(plain.shape)}".encode())
+            hashed.update(plain.numpy().tobytes())
+    return hashed.hexdigest()

@@ -13,23 +13,16 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.members import Settings, intersection_of, union_of
+from kernelucb.confidence.family.members import Settings
+from kernelucb.confidence.family.problem import family_of
 from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
-from kernelucb.confidence.family.statements import (
-    Combine,
-    family_assumptions,
-    family_report,
-    per_kernel,
-)
-from kernelucb.confidence.fit.choice import Fit, check_fit, with_noise_of
+from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
+from kernelucb.confidence.family.tracker import FamilyTracker
+from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import FamilyData
-from kernelucb.regression.kernel_family import (
-    Lengths,
-    LengthscaleFamily,
-    kernel_in_words,
-)
+from kernelucb.regression.kernel_family import Lengths
 
 Select = Literal["alternate", "simplest", "widest"]
 # Multiples of it modulo one are spread evenly along every arithmetic progression, so also
@@ -65,7 +58,10 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
 
     Example:
         >>> kernels = lengthscale_family(RBFKernel(), shortest=0.1, longest=0.8)
-        >>> acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, noise_std=0.1)
+        >>> tracker = FamilyTracker()  # kernels once contradicted stay so
+        >>> acqf = KernelFamilyUCB(
+        ...     model, kernels, norm_bound=5.0, noise_std=0.1, tracker=tracker
+        ... )
         >>> print(acqf.report())
         >>> regret_certificate(acqf, bounds=bounds).gap
 
@@ -92,6 +88,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         select: Select = "alternate",
         widest_every: int = 4,
         mean_module: Mean | None = None,
+        tracker: FamilyTracker | None = None,
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -122,6 +119,9 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
+            tracker: What earlier rounds have said of the same family. Kernels that were
+                contradicted stay left out; it is updated with the model's data. With
+                ``combine="any"`` only.
             strict: Raise instead of warning when the data contradict every kernel (of
                 ``"all"``, any).
             maximize: If False, the value is minus the lower bound.
@@ -129,8 +129,9 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
 
         Raises:
-            ValueError: If a scalar is out of its range, there is no kernel, or the number
-                of norm bounds differs.
+            ValueError: If a scalar is out of its range, there is no kernel, the number of
+                norm bounds differs, or the tracker has seen another family or more
+                observations.
             UnsupportedError: If the model, a kernel or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
@@ -141,15 +142,10 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         scale = 1.0 if covariance_scale is None else covariance_scale
         bounds = per_kernel(norm_bound, kernels)
         data = FamilyData.of(model, noise_std)
-        states = [with_noise_of(fit, data.under(kernel, mean_module)) for kernel in kernels]
         settings = Settings(fit, delta, scale, strict)
-        assumptions = family_assumptions(kernels, bounds, states, settings, combine)
-        if combine == "any" and isinstance(kernels, LengthscaleFamily):
-            factors = kernels.norm_factors(data.inputs.shape[-1])
-            bounds = [a * b for a, b in zip(bounds, factors, strict=True)]
-        names = [kernel_in_words(kernel) for kernel in kernels]
-        build = union_of if combine == "any" else intersection_of
-        self._family = build(states, names, bounds, settings, assumptions)
+        self._family = family_of(
+            data, kernels, mean_module, bounds, settings, combine, tracker
+        )
         self.fit, self.delta, self.combine = fit, delta, combine
         self.num_observations = len(data.targets)
         band = self._family.confidence_set

@@ -10,7 +10,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import probability
+from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Fit, check_fit
@@ -25,6 +25,7 @@ from kernelucb.confidence.martingale_mixture.problem import (
 )
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
+from kernelucb.confidence.model_error import ModelErrorSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
@@ -63,7 +64,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     ``1 - delta``. Nothing is carried along from round to round.
 
     Attributes:
-        fit: As given.
+        fit, model_error: As given.
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
         least_consistent_norm: Lower bound on the norm, outcome units; it needs all
@@ -83,6 +84,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         covariance_scale: CovarianceScale | None = None,
         form: Form = "dual",
         alphas: Alphas = None,
+        model_error: float = 0.0,
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -126,6 +128,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
                 observed inputs, among twelve; for ``fit="martingale"``
                 ``noise_std^2 / covariance_scale`` (of several scales, the one that explains
                 the data best). ``"paper"`` is a grid around the same.
+            model_error: How far ``f`` may lie, at any point, from some function whose norm
+                is at most ``norm_bound``, outcome units; the noise scale must be known. The
+                band is wider by this on both sides, and the fit, in noise units, by up to
+                ``model_error sqrt(n) / noise_std``.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
@@ -139,8 +145,14 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         """
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
+        model_error = nonnegative_scalar("model_error", model_error)
         scale = covariance_scale
         if isinstance(noise_std, UnknownNoise):
+            if model_error > 0.0:
+                raise ValueError(
+                    "model_error needs a known noise scale, which says how much of the "
+                    "misfit is noise; give noise_std as a number, or leave out model_error."
+                )
             scale = "mixture" if scale is None else scale
             state = KernelRegression.of(model)
             problem = unknown_noise_problem(
@@ -149,13 +161,16 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         else:
             scale = 1.0 if scale is None else scale
             state = KernelRegression.of(model, noise_std)
-            problem = known_noise_problem(state, norm_bound, fit, delta, scale, strict)
+            settings = norm_bound, fit, delta, scale, strict
+            problem = known_noise_problem(state, *settings, model_error=model_error)
         band = _confidence_set(problem, form, alphas)
+        if problem.model_error > 0.0:
+            band = ModelErrorSet(band, problem.model_error)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
         self.delta = delta
         self.covariance_scale = scale
-        self.fit, self.form = fit, form
+        self.fit, self.form, self.model_error = fit, form, model_error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = problem.least_consistent_norm
         self.noise_interval = problem.noise_interval
@@ -171,7 +186,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         r"""The function that attains the exact upper (or lower) bound at a ``1 x d`` point.
 
         It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
-        data, and belongs to the exact set whatever the form.
+        data, and belongs to the exact set whatever the form. With a ``model_error`` it is a
+        function of bounded norm near ``f`` and attains the bound but for that error.
         """
         if X.shape != (1, self.regression.dimension):
             raise BotorchTensorDimensionError(

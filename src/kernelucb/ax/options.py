@@ -54,7 +54,7 @@ _NOT_AN_OPTION = {
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
     "X_pending": "Ax passes the trials that are running or abandoned",
-    "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
+    "tracker": "Ax cannot store it; the bound is computed from all data each time",
     "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
     "kernels": "Ax cannot store kernels; describe them with `shortest`, `longest` (length "

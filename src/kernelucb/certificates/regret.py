@@ -136,6 +136,9 @@ def regret_certificate(
     points = checked_points("candidates", cast(Tensor, candidates), dimension)
     best = _recommended(points, recommended, confidence_set, sign)
     values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
+    # A point gains nothing over itself, however wrong the model is there.
+    itself = (points == best).all(-1).to(values)
+    values = values - 2.0 * confidence_set.model_error * itself
     gap, index = values.max(0)
     finite_set = RegretCertificate(
         gap=max(float(gap), 0.0),

@@ -81,6 +81,14 @@ class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
         r"""Largest RKHS norm of ``f - mean`` in the set, prior units; None if unbounded."""
         return None
 
+    @property
+    def model_error(self) -> float:
+        r"""How far, at any point, ``f`` may lie from the functions of bounded norm.
+
+        Outcome units; zero where ``f`` itself is one of them.
+        """
+        return 0.0
+
     @abstractmethod
     def project(self, X: Tensor) -> PointsT:
         r"""Project ``b x d`` raw points, once for each distinct state."""

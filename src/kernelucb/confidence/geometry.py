@@ -81,9 +81,7 @@ def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -
     ratio = float(scales.max() / scales.min()) ** 2
     if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
         return radius
-    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
-    length = math.sqrt(radius.squared(regression))
-    return Radius(radius.tau_ref, radius.slack + hidden * (2.0 * length + hidden))
+    return radius.widened(regression, norm * math.sqrt(regression.eigenvalue_cutoff))
 
 
 def consistent_constraints(

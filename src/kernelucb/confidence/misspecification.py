@@ -9,13 +9,14 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
     DEFAULT_SCALES,
     CovarianceScale,
     Radius,
+    misfit_of_error,
     mixture_radius,
 )
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
@@ -61,6 +62,7 @@ def check_consistency(
     delta: float = 0.05,
     fit: ClosedForm = "filters",
     covariance_scale: CovarianceScale = 1.0,
+    model_error: float = 0.0,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
 
@@ -82,6 +84,8 @@ def check_consistency(
         delta: Probability of a false alarm, over all rounds at which one may look.
         fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
         covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
+        model_error: How far ``f`` may lie from a function of that norm, outcome units; see
+            ``MartingaleMixtureUCB``.
 
     Returns:
         The result, with a remedy where there is a contradiction.
@@ -92,8 +96,9 @@ def check_consistency(
     """
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
+    model_error = nonnegative_scalar("model_error", model_error)
     regression = KernelRegression.of(model, noise_std)
-    least = sharp_least_norm(regression, delta, fit, covariance_scale)
+    least = sharp_least_norm(regression, delta, fit, covariance_scale, model_error)
     least *= regression.outcome_scale
     if least <= norm_bound:
         remedy = (
@@ -110,6 +115,7 @@ def sharp_least_norm(
     delta: float,
     fit: ClosedForm,
     covariance_scale: CovarianceScale,
+    model_error: float = 0.0,
 ) -> float:
     r"""Least norm of a function that the fit allows, prior units; anytime.
 
@@ -117,13 +123,17 @@ def sharp_least_norm(
     takes half of ``delta``.
     """
     if fit == "filters":
-        mixture = data_fit(fit, regression, delta, covariance_scale)
+        mixture = data_fit(
+            fit, regression, delta, covariance_scale, model_error=model_error
+        )
         return for_least_norm(mixture).norm
     mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
     form = float(regression.quadratic_form(mixture.tau_ref))
     slack = min(mixture.slack, energy - form)
-    return least_norm(regression, Radius(mixture.tau_ref, slack))
+    misfit = misfit_of_error(regression, model_error)
+    radius = Radius(mixture.tau_ref, slack).widened(regression, misfit)
+    return least_norm(regression, radius)
 
 
 def _diagnosis(

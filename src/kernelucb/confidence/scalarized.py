@@ -84,6 +84,12 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
         self.sets = ModuleList(sets)
         self.weights = tuple(weights)
 
+    @property
+    def model_error(self) -> float:
+        r"""Weighted sum of the sets' own; see ``ConfidenceSet``."""
+        pairs = zip(self._sets(), self.weights, strict=True)
+        return sum(abs(weight) * part.model_error for part, weight in pairs)
+
     def project(self, X: Tensor) -> WeightedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each set."""
         return self.regression.joined([part.project(X) for part in self._sets()])

@@ -88,7 +88,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm = state.norm_in_prior_units(tracker.norm_bound)
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
-            norm, statement = norm_bound_under_prior(norm_bound, state, delta)
+            norm, statement, _ = norm_bound_under_prior(norm_bound, state, delta)
             assumptions = rkhs_assumptions(ABBASI_YADKORI_SOURCE, state, delta, statement)
             # Theorem 1 at alpha = noise_std^2 / B^2.
             band = abbasi_yadkori_band(state, norm, delta, norm**-2, assumptions)

@@ -7,7 +7,6 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.prior import Prior
@@ -57,11 +56,15 @@ class FamilyData(NamedTuple):
             estimated = estimated | {"kernel"}
         return cls(inputs, targets, noise, dimension, transform, estimated)
 
-    def under(self, kernel: Kernel, mean_module: Mean | None) -> KernelRegression:
-        r"""The regression of the data under a kernel and a mean in outcome units."""
+    def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
+        r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
         prior = Prior(kernel, mean_module, self.input_transform).to(self.inputs.device)
         prior.check_fits(self.inputs)
-        estimated = self.estimated | estimated_parts(kernel, mean_module)
+        return prior
+
+    def under(self, prior: Prior, estimated: frozenset[str]) -> KernelRegression:
+        r"""The regression of the data under a prior; ``estimated`` are parts of it."""
+        estimated = self.estimated | estimated
         return KernelRegression.from_parts(
             prior, self.inputs, self.targets, self.noise_std, self.dimension, estimated
         )

@@ -1,7 +1,7 @@
 r"""From data and a family of kernels to a confidence set for each of them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -93,10 +93,55 @@ class Settings(NamedTuple):
         return exact, problem.least_consistent_norm
 
 
+class Candidate(NamedTuple):
+    r"""One kernel of a family before the data are looked at.
+
+    Attributes:
+        kernel: In words.
+        norm_bound: Bound on the norm of ``f - mean`` under it, outcome units.
+        least_norm: The largest least consistent norm of earlier rounds, outcome units.
+        state: Makes the regression of the data under it; the same each time.
+    """
+
+    kernel: str
+    norm_bound: float
+    least_norm: float
+    state: Callable[[], KernelRegression]
+
+    def examined(self, settings: Settings) -> Member:
+        r"""What the data say of it, in this round or an earlier one."""
+        appraised = settings.appraised(self.state(), self.norm_bound)
+        least, found = max(self.least_norm, appraised.least.norm), None
+        if least <= self.norm_bound:
+            found, now = settings.confidence_set(self.state(), self.norm_bound, appraised)
+            least = max(self.least_norm, now)
+        return Member(self.kernel, self.norm_bound, least, found)
+
+    def left_out(self) -> Member:
+        r"""One that was contradicted in an earlier round, without a look at the data."""
+        return Member(self.kernel, self.norm_bound, self.least_norm, None)
+
+
+def members_of(candidates: Sequence[Candidate], settings: Settings) -> tuple[Member, ...]:
+    r"""What the data say of each kernel.
+
+    Those that were contradicted in an earlier round are looked at only where none is left.
+    """
+    before = [each.least_norm > each.norm_bound for each in candidates]
+    members = [
+        each.left_out() if contradicted else each.examined(settings)
+        for each, contradicted in zip(candidates, before, strict=True)
+    ]
+    if all(member.confidence_set is None for member in members):
+        for index, contradicted in enumerate(before):
+            if contradicted:
+                members[index] = candidates[index].examined(settings)
+    return tuple(members)
+
+
 def union_of(
-    states: Sequence[KernelRegression],
-    names: Sequence[str],
-    norm_bounds: Sequence[float],
+    candidates: Sequence[Candidate],
+    members: tuple[Member, ...],
     settings: Settings,
     assumptions: Assumptions,
 ) -> Family:
@@ -105,36 +150,29 @@ def union_of(
     Where the data contradict every kernel, the set is that of the one which needs the
     smallest multiple of its norm bound, with that norm.
     """
-    members: list[Member] = []
-    for state, name, bound in zip(states, names, norm_bounds, strict=True):
-        appraised = settings.appraised(state, bound)
-        least, found = appraised.least.norm, None
-        if least <= bound:
-            found, least = settings.confidence_set(state, bound, appraised)
-        members.append(Member(name, bound, least, found))
     parts = [member.confidence_set for member in members if member.confidence_set]
     if not parts:
         ratios = [member.least_consistent_norm / member.norm_bound for member in members]
         nearest = ratios.index(min(ratios))
         contradiction = _none_left(members[nearest], len(members), settings)
         assumptions = assumptions.with_item(contradiction)
-        parts = [settings.confidence_set(states[nearest], norm_bounds[nearest])[0]]
-    union = UnionSet(parts, states[0].prior_std, assumptions)
-    return Family(tuple(members), union)
+        state, bound = candidates[nearest].state(), members[nearest].norm_bound
+        with warnings.catch_warnings():  # said already, of all kernels
+            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+            parts = [settings.confidence_set(state, bound)[0]]
+    union = UnionSet(parts, parts[0].regression.prior_std, assumptions)
+    return Family(members, union)
 
 
 def intersection_of(
-    states: Sequence[KernelRegression],
-    names: Sequence[str],
-    norm_bounds: Sequence[float],
-    settings: Settings,
-    assumptions: Assumptions,
+    candidates: Sequence[Candidate], settings: Settings, assumptions: Assumptions
 ) -> Family:
     r"""The functions in the sets of all kernels, each at its share of ``delta``."""
+    states = [candidate.state() for candidate in candidates]
     settings = settings._replace(delta=settings.delta / len(states))
     members: list[Member] = []
     parts: list[ExactSet[Any]] = []
-    for state, name, bound in zip(states, names, norm_bounds, strict=True):
+    for (name, bound, *_), state in zip(candidates, states, strict=True):
         exact, least = settings.confidence_set(state, bound)
         parts.append(exact)
         kept = None if exact.assumptions.violated else exact

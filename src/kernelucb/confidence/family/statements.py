@@ -6,14 +6,12 @@ from typing import Literal
 from gpytorch.kernels import Kernel
 
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.members import Family, Settings
 from kernelucb.confidence.fit.choice import fit_source
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
-from kernelucb.regression import KernelRegression
+from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
 
 Combine = Literal["any", "all"]
@@ -26,20 +24,18 @@ _SOURCES = {
 def family_assumptions(
     kernels: Sequence[Kernel],
     norm_bounds: Sequence[float],
-    states: Sequence[KernelRegression],
+    known: PriorKnowledge,
     settings: Settings,
     combine: Combine,
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
     fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
-    estimated = frozenset[str]().union(*(state.estimated for state in states))
-    known = Knowledge(estimated, states[0].noise_std)
     source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
-    norm = _norm(norm_bounds, combine)
+    norm = _norm(norm_bounds, combine, "norm" in known.estimated)
     assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
-    kernel = _kernel(kernels, combine, "kernel" in estimated)
+    kernel = _kernel(kernels, combine, "kernel" in known.estimated)
     return assumptions.by(source).with_item(kernel)
 
 
@@ -83,12 +79,12 @@ def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Ass
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[float], combine: Combine) -> Assumption:
+def _norm(norm_bounds: Sequence[float], combine: Combine, estimated: bool) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
     under = "that kernel" if combine == "any" else "every kernel"
     statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
-    if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
+    if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 

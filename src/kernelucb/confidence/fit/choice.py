@@ -9,6 +9,7 @@ from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     FitConstraint,
     Radius,
+    misfit_of_error,
     mixture_radius,
     mixture_source,
     sketched_radius,
@@ -48,24 +49,36 @@ def data_fit(
     delta: float,
     covariance_scale: CovarianceScale = 1.0,
     norm: float | None = None,
+    model_error: float = 0.0,
 ) -> DataFit:
     r"""The fit that was chosen, for the data.
 
     ``norm`` is a norm bound in prior units, to which a mixture of filters is tied, or None
-    while there is none. The mixture is fixed before the data where the norm bound is.
+    while there is none. The mixture is fixed before the data where the norm bound is. With
+    a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
+    from the true one.
     """
-    if isinstance(fit, PrequentialRadius):
-        return FitConstraint(regression, fit.radius(regression))
+    misfit = misfit_of_error(regression, model_error)
     if fit == "filters":
-        return FilterMixture(EProcesses(regression, delta, covariance_scale, norm))
-    return FitConstraint(regression, mixture_radius(regression, delta, covariance_scale))
+        e_processes = EProcesses(regression, delta, covariance_scale, norm, misfit)
+        return FilterMixture(e_processes)
+    radius = (
+        fit.radius(regression)
+        if isinstance(fit, PrequentialRadius)
+        else mixture_radius(regression, delta, covariance_scale)
+    )
+    return FitConstraint(regression, radius.widened(regression, misfit))
 
 
-def fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
+def fit_source(
+    fit: Fit, covariance_scale: CovarianceScale, model_error: float = 0.0
+) -> str:
     r"""The theorem of ``data_fit``."""
     if isinstance(fit, PrequentialRadius):
-        return fit.source
-    return FILTERS_SOURCE if fit == "filters" else mixture_source(covariance_scale)
+        source = fit.source
+    else:
+        source = FILTERS_SOURCE if fit == "filters" else mixture_source(covariance_scale)
+    return f"{source}, with a model error (ours)" if model_error else source
 
 
 def sketched_fit(

@@ -142,6 +142,7 @@ class EProcesses:
         prices: ``J`` values ``b``, with the prior weights.
         untied: How many members come before those that are tied to the norm bound.
         predicted: Radius of Flynn & Reeb's member alone.
+        misfit: As given.
 
     Args:
         regression: The data.
@@ -149,6 +150,8 @@ class EProcesses:
         covariance_scale: Of Flynn & Reeb's member, one scale or several.
         norm: Norm bound in prior units; None where there is none, and the members that
             are tied to it are left out.
+        misfit: How much larger the residuals may be of the functions whose norm is bounded,
+            noise units; see ``misfit_of_error``.
     """
 
     def __init__(
@@ -157,14 +160,16 @@ class EProcesses:
         delta: float,
         covariance_scale: CovarianceScale,
         norm: float | None,
+        misfit: float = 0.0,
     ) -> None:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
+        self.misfit = misfit
         self.hybrids = Hybrids.of(covariance_scales(covariance_scale), norm)
         self.untied = 1 + len(_SCALES) * len(_FLOORS)
         count, lam = regression.num_observations, regression.eigenvalues
         radius = mixture_radius(regression, delta, covariance_scale)
         alone = radius.slack + 2.0 * math.log(1.0 / FIRST_SHARES[0])
-        self.predicted = Radius(radius.tau_ref, alone)
+        self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
         ball = first_ball(radius.squared(regression), count, delta)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
@@ -186,7 +191,27 @@ class EProcesses:
         return 0.5 * (self.filters @ squared_residuals - self.prices)
 
     def squared_radius(self, weights: Array) -> float:
-        r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one."""
+        r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one.
+
+        Beside a ``misfit`` its root is larger by ``misfit sqrt(max a)``.
+        """
+        squared = self._without_misfit(weights)
+        if self.misfit == 0.0:
+            return squared
+        largest = float(weights @ self.filters[:, -1])  # filters increase
+        return (math.sqrt(squared) + self.misfit * math.sqrt(largest)) ** 2
+
+    def decisive_share(self, weights: Array) -> float:
+        r"""The radius without ``misfit`` over the radius, for ``J`` weights.
+
+        Where ``sqrt(sum_i a_i eps_i^2)`` equals the radius, other weights narrow the set as
+        they would without ``misfit`` for ``eps^2`` times this share.
+        """
+        if self.misfit == 0.0:
+            return 1.0
+        return math.sqrt(self._without_misfit(weights) / self.squared_radius(weights))
+
+    def _without_misfit(self, weights: Array) -> float:
         price = weights @ self.prices + 2.0 * xlogy(weights, weights).sum()
         return float(price) + self.confidence
 

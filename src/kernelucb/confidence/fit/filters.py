@@ -213,6 +213,7 @@ class _Widths:
         pull += (by_variance * inverse).sum(0) * lam
         residuals = pull / max(float(by_excess.sum()), _TINY)
         best = int(np.sqrt(squares).sum(-1).argmin())
+        residuals *= self.e_processes.decisive_share(weights)
         log_weights = self.e_processes.log_values(residuals)
         return Appraisal(float(widths.mean()), log_weights, float(tau[best]))
 

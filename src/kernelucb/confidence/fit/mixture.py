@@ -18,6 +18,9 @@ CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
 
 StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
 
+# Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
+_LARGEST_MISFIT = 1e30
+
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
 # Half a factor of two away from the best scale, each resolved direction costs 0.06.
 DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
@@ -40,6 +43,13 @@ class Radius(NamedTuple):
     def squared(self, regression: RidgeState) -> float:
         r"""The squared radius, a multiple of the noise variance."""
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
+
+    def widened(self, regression: RidgeState, length: float) -> "Radius":
+        r"""The radius plus a length, noise units."""
+        if length == 0.0:
+            return self
+        root = math.sqrt(self.squared(regression))
+        return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
 
 
 class FitConstraint(NamedTuple, Generic[StateT]):
@@ -83,6 +93,27 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
     if len(value) == 0:
         raise ValueError("covariance_scale must hold at least one number.")
     return tuple(positive_scalar("covariance_scale", scale) for scale in value)
+
+
+def misfit_of_error(regression: RidgeState, model_error: float) -> float:
+    r"""How much farther from the data than ``f`` a function near it may lie, noise units.
+
+    ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
+    nowhere farther than ``model_error`` (outcome units) from ``f``.
+
+    Source: ours; see ``docs/mathematics.md``.
+
+    Raises:
+        ValueError: If that is beyond ``_LARGEST_MISFIT``.
+    """
+    misfit = model_error * float(regression.noise_std.reciprocal().norm())
+    if misfit > _LARGEST_MISFIT:
+        raise ValueError(
+            f"model_error is {model_error:.4g}, too large beside a noise scale of "
+            f"{float(regression.noise_std.min()):.4g}: squares would overflow. The data "
+            "then say nothing; give a smaller one."
+        )
+    return misfit
 
 
 def _regularizers(regression: RidgeState, value: CovarianceScale) -> Tensor:

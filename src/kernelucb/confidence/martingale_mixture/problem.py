@@ -18,6 +18,7 @@ from kernelucb.confidence.geometry import (
     consistent_constraints,
     radius_beside_dropped,
 )
+from kernelucb.confidence.model_error import near_the_ball
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import (
@@ -49,6 +50,7 @@ class MixtureProblem(NamedTuple, Generic[State]):
         assumptions: What the set rests on.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
+        model_error: How far the true function may lie from the set, outcome units.
     """
 
     regression: State
@@ -56,6 +58,7 @@ class MixtureProblem(NamedTuple, Generic[State]):
     least: float
     assumptions: Assumptions
     noise_interval: tuple[float, float] | None = None
+    model_error: float = 0.0
 
     @property
     def norm_bound(self) -> float:
@@ -90,7 +93,9 @@ def mixture_problem(
     )
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
-    return MixtureProblem(regression, constraints, least, assumptions)
+    return MixtureProblem(
+        regression, constraints, least, assumptions, model_error=norm.model_error
+    )
 
 
 class Appraised(NamedTuple):
@@ -112,9 +117,10 @@ class Appraised(NamedTuple):
         delta: float,
         covariance_scale: CovarianceScale,
         norm: float | None,
+        model_error: float = 0.0,
     ) -> "Appraised":
         r"""From the data; ``norm`` is a norm bound given, prior units, or None."""
-        whole = data_fit(fit, regression, delta, covariance_scale, norm)
+        whole = data_fit(fit, regression, delta, covariance_scale, norm, model_error)
         return cls(whole, for_least_norm(whole))
 
 
@@ -126,6 +132,7 @@ def known_noise_problem(
     covariance_scale: CovarianceScale,
     strict: bool,
     appraised: Appraised | None = None,
+    model_error: float = 0.0,
 ) -> MixtureProblem[RidgeState]:
     r"""The problem of ``MartingaleMixtureUCB``; arguments as there.
 
@@ -136,13 +143,15 @@ def known_noise_problem(
     regression = with_noise_of(fit, regression)
     given = norm_in_prior_units(norm_bound, regression)
     if appraised is None:
-        appraised = Appraised.of(regression, fit, delta, covariance_scale, given)
+        appraised = Appraised.of(
+            regression, fit, delta, covariance_scale, given, model_error
+        )
     whole, (sharpest, least) = appraised
-    norm = resolve_norm_bound(norm_bound, *sharpest)
-    source = fit_source(fit, covariance_scale)
+    norm = near_the_ball(resolve_norm_bound(norm_bound, *sharpest), model_error)
+    source = fit_source(fit, covariance_scale, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
-        whole = data_fit(fit, regression, delta, covariance_scale, norm.value)
+        whole = data_fit(fit, regression, delta, covariance_scale, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
     band = whole.for_band(norm.value) if least <= norm.value else sharpest

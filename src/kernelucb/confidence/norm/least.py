@@ -7,7 +7,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import probability
+from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.e_processes import Array
@@ -31,6 +31,7 @@ def least_consistent_norm(
     delta: float = 0.05,
     fit: ClosedForm = "filters",
     covariance_scale: CovarianceScale = 1.0,
+    model_error: float = 0.0,
 ) -> float:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
 
@@ -50,14 +51,17 @@ def least_consistent_norm(
         delta: Failure probability.
         fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
         covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
+        model_error: With a number above 0, outcome units, the norm is that of functions
+            that are nowhere farther than this from ``f``.
 
     Returns:
         The norm in outcome units, for ``model.covar_module`` as it stands. Zero when the
         data say nothing; infinity when no norm is enough (``noise_std`` is too small).
     """
     probability("delta", delta)
+    model_error = nonnegative_scalar("model_error", model_error)
     regression = KernelRegression.of(model, noise_std)
-    fitted = data_fit(fit, regression, delta, covariance_scale)
+    fitted = data_fit(fit, regression, delta, covariance_scale, model_error=model_error)
     return for_least_norm(fitted).norm * regression.outcome_scale
 
 
@@ -116,7 +120,9 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
         ridge = cutoff if tau is None else tau
         least = math.inf if tau is None else _ridge_norm(*counted, ridge)
         start = start if math.isinf(ridge) else ridge
-        log_weights = e_processes.log_values((z / (values * lam / ridge + 1.0)) ** 2)
+        residuals = (z / (values * lam / ridge + 1.0)) ** 2
+        residuals *= e_processes.decisive_share(weights)
+        log_weights = e_processes.log_values(residuals)
         log_weights[tied:] = -math.inf  # the same norm whatever the norm bound
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 

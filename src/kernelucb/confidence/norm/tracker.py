@@ -29,15 +29,17 @@ _CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
 
 
 class NormBound(NamedTuple):
-    r"""A bound on the RKHS norm of ``f - mean``.
+    r"""A bound on the RKHS norm of ``f - mean``, or of a function near ``f``.
 
     Attributes:
         value: Prior units.
         assumption: Where it comes from, in words.
+        model_error: How far that function may lie from ``f``, outcome units.
     """
 
     value: float
     assumption: Assumption
+    model_error: float = 0.0
 
     @classmethod
     def given(cls, norm_bound: float, regression: RidgeState) -> "NormBound":

@@ -1,0 +1,129 @@
+r"""From data, kernels and norm bounds to a family: what is known before, then the sets."""
+
+from collections.abc import Sequence
+from functools import cache, partial
+
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+
+from kernelucb._numerics.checks import positive_values
+from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
+from kernelucb._numerics.fingerprint import digest
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.family.members import (
+    Candidate,
+    Family,
+    Settings,
+    intersection_of,
+    members_of,
+    union_of,
+)
+from kernelucb.confidence.family.statements import Combine, family_assumptions
+from kernelucb.confidence.family.tracker import FamilyKey, FamilyRound, FamilyTracker
+from kernelucb.confidence.fit.mixture import covariance_scales
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.regression.family_data import FamilyData
+from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
+from kernelucb.regression.prior import Prior
+
+
+def family_of(
+    data: FamilyData,
+    kernels: Sequence[Kernel],
+    mean_module: Mean | None,
+    norm_bounds: Sequence[float],
+    settings: Settings,
+    combine: Combine,
+    tracker: FamilyTracker | None,
+) -> Family:
+    r"""The sets of all kernels and their union or intersection.
+
+    The tracker is updated before a contradiction is announced or raised.
+
+    Args:
+        data: The data.
+        kernels: The family.
+        mean_module: Prior mean, outcome units; zero when absent.
+        norm_bounds: As given by the user, one for each kernel, outcome units.
+        settings: What all members share.
+        combine: Union or intersection.
+        tracker: Of the rounds before, or None.
+
+    Raises:
+        ValueError: If the tracker is for another family, or for an intersection.
+    """
+    if tracker is not None and combine == "all":
+        raise ValueError(
+            'tracker is for combine="any": with "all" a contradicted kernel is not left '
+            "out, it contradicts the whole. Leave it out."
+        )
+    data = _with_noise_of(settings, data)
+    priors = [data.prior(kernel, mean_module) for kernel in kernels]
+    parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
+    estimated = data.estimated.union(*parts)
+    if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
+        estimated |= {"norm"}
+    used = in_use(norm_bounds, kernels, data, combine)
+    current = _round(data, priors, used, settings, estimated)
+    tracker = FamilyTracker() if tracker is None else tracker
+    before = tracker.recall(current)
+    rows = zip(kernels, used, before, priors, strict=True)
+    candidates = [
+        Candidate(kernel_in_words(kernel), bound, least, cache(partial(data.under, *known)))
+        for kernel, bound, least, *known in ((*row, estimated) for row in rows)
+    ]
+    assumptions = family_assumptions(kernels, norm_bounds, current, settings, combine)
+    assumptions = _tainted(assumptions, tracker.estimated - estimated)
+    if combine == "all":
+        return intersection_of(candidates, settings, assumptions)
+    members = members_of(candidates, settings)
+    tracker.update(current, [member.least_consistent_norm for member in members])
+    return union_of(candidates, members, settings, assumptions)
+
+
+def in_use(
+    norm_bounds: Sequence[float],
+    kernels: Sequence[Kernel],
+    data: FamilyData,
+    combine: Combine,
+) -> list[float]:
+    r"""The norm bounds, times what covers the length scales between the kernels."""
+    if combine == "all" or not isinstance(kernels, LengthscaleFamily):
+        return [float(bound) for bound in norm_bounds]
+    factors = kernels.norm_factors(data.inputs.shape[-1])
+    return [bound * factor for bound, factor in zip(norm_bounds, factors, strict=True)]
+
+
+def _with_noise_of(settings: Settings, data: FamilyData) -> FamilyData:
+    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
+    fit = settings.fit
+    if not isinstance(fit, PrequentialRadius) or fit.num_observations != len(data.targets):
+        return data
+    return data._replace(noise_std=fit.noise_std, estimated=data.estimated - {"noise"})
+
+
+def _round(
+    data: FamilyData,
+    priors: Sequence[Prior],
+    norm_bounds: Sequence[float],
+    settings: Settings,
+    estimated: frozenset[str],
+) -> FamilyRound:
+    fit = settings.fit
+    key = FamilyKey(
+        kernels=tuple(digest(prior) for prior in priors),
+        norm_bounds=tuple(norm_bounds),
+        delta=settings.delta,
+        fit=fit if isinstance(fit, str) else type(fit).__name__,
+        covariance_scales=covariance_scales(settings.covariance_scale),
+    )
+    noise = positive_values("noise_std", data.noise_std, len(data.targets))
+    return FamilyRound(key, noise, estimated)
+
+
+def _tainted(assumptions: Assumptions, names: frozenset[str]) -> Assumptions:
+    r"""Those that were estimated in an earlier round stay so."""
+    for name in sorted(names):
+        statement = f"{assumptions[name].statement}; in an earlier round it was estimated"
+        assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
+    return assumptions

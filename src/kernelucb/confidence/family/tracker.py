@@ -1,0 +1,239 @@
+r"""What the data have said of a family of kernels, over all rounds."""
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics import states
+from kernelucb._numerics.checks import LARGEST, SMALLEST
+from kernelucb._numerics.exclusive import Exclusive
+from kernelucb.exceptions import StateError
+
+_ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
+_PARTS = ("kernel", "mean", "noise", "norm")
+
+
+class FamilyKey(NamedTuple):
+    r"""What must stay the same over the rounds of a family, as plain values.
+
+    Attributes:
+        kernels: A digest of each kernel, with the mean and the input transform.
+        norm_bounds: The norm bound in use for each, outcome units.
+        delta: Failure probability.
+        fit: ``"filters"``, ``"martingale"`` or ``"PrequentialRadius"``.
+        covariance_scales: Those of the fit.
+    """
+
+    kernels: tuple[str, ...]
+    norm_bounds: tuple[float, ...]
+    delta: float
+    fit: str
+    covariance_scales: tuple[float, ...]
+
+
+class FamilyRound(NamedTuple):
+    r"""A family and the data of one round.
+
+    Attributes:
+        key: The family.
+        noise_std: ``n`` noise scales of the observations, outcome units.
+        estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
+    """
+
+    key: FamilyKey
+    noise_std: Tensor
+    estimated: frozenset[str]
+
+
+class FamilyTracker:
+    r"""Remembers which kernels of a family the data have contradicted, anytime.
+
+    ``KernelFamilyUCB`` leaves those out that were contradicted in an earlier round, and
+    does not look at them again. Its band stays valid: every fit holds for all rounds at
+    once, so the true kernel is contradicted in any round with probability ``delta`` at
+    most, which is the band's own. It is at least as narrow as without a tracker.
+
+    A tracker is for one family and one sequence of observations: the same kernels, mean and
+    input transform, norm bounds, ``delta``, ``fit`` and ``covariance_scale`` in every
+    round, the same noise scales, and observations that are only added, at the end. The
+    first round sets these; what is a part of the acquisition function only (``select``,
+    ``maximize``, pending points) may change.
+
+    An interruption leaves the state before an update or after it. A tracker is for one
+    thread at a time; a call that overlaps with another raises a RuntimeError.
+
+    Source: ours (``docs/mathematics.md``).
+
+    Example:
+        >>> tracker = FamilyTracker()
+        >>> for _ in range(rounds):
+        ...     acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, tracker=tracker)
+        ...     torch.save(tracker.state_dict(), path)
+
+    Attributes:
+        num_observations: Number of observations seen.
+        least_consistent_norms: For each kernel the largest least consistent norm so far,
+            outcome units: if it is the true one, a lower bound on the norm.
+        estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were
+            estimated in any round; then no later round is certified.
+    """
+
+    def __init__(self) -> None:
+        self._key: FamilyKey | None = None
+        self._noise_std: list[float] = []  # one, or one for each observation
+        self.num_observations = 0
+        self.least_consistent_norms: tuple[float, ...] = ()
+        self.estimated: frozenset[str] = frozenset()
+        self._exclusive = Exclusive()
+
+    @property
+    def contradicted(self) -> tuple[bool, ...]:
+        r"""For each kernel, whether it was contradicted in any round."""
+        bounds = () if self._key is None else self._key.norm_bounds
+        pairs = zip(self.least_consistent_norms, bounds, strict=True)
+        return tuple(least > bound for least, bound in pairs)
+
+    def recall(self, current: FamilyRound) -> tuple[float, ...]:
+        r"""The least consistent norms so far, 0 before the first round.
+
+        Raises:
+            ValueError: If the tracker has seen another family, or more observations.
+        """
+        with self._exclusive:
+            self._check(current)
+            return self.least_consistent_norms or (0.0,) * len(current.key.kernels)
+
+    def update(self, current: FamilyRound, least_norms: Sequence[float]) -> None:
+        r"""Take the least consistent norms of a round, outcome units; none ever falls.
+
+        Raises:
+            ValueError: As ``recall``; nothing has changed then.
+        """
+        with self._exclusive:
+            before = self.recall(current)
+            # In one step: an interrupt leaves the old or the new state.
+            vars(self).update(
+                _key=current.key,
+                _noise_std=_without_repeats(current.noise_std),
+                num_observations=len(current.noise_std),
+                least_consistent_norms=tuple(map(max, before, least_norms)),
+                estimated=self.estimated | current.estimated,
+            )
+
+    def _check(self, current: FamilyRound) -> None:
+        if self._key is None:
+            return
+        for name, own, new in zip(FamilyKey._fields, self._key, current.key, strict=True):
+            if own != new:
+                told = "" if name == "kernels" else f" ({own} before, {new} now)"
+                raise ValueError(
+                    f"tracker is for another family: its {_NAMES.get(name, name)} differ"
+                    f"{told}. Give the same in every round, or start a new FamilyTracker."
+                )
+        seen, count = self.num_observations, len(current.noise_std)
+        if count < seen:
+            raise ValueError(
+                f"tracker has seen {seen} observations, the model has {count}. "
+                "Observations cannot be taken back; start a new FamilyTracker or load an "
+                "earlier state."
+            )
+        own = torch.tensor(self._noise_std, dtype=torch.float64).expand(seen)
+        new = current.noise_std[:seen].detach().cpu().double()
+        changed = bool(((own - new).abs() > _ROUNDED * own).any())
+        if changed and "noise" not in self.estimated | current.estimated:
+            raise ValueError(
+                "tracker has seen the same observations with other noise scales. Give the "
+                "same noise_std in every round, or start a new FamilyTracker."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        r"""Family and norms as plain values, for JSON or ``torch.save``."""
+        key = _NO_FAMILY if self._key is None else self._key
+        plain = {name: _plain(value) for name, value in key._asdict().items()}
+        norms = self.least_consistent_norms
+        return states.sealed(
+            {
+                **plain,
+                "noise_std": list(self._noise_std),
+                "num_observations": self.num_observations,
+                "least_consistent_norms": [n if math.isfinite(n) else None for n in norms],
+                "estimated": sorted(self.estimated),
+            }
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        r"""Go on from a saved state, of whichever family.
+
+        Raises:
+            StateError: If the state is not of a tracker, or was changed since; nothing has
+                changed then.
+        """
+        saved = states.read_state("FamilyTracker", state_dict, _READERS)
+        key = FamilyKey(*(_frozen(saved.pop(name)) for name in FamilyKey._fields))
+        count, noise = saved["num_observations"], saved["noise_std"]
+        norms = tuple(math.inf if n is None else n for n in saved["least_consistent_norms"])
+        if not len(key.kernels) == len(key.norm_bounds) == len(norms):
+            raise StateError(
+                "kernels, norm_bounds and least_consistent_norms must be of one length."
+            )
+        if (count > 0) != bool(norms) or len(noise) not in {min(count, 1), count}:
+            raise StateError("noise_std must be one number, or one for each observation.")
+        with self._exclusive:
+            vars(self).update(
+                _key=key if norms else None,
+                _noise_std=noise,
+                num_observations=count,
+                least_consistent_norms=norms,
+                estimated=frozenset(saved["estimated"]),
+            )
+
+
+_NO_FAMILY = FamilyKey((), (), 0.5, "filters", ())
+_NAMES = {"kernels": "kernels, their mean or their input transform"}
+
+
+def _digest(name: str, value: Any) -> str:
+    r"""Reader of a kernel's digest."""
+    if not (isinstance(value, str) and 0 < len(value) <= 64 and value.isalnum()):
+        raise StateError(f"{name} must be the digest of a kernel, got {value!r}.")
+    return value
+
+
+def _one_of(*allowed: str) -> states.Reader:
+    def read(name: str, value: Any) -> str:
+        if value not in allowed:
+            raise StateError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
+        return value
+
+    return read
+
+
+_SIZE = states.real(SMALLEST, LARGEST)
+_READERS: dict[str, states.Reader] = {
+    "kernels": states.sequence(_digest),
+    "norm_bounds": states.sequence(_SIZE),
+    "delta": states.real(0.0, 1.0),
+    "fit": _one_of("filters", "martingale", "PrequentialRadius"),
+    "covariance_scales": states.sequence(_SIZE),
+    "noise_std": states.sequence(_SIZE),
+    "num_observations": states.whole(0, sys.maxsize),
+    "least_consistent_norms": states.sequence(states.optional(states.real(0.0))),
+    "estimated": states.sequence(_one_of(*_PARTS)),
+}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _without_repeats(noise_std: Tensor) -> list[float]:
+    values = noise_std.tolist()
+    return values[:1] if len(set(values)) == 1 else values

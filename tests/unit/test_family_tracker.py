@@ -1,0 +1,295 @@
+r"""A family remembers which kernels were contradicted, over rounds."""
+
+import copy
+import json
+import threading
+
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel
+from gpytorch.means import ConstantMean
+
+from interruptions import check_atomic
+from kernelucb import FamilyTracker, KernelFamilyUCB, KernelRegression, lengthscale_family
+from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.states import sealed
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+    StateError,
+)
+from kernelucb.regression.family_data import FamilyData
+from problems import frozen_kernel, make_problem
+
+KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
+PROBLEM = make_problem(n=24, d=2, norm=5.0)
+X, Y = PROBLEM.X, PROBLEM.Y
+
+
+def data(n, outcomes=Y, noise_std=0.1):
+    return KernelRegression(X[:n], outcomes[:n], PROBLEM.kernel, noise_std)
+
+
+def family(n, tracker=None, model=None, kernels=KERNELS, norm_bound=5.0, **options):
+    model = data(n) if model is None else model
+    options = {"norm_bound": norm_bound, "tracker": tracker, **options}
+    return KernelFamilyUCB(model, kernels, **options)
+
+
+def used(*rounds, **options):
+    tracker = FamilyTracker()
+    for n in rounds or (12, 24):
+        family(n, tracker, **options)
+    return tracker
+
+
+def same_band(left, right):
+    for ours, theirs in zip(left.bounds(X), right.bounds(X), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_one_round_with_a_tracker_is_one_without():
+    tracker = FamilyTracker()
+    assert (tracker.contradicted, tracker.num_observations) == ((), 0)
+    kept, plain = family(24, tracker), family(24)
+    same_band(kept, plain)
+    assert kept.consistent == plain.consistent
+    assert kept.least_consistent_norms == plain.least_consistent_norms
+    assert str(kept.assumptions) == str(plain.assumptions)
+    assert tracker.contradicted == tuple(not each for each in plain.consistent)
+    assert tracker.least_consistent_norms == plain.least_consistent_norms
+    assert tracker.num_observations == 24
+
+
+def test_what_was_contradicted_once_is_neither_used_nor_decomposed(monkeypatch):
+    # Outcomes that no kernel in the second round contradicts: it repeats zeros.
+    tracker = used(24)
+    left_out = sum(tracker.contradicted)
+    assert 0 < left_out < len(KERNELS)
+    made = []
+    under = FamilyData.under
+
+    def counted(self, *arguments):
+        made.append(arguments)
+        return under(self, *arguments)
+
+    monkeypatch.setattr(FamilyData, "under", counted)
+    flat = data(24, outcomes=torch.zeros_like(Y))
+    assert all(family(24, model=flat).consistent)
+    made.clear()
+    after = family(24, tracker, model=flat)
+    assert after.consistent == tuple(not each for each in tracker.contradicted)
+    assert len(made) == len(KERNELS) - left_out
+    chosen = [i for i, kept in enumerate(after.consistent) if kept]
+    survivors = [KERNELS[i] for i in chosen]
+    bounds = [after.norm_bounds[i] for i in chosen]
+    same_band(after, family(24, model=flat, kernels=survivors, norm_bound=bounds))
+
+
+def test_norms_never_fall():
+    tracker = used(24)
+    before = tracker.least_consistent_norms
+    flat = family(24, tracker, model=data(24, outcomes=torch.zeros_like(Y)))
+    assert tracker.least_consistent_norms == flat.least_consistent_norms == before
+    tracker = used(12)
+    first = tracker.least_consistent_norms
+    family(24, tracker)
+    assert all(a <= b for a, b in zip(first, tracker.least_consistent_norms, strict=True))
+
+
+def test_where_none_is_left_all_are_looked_at_and_the_band_is_marked():
+    tracker = FamilyTracker()
+    with pytest.warns(InconsistentConfidenceSetWarning, match="all 5 kernels"):
+        kept = family(24, tracker, norm_bound=0.1)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        plain = family(24, norm_bound=0.1)
+    same_band(kept, plain)
+    assert all(tracker.contradicted)
+    flat = data(24, outcomes=torch.zeros_like(Y))
+    with pytest.warns(InconsistentConfidenceSetWarning, match="all 5 kernels"):
+        later = family(24, tracker, model=flat, norm_bound=0.1)
+    assert later.assumptions.violated
+    assert not any(later.consistent)
+
+
+def test_a_strict_bound_raises_after_the_update():
+    tracker = FamilyTracker()
+    with pytest.raises(InconsistentConfidenceSetError):
+        family(24, tracker, norm_bound=0.1, strict=True)
+    assert all(tracker.contradicted)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernels": KERNELS[1:]}, "its kernels, their mean or their input transform"),
+        ({"kernels": [frozen_kernel("rbf", 0.5)] * 5}, "its kernels"),
+        ({"mean_module": ConstantMean().requires_grad_(False)}, "their mean"),
+        ({"norm_bound": 6.0}, r"its norm_bounds differ \(\(5.0, 10.0"),
+        ({"delta": 0.1}, r"its delta differ \(0.05 before, 0.1 now"),
+        ({"fit": "martingale"}, "its fit differ"),
+        ({"covariance_scale": 2.0}, "its covariance_scales differ"),
+        ({"noise_std": 0.2}, "with other noise scales"),
+        ({"n": 23}, "has seen 24 observations, the model has 23"),
+        ({"combine": "all"}, 'tracker is for combine="any"'),
+    ],
+)
+def test_another_family_is_refused_before_any_decomposition(options, message, monkeypatch):
+    tracker = used(24)
+    before = tracker.state_dict()
+    model = data(options.get("n", 24))
+    monkeypatch.setattr(FamilyData, "under", lambda *_: pytest.fail("decomposed"))
+    with pytest.raises(ValueError, match=message):
+        family(tracker=tracker, model=model, **{"n": 24, **options})
+    assert tracker.state_dict() == before
+
+
+def test_the_same_family_built_again_is_the_same():
+    tracker = used(12)
+    again = lengthscale_family(RBFKernel(), 0.1, 1.6)
+    again[0](X).to_dense()  # evaluated: what a kernel caches does not count
+    family(24, tracker, kernels=copy.deepcopy(again), select="widest", maximize=False)
+    assert tracker.num_observations == 24
+
+
+def test_noise_scales_of_each_observation():
+    scales = torch.linspace(0.1, 0.2, 24, dtype=torch.float64)
+    tracker = used(12, noise_std=scales[:12])
+    family(24, tracker, noise_std=scales)
+    with pytest.raises(ValueError, match="other noise scales"):
+        family(24, tracker, noise_std=scales.flip(0))
+    resumed = FamilyTracker()
+    resumed.load_state_dict(json.loads(json.dumps(tracker.state_dict())))
+    assert resumed.state_dict() == tracker.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("part", "first", "later"),
+    [
+        ("norm", {"norm_bound": EstimatedNumber(5.0)}, {}),
+        ("noise", {"model": PROBLEM.model.requires_grad_(True)}, {"noise_std": 0.1}),
+        ("mean", {"mean_module": ConstantMean()}, None),
+        ("kernel", {"kernels": [frozen_kernel("rbf").requires_grad_(True)]}, None),
+    ],
+)
+def test_what_was_estimated_in_one_round_stays_so(part, first, later):
+    tracker = FamilyTracker()
+    assert family(24, tracker, **first).assumptions.estimated == (part,)
+    if later is None:  # the same module, now called fixed
+        name, value = next(iter(first.items()))
+        frozen = copy.deepcopy(value)
+        for module in frozen if name == "kernels" else [frozen]:
+            module.requires_grad_(False)
+        later = {name: frozen}
+    assert family(24, **later).assumptions.certified
+    resumed = FamilyTracker()
+    resumed.load_state_dict(json.loads(json.dumps(tracker.state_dict())))
+    for each in (tracker, resumed):
+        after = family(24, each, **later).assumptions
+        assert after.estimated == (part,)
+        assert after[part].statement.endswith("in an earlier round it was estimated")
+
+
+STATE = used(24).state_dict()
+
+
+def resealed(**changes):
+    plain = {key: STATE[key] for key in STATE if key not in ("version", "checksum")}
+    return sealed(plain | changes)
+
+
+def test_resumes_from_json_exactly():
+    resumed = FamilyTracker()
+    resumed.load_state_dict(json.loads(json.dumps(STATE)))
+    assert resumed.state_dict() == STATE
+    same_band(family(24, resumed), family(24, used(24)))
+    empty = FamilyTracker().state_dict()
+    resumed.load_state_dict(json.loads(json.dumps(empty)))
+    assert resumed.state_dict() == empty
+    assert resumed.contradicted == ()
+
+
+def test_an_infinite_norm_is_saved():
+    tracker = FamilyTracker()
+    repeated = KernelRegression(X[:1].expand(24, 2), 1e3 * Y, PROBLEM.kernel, 1e-3)
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        family(24, tracker, model=repeated)
+    assert tracker.least_consistent_norms == (torch.inf,) * 5
+    state = json.loads(json.dumps(tracker.state_dict(), allow_nan=False))
+    resumed = FamilyTracker()
+    resumed.load_state_dict(state)
+    assert resumed.least_consistent_norms == tracker.least_consistent_norms
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (None, "must be a mapping"),
+        ({**STATE, "more": 1}, "has no more"),
+        ({k: v for k, v in STATE.items() if k != "fit"}, "lacks fit"),
+        ({**STATE, "delta": 0.5}, "was changed after it was saved"),
+        (resealed(delta="x"), "delta must be a number"),
+        (resealed(fit="other"), "fit must be one of filters"),
+        (resealed(kernels=["../x"]), r"kernels\[0\] must be the digest"),
+        (resealed(norm_bounds=[5.0]), "must be of one length"),
+        (resealed(norm_bounds=[-1.0] * 5), r"norm_bounds\[0\] must lie in"),
+        (resealed(estimated=["prior"]), r"estimated\[0\] must be one of"),
+        (resealed(noise_std=[0.1, 0.1]), "noise_std must be one number"),
+        (resealed(num_observations=0), "noise_std must be one number"),
+        (resealed(least_consistent_norms=[float("nan")] * 5), "must lie in"),
+    ],
+)
+def test_a_wrong_state_changes_nothing(state, message):
+    tracker = used(12)
+    before = tracker.state_dict()
+    with pytest.raises(StateError, match=message):
+        tracker.load_state_dict(state)
+    assert tracker.state_dict() == before
+
+
+def test_an_update_is_whole_or_not_at_all():
+    tracker = used(12)
+    state = tracker.state_dict()
+    model = data(24)
+    kernels = KERNELS[2:4]
+    small = FamilyTracker()
+    family(12, small, kernels=kernels)
+    interruptions = check_atomic(
+        lambda: copy.deepcopy(small),
+        lambda each: family(24, each, model=model, kernels=kernels).consistent,
+        lambda each: each.state_dict(),
+        stride=41,
+    )
+    assert interruptions > 0
+    loading = check_atomic(
+        FamilyTracker,
+        lambda each: each.load_state_dict(copy.deepcopy(state)),
+        lambda each: each.state_dict(),
+        stride=3,
+    )
+    assert loading > 0
+
+
+def test_for_one_thread_at_a_time():
+    tracker = used(12)
+    errors = []
+
+    def other():
+        with pytest.raises(RuntimeError, match="one thread at a time"):
+            family(24, tracker)
+        errors.append(1)
+
+    with tracker._exclusive:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert errors == [1]
+    assert tracker.num_observations == 12
+
+
+def test_a_model_that_is_refitted_changes_nothing_about_the_family():
+    tracker = FamilyTracker()
+    for n, lengthscale in ((12, 0.3), (24, 2.0)):
+        model = KernelRegression(X[:n], Y[:n], frozen_kernel("rbf", lengthscale), 0.1)
+        assert family(n, tracker, model=model).assumptions.certified
+    assert tracker.num_observations == 24
