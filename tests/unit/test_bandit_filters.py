@@ -14,7 +14,7 @@ from kernelucb._numerics.states import sealed
 from kernelucb.bandit.resolvents import Ratio, Resolvents
 from kernelucb.bandit.two_filters import TwoFilters
 from kernelucb.confidence.fit import energy
-from kernelucb.confidence.fit.e_processes import FIRST_SHARES
+from kernelucb.confidence.fit.e_processes import ALONE
 from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.exceptions import StateError
 from problems import float64, frozen_kernel
@@ -133,7 +133,7 @@ def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre)
     slope=st.floats(1e-3, 1.0),
 )
 def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
-    level, price, shares = math.log(1.0 / DELTA), per_round * count, FIRST_SHARES
+    level, price, shares = math.log(1.0 / DELTA), per_round * count, ALONE[:2]
     ball = energy.noise_ball(count, level, price, shares)
     found = energy.tangent_price(ball, slope, count, level, price, shares)
     offsets = energy._offsets(count, price, shares)

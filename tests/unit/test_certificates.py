@@ -26,7 +26,7 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
-from kernelucb.certificates.boxes import largest_change, largest_on_box
+from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
 from kernelucb.confidence.martingale_mixture.dual import EllipsoidObjective
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
@@ -306,13 +306,12 @@ class TestPriorMean:
 
 def test_a_function_without_positive_values():
     r"""The relative tolerance has nothing to refer to; the bound reached is returned."""
-    result = largest_on_box(
-        lambda X: -1.0 - X.sum(-1),
-        lambda centres, halves: halves.sum(-1),
-        SQUARE,
-        tolerance=0.05,
-        max_evaluations=3000,
+    function = CellFunction(
+        values=[lambda X: -1.0 - X.sum(-1)],
+        changes=[lambda centres, halves: halves.sum(-1)],
+        joined=lambda parts: parts[0],
     )
+    result = largest_on_box(function, SQUARE, tolerance=0.05, max_evaluations=3000)
     assert result.value <= -1.0 <= result.upper
     assert result.upper < -0.9
 

@@ -9,7 +9,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import probability, whole_number
+from kernelucb._numerics.checks import nonnegative_scalar, probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
@@ -66,12 +66,9 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         >>> regret_certificate(acqf, bounds=bounds).gap
 
     Attributes:
-        norm_bounds: Bounds on the norm in use, one for each kernel, outcome units; of a
-            ``LengthscaleFamily`` those given times its ``norm_factors``.
-        least_consistent_norms: Lower bound on the norm under each kernel, if it is the true
-            one, outcome units.
-        consistent: For each kernel, whether the data do not contradict it: false for the
-            true one with probability ``delta`` at most, over all rounds together.
+        kernels: As given.
+        fit: As given.
+        num_observations: Number of observations.
     """
 
     def __init__(
@@ -88,6 +85,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         select: Select = "alternate",
         widest_every: int = 4,
         mean_module: Mean | None = None,
+        model_error: float = 0.0,
         tracker: FamilyTracker | None = None,
         strict: bool = False,
         maximize: bool = True,
@@ -110,15 +108,19 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
                 observation; from the likelihood (or ``train_Yvar``) when absent.
             delta: Failure probability.
             fit: See ``MartingaleMixtureUCB``.
-            covariance_scale: See ``MartingaleMixtureUCB``.
+            covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
+                absent, so that the band does not depend on the kernels' output scales.
             combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
-                norm bound, the band is the intersection of theirs, each at a share of
-                ``delta``, and it is what is searched by, whatever ``select`` is.
+                norm bound, the band is the intersection of theirs, whose fits hold
+                together with probability ``1 - delta``, and it is what is searched by,
+                whatever ``select`` is.
             select: ``"alternate"``, ``"simplest"`` or ``"widest"``: what the acquisition
                 value is. The band and certificates do not depend on it.
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
+            model_error: How far ``f`` may lie, at any point, from some function of bounded
+                norm, outcome units; see ``MartingaleMixtureUCB``.
             tracker: What earlier rounds have said of the same family. Kernels that were
                 contradicted stay left out; it is updated with the model's data. With
                 ``combine="any"`` only.
@@ -139,14 +141,14 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
         self.select, self.widest_every = select, whole_number("widest_every", widest_every)
-        scale = 1.0 if covariance_scale is None else covariance_scale
+        model_error = nonnegative_scalar("model_error", model_error)
         bounds = per_kernel(norm_bound, kernels)
         data = FamilyData.of(model, noise_std)
-        settings = Settings(fit, delta, scale, strict)
+        settings = Settings(fit, delta, covariance_scale, model_error, strict)
         self._family = family_of(
             data, kernels, mean_module, bounds, settings, combine, tracker
         )
-        self.fit, self.delta, self.combine = fit, delta, combine
+        self.kernels, self.fit, self.delta, self.combine = kernels, fit, delta, combine
         self.num_observations = len(data.targets)
         band = self._family.confidence_set
         super().__init__(model, band, maximize, posterior_transform, X_pending)
@@ -198,22 +200,31 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:
-        r"""The norm bound of each kernel, outcome units."""
+        r"""The norm bound of each kernel, outcome units.
+
+        With ``combine="any"`` and a ``lengthscale_family``, those given times its
+        ``norm_factors``.
+        """
         return tuple(member.norm_bound for member in self._family.members)
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
-        r"""The least consistent norm of each kernel, outcome units."""
+        r"""Lower bound on the norm under each kernel, if it is true, outcome units."""
         return tuple(member.least_consistent_norm for member in self._family.members)
 
     @property
     def consistent(self) -> tuple[bool, ...]:
-        r"""For each kernel, whether the data do not contradict it."""
+        r"""For each kernel, whether the data do not contradict it.
+
+        A true one is contradicted in this or any other round with probability ``delta`` at
+        most.
+        """
         return self._family.consistent
 
     def report(self) -> str:
         r"""Which kernels the data contradict and what the band rests on, in words."""
-        return family_report(self._family, self.num_observations, self.delta)
+        count = self.num_observations
+        return family_report(self._family, self.kernels, count, self.delta)
 
     def _searched(self, num_pending: int) -> ConfidenceSet[Any, Any]:
         r"""The set whose upper bound is maximised."""

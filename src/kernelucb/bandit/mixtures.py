@@ -12,7 +12,7 @@ from kernelucb.bandit.bounds import BanditBound
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
 from kernelucb.confidence.fit.e_processes import (
-    FIRST_SHARES,
+    ALONE,
     EProcesses,
     Hybrids,
     first_ball,
@@ -156,7 +156,7 @@ class Dual(MartingaleMixture):
 
     def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
         ball = first_ball(predicted, count, self.delta)
-        return ball.squared_radius, FIRST_SHARES[0]
+        return ball.squared_radius, ALONE.predicted
 
     def estimate_norm(self, regression: KernelRegression) -> None:
         r"""Estimate the norm bound again; does nothing where it was given."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kernelucb.bandit.resolvents import Ratio
 from kernelucb.confidence.fit.e_processes import (
-    HYBRID_PRIOR,
+    ALONE,
     Hybrids,
     first_ball,
     first_price,
@@ -115,7 +115,7 @@ class TwoFilters(NamedTuple):
         """
         ball = first_ball(predicted, count, delta)
         first = first_price(ball, self.slope, predicted, count, delta)
-        hybrid = log_det - count * math.log1p(-self.floor) + HYBRID_PRIOR
+        hybrid = log_det - count * math.log1p(-self.floor) + ALONE.hybrid_prior
         rest = 1.0 - self.share
         entropy = self.share * math.log(self.share) + rest * math.log(rest)
         mixed = self.share * first + rest * hybrid + 2.0 * entropy

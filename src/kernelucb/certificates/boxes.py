@@ -1,6 +1,6 @@
 r"""Branch and bound: the maximum of a function over a box, bounded from above."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,30 +30,56 @@ class _Cells(NamedTuple):
         return _Cells(*(part[mask] for part in self))
 
 
-def largest_on_box(
-    function: Callable[[Tensor], Tensor],
-    change: Callable[[Tensor, Tensor], Tensor],
-    box: Tensor,
-    tolerance: float,
-    max_evaluations: int,
-) -> BoxMaximum:
-    r"""Maximise a function of ``m x d`` points over a ``2 x d`` box.
+class CellFunction(NamedTuple):
+    r"""A function of points, and how far it rises within a cell.
 
-    ``change`` maps ``m x d`` centres and half sides of cells to ``m`` upper bounds on how
-    far the function rises above its value at the centre. ``tolerance`` is the share of the
-    maximum by which ``upper`` may exceed ``value``; if the evaluations are used up, or no
-    positive value is found, ``upper`` is the bound reached.
+    The function is made of some parts: of one, or it is the largest or the smallest of
+    several.
+
+    Attributes:
+        values: For each part what maps ``m x d`` points to ``m`` values.
+        changes: For each part what maps ``m x d`` centres and half sides of cells to ``m``
+            upper bounds on how far it rises above its value at the centre.
+        joined: From ``m`` values of each part to those of the function; increasing in each.
+    """
+
+    values: Sequence[Callable[[Tensor], Tensor]]
+    changes: Sequence[Callable[[Tensor, Tensor], Tensor]]
+    joined: Callable[[Sequence[Tensor]], Tensor]
+
+    def bounds(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Values at the centres, and upper bounds on the cells."""
+        values = [value(centres) for value in self.values]
+        uppers = [
+            value + change(centres, halves)
+            for value, change in zip(values, self.changes, strict=True)
+        ]
+        return self.joined(values), self.joined(uppers)
+
+    def largest_change(self, centres: Tensor, halves: Tensor) -> Tensor:
+        r"""The largest of the parts' changes, by which cells are cut."""
+        return torch.stack([change(centres, halves) for change in self.changes]).amax(0)
+
+
+def largest_on_box(
+    function: CellFunction, box: Tensor, tolerance: float, max_evaluations: int
+) -> BoxMaximum:
+    r"""Maximise a function over a ``2 x d`` box.
+
+    ``tolerance`` is the share of the maximum by which ``upper`` may exceed ``value``; if
+    the evaluations are used up, or no positive value is found, ``upper`` is the bound
+    reached.
     """
     whole = box.new_full((1,), torch.inf)
     cells = _Cells(box.mean(0, keepdim=True), 0.5 * (box[1:] - box[:1]), whole)
     best, argument, settled = -torch.inf, cells.centres[0], -torch.inf
     waiting, evaluations = cells.where(whole < 0.0), 0
     while True:
-        values = function(cells.centres)
+        values, uppers = function.bounds(cells.centres, cells.halves)
         evaluations += len(values)
         if float(values.max()) > best:
             best, argument = float(values.max()), cells.centres[values.argmax()]
-        new = cells._replace(uppers=values + change(cells.centres, cells.halves))
+        new = cells._replace(uppers=uppers)
         waiting = _Cells(*(torch.cat(pair) for pair in zip(waiting, new, strict=True)))
         keep = waiting.uppers > best + tolerance * max(best, 0.0)
         settled = max([settled, *waiting.uppers[~keep].tolist()])
@@ -65,11 +91,12 @@ def largest_on_box(
             return BoxMaximum(best, argument, max(settled, float(waiting.uppers.max())))
         chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)
         chosen[waiting.uppers.topk(count).indices] = True
-        cells, waiting = _halved(waiting.where(chosen), change), waiting.where(~chosen)
+        cells, waiting = _halved(waiting.where(chosen), function), waiting.where(~chosen)
 
 
-def _halved(cells: _Cells, change: Callable[[Tensor, Tensor], Tensor]) -> _Cells:
+def _halved(cells: _Cells, function: CellFunction) -> _Cells:
     r"""Every cell cut in two along the side over which the function changes most."""
+    change = function.largest_change
     sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
     along = [change(cells.centres, cells.halves * side) for side in sides]
     side = sides[torch.stack(along).argmax(0)]

@@ -1,7 +1,9 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Protocol, cast
 
 import torch
@@ -12,9 +14,10 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, tensor, whole_number
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.parts import in_parts
-from kernelucb.certificates.boxes import largest_change, largest_on_box
+from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.sets import FamilySet, IntersectionSet
 from kernelucb.regression import RidgeState
 
 _MOST_DIMENSIONS = 3
@@ -115,6 +118,8 @@ def regret_certificate(
         bounds: ``2 x d`` lower and upper limits of a box.
         recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
             best (upper bound, if small outcomes are sought), on a box among Sobol points.
+            Where bands of several kernels are intersected, the one with the least gap among
+            the best by each of them.
         tolerance: On a box, the share of the gap that branch and bound may leave open.
         max_evaluations: On a box, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
@@ -134,23 +139,34 @@ def regret_certificate(
     if box is not None:
         candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
     points = checked_points("candidates", cast(Tensor, candidates), dimension)
-    best = _recommended(points, recommended, confidence_set, sign)
+    proposed = _recommended(points, recommended, confidence_set, sign)
+    finite_set = min(
+        (_on_points(points, best, confidence_set, sign) for best in proposed),
+        key=attrgetter("gap"),
+    )
+    if box is None:
+        return finite_set
+    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
+
+
+def _on_points(
+    points: Tensor, recommended: Tensor, confidence_set: ConfidenceSet, sign: int
+) -> RegretCertificate:
+    r"""The certificate for ``d`` coordinates of a point over ``n x d`` points."""
+    best = recommended.unsqueeze(0)
     values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
     # A point gains nothing over itself, however wrong the model is there.
     itself = (points == best).all(-1).to(values)
     values = values - 2.0 * confidence_set.model_error * itself
     gap, index = values.max(0)
-    finite_set = RegretCertificate(
+    return RegretCertificate(
         gap=max(float(gap), 0.0),
-        recommended=best[0],
+        recommended=recommended,
         challenger=points[index],
         rigorous=True,
         resolution=0.0,
         assumptions=confidence_set.assumptions,
     )
-    if box is None:
-        return finite_set
-    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
 
 
 def _on_box(
@@ -162,34 +178,55 @@ def _on_box(
     max_evaluations: int,
 ) -> RegretCertificate:
     r"""From Sobol points to the whole box."""
-    norm, change = confidence_set.norm, None
-    state = confidence_set.regression
-    if norm is not None and isinstance(state, RidgeState):
-        change = largest_change(state, norm)
-    if change is None or box.shape[1] > _MOST_DIMENSIONS:
-        return replace(scan, rigorous=False, resolution=float("inf"))
     best = scan.recommended.unsqueeze(0)
-    # The recommended point stays, so only f(x) changes within a cell.
-    gain = partial(confidence_set.max_gain_over, reference=best, sign=sign)
-    result = largest_on_box(gain, change, box, tolerance, max_evaluations)
+    gain = _gain(confidence_set, best, sign)
+    if gain is None or box.shape[1] > _MOST_DIMENSIONS:
+        return replace(scan, rigorous=False, resolution=float("inf"))
+    result = largest_on_box(gain, box, tolerance, max_evaluations)
     challenger = result.argument if result.value > scan.gap else scan.challenger
     attained = max(result.value, scan.gap)
     upper = max(result.upper, attained)
     return replace(scan, gap=upper, challenger=challenger, resolution=upper - attained)
 
 
+def _gain(
+    confidence_set: ConfidenceSet, reference: Tensor, sign: int
+) -> CellFunction | None:
+    r"""The largest gain over a point, on cells; None where its change is not known.
+
+    The point stays, so only ``f(x)`` changes within a cell.
+    """
+    family = confidence_set if isinstance(confidence_set, FamilySet) else None
+    values: list[Callable[[Tensor], Tensor]] = []
+    changes: list[Callable[[Tensor, Tensor], Tensor]] = []
+    for part in [confidence_set] if family is None else family.parts:
+        norm, state, change = part.norm, part.regression, None
+        if norm is not None and isinstance(state, RidgeState):
+            change = largest_change(state, norm)
+        if change is None:
+            return None
+        values.append(partial(part.max_gain_over, reference=reference, sign=sign))
+        changes.append(change)
+    return CellFunction(values, changes, itemgetter(0) if family is None else family.joined)
+
+
 def _recommended(
     points: Tensor, given: Tensor | None, confidence_set: ConfidenceSet, sign: int
 ) -> Tensor:
-    r"""``1 x d``: the point given, or the one whose pessimistic value is best."""
+    r"""``k x d``: the point given, or that whose pessimistic value is best.
+
+    For an intersection of several sets also the best by each of them.
+    """
     if given is not None:
         given = tensor("recommended", given).reshape(1, -1)
         dimension = confidence_set.regression.dimension
         return checked_points("recommended", given, dimension)
+    sets = [confidence_set]
+    if isinstance(confidence_set, IntersectionSet):
+        sets += confidence_set.parts
 
     def pessimistic(X: Tensor) -> Tensor:
-        lower, upper = confidence_set.bounds(X)
-        return lower if sign == 1 else -upper
+        bands = [each.bounds(X) for each in sets]
+        return torch.stack([lower if sign == 1 else -upper for lower, upper in bands])
 
-    index = int(in_parts(points, pessimistic).argmax())
-    return points[index : index + 1]
+    return points[in_parts(points, pessimistic).argmax(-1).unique()]

@@ -254,10 +254,6 @@ class KernelRegression(RidgeState):
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
 
-    def observed_points(self, limit: int) -> Projection:
-        r"""The distinct inputs as query points, ``limit`` at most."""
-        return self._projected(self.distinct_inputs[:limit])
-
     def _projected(self, inputs: Tensor) -> Projection:
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 

@@ -56,6 +56,30 @@ class LengthscaleFamily(list[Kernel]):
         pairs = zip(self, self.steps, strict=True)
         return [_norm_factor(kernel, step, dimension) for kernel, step in pairs]
 
+    def ranges_in_words(self, chosen: Sequence[bool]) -> str:
+        r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.
+
+        Empty where they are of several kinds, or have several length scales each.
+        """
+        bases = [_unscaled(kernel) for kernel in self]
+        simple = len({_name(base) for base in bases}) == 1 and all(
+            base.lengthscale.numel() == 1 for base in bases
+        )
+        if not (simple and any(chosen)):
+            return ""
+        ranges: list[list[float]] = []  # of neighbours, the longest first
+        for base, step, own in zip(bases, self.steps, chosen, strict=True):
+            least = float(base.lengthscale)
+            if own and ranges and math.isclose(ranges[-1][0], least * float(step)):
+                ranges[-1][0] = least
+            elif own:
+                ranges.append([least, least * float(step)])
+        texts = [
+            f"{least:.4g}" if least == most else f"from {least:.4g} to {most:.4g}"
+            for least, most in ranges
+        ]
+        return f"length scales {' and '.join(texts)}"
+
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, LengthscaleFamily):
             return super().__add__(other)

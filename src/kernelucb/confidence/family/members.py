@@ -4,30 +4,27 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import torch
-
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.sets import (
-    FamilyPoints,
     FamilySet,
     IntersectionSet,
     UnionSet,
 )
 from kernelucb.confidence.fit.choice import Fit
+from kernelucb.confidence.fit.e_processes import ALONE, Shares
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     Appraised,
     known_noise_problem,
 )
+from kernelucb.confidence.model_error import ModelErrorSet
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
 from kernelucb.regression import KernelRegression
-
-_MOST_COMPARED = 512
 
 
 class Member(NamedTuple):
@@ -45,7 +42,7 @@ class Member(NamedTuple):
     kernel: str
     norm_bound: float
     least_consistent_norm: float
-    confidence_set: ExactSet[Any] | None
+    confidence_set: ConfidenceSet[Any, Any] | None
 
 
 class Family(NamedTuple):
@@ -65,32 +62,63 @@ class Family(NamedTuple):
         return tuple(member.confidence_set is not None for member in self.members)
 
 
+# The norm bound that covariance scale 1 goes with, prior units.
+_UNIT_NORM = 10.0
+
+
 class Settings(NamedTuple):
     r"""What all members share; see ``KernelFamilyUCB``."""
 
     fit: Fit
     delta: float
-    covariance_scale: CovarianceScale
+    covariance_scale: CovarianceScale | None
+    model_error: float
     strict: bool
+    shares: Shares = ALONE
+
+    def for_each_of(self, count: int) -> "Settings":
+        r"""Those of each of several kernels whose fits must all hold.
+
+        Their mixtures of filters are parts of one, in which the energy of the noise stands
+        once; predictions of outcomes are the same for all; other fits share ``delta``.
+        """
+        if self.fit == "filters":
+            return self._replace(shares=Shares.of_each(count))
+        if self.fit == "martingale":
+            return self._replace(delta=self.delta / count)
+        return self
+
+    def scale(self, norm_bound: float) -> CovarianceScale:
+        r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
+        if self.covariance_scale is not None:
+            return self.covariance_scale
+        return (norm_bound / _UNIT_NORM) ** 2
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
         r"""The fit of the data under one kernel."""
-        return Appraised.of(state, self.fit, self.delta, self.covariance_scale, norm_bound)
+        scale = self.scale(norm_bound)
+        error, shares = self.model_error, self.shares
+        return Appraised.of(state, self.fit, self.delta, scale, norm_bound, error, shares)
 
     def confidence_set(
         self,
         state: KernelRegression,
         norm_bound: float,
-        appraised: Appraised | None = None,
-    ) -> tuple[ExactSet[Any], float]:
+        appraised: Appraised,
+    ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""The set of one kernel, widened with a warning if empty, and its least norm."""
-        fit, delta, scale = self.fit, self.delta, self.covariance_scale
+        fit, delta, scale = self.fit, self.delta, self.scale(norm_bound)
+        error, strict = self.model_error, self.strict
         problem = known_noise_problem(
-            state, norm_bound, fit, delta, scale, self.strict, appraised
+            state, norm_bound, fit, delta, scale, strict, appraised, error
         )
         assumptions = problem.assumptions.by(ExactSet.source)
-        exact = ExactSet(problem.regression, problem.constraints, assumptions)
-        return exact, problem.least_consistent_norm
+        band: ConfidenceSet[Any, Any] = ExactSet(
+            problem.regression, problem.constraints, assumptions
+        )
+        if error > 0.0:
+            band = ModelErrorSet(band, error)
+        return band, problem.least_consistent_norm
 
 
 class Candidate(NamedTuple):
@@ -157,9 +185,10 @@ def union_of(
         contradiction = _none_left(members[nearest], len(members), settings)
         assumptions = assumptions.with_item(contradiction)
         state, bound = candidates[nearest].state(), members[nearest].norm_bound
+        appraised = settings.appraised(state, bound)
         with warnings.catch_warnings():  # said already, of all kernels
             warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            parts = [settings.confidence_set(state, bound)[0]]
+            parts = [settings.confidence_set(state, bound, appraised)[0]]
     union = UnionSet(parts, parts[0].regression.prior_std, assumptions)
     return Family(members, union)
 
@@ -167,40 +196,21 @@ def union_of(
 def intersection_of(
     candidates: Sequence[Candidate], settings: Settings, assumptions: Assumptions
 ) -> Family:
-    r"""The functions in the sets of all kernels, each at its share of ``delta``."""
+    r"""The functions in the sets of all kernels, which hold together."""
     states = [candidate.state() for candidate in candidates]
-    settings = settings._replace(delta=settings.delta / len(states))
+    settings = settings.for_each_of(len(states))
     members: list[Member] = []
-    parts: list[ExactSet[Any]] = []
+    parts: list[ConfidenceSet[Any, Any]] = []
     for (name, bound, *_), state in zip(candidates, states, strict=True):
-        exact, least = settings.confidence_set(state, bound)
-        parts.append(exact)
-        kept = None if exact.assumptions.violated else exact
+        appraised = settings.appraised(state, bound)
+        part, least = settings.confidence_set(state, bound, appraised)
+        parts.append(part)
+        kept = None if part.assumptions.violated else part
         members.append(Member(name, bound, least, kept))
         if kept is None:
-            assumptions = assumptions.with_item(exact.assumptions["norm"])
+            assumptions = assumptions.with_item(part.assumptions["norm"])
     whole = IntersectionSet(parts, states[0].prior_std, assumptions)
-    if _is_empty(whole, states):
-        contradiction = Assumption("norm", _APART, Status.VIOLATED)
-        _announce(contradiction, settings.strict)
-        whole.assumptions = assumptions.with_item(contradiction)
     return Family(tuple(members), whole)
-
-
-_APART = (
-    "The kernels together leave no value at some observed input, so no function lies in "
-    "all of their sets at this delta. A norm bound or the noise scale is too small, or a "
-    "kernel is wrong."
-)
-
-
-@torch.no_grad()
-def _is_empty(whole: IntersectionSet, states: Sequence[KernelRegression]) -> bool:
-    r"""Whether the bands of the kernels leave no value at some observed input."""
-    observed = [state.observed_points(_MOST_COMPARED) for state in states]
-    points = FamilyPoints(tuple(QueryPoints(own, own) for own in observed))
-    upper, lower = (whole.support(points, sign).value for sign in (1, -1))
-    return bool((upper < -lower).any())
 
 
 def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:

@@ -109,13 +109,14 @@ def _round(
     settings: Settings,
     estimated: frozenset[str],
 ) -> FamilyRound:
-    fit = settings.fit
+    fit, scale = settings.fit, settings.covariance_scale
     key = FamilyKey(
         kernels=tuple(digest(prior) for prior in priors),
         norm_bounds=tuple(norm_bounds),
         delta=settings.delta,
+        model_error=settings.model_error,
         fit=fit if isinstance(fit, str) else type(fit).__name__,
-        covariance_scales=covariance_scales(settings.covariance_scale),
+        covariance_scales=() if scale is None else covariance_scales(scale),
     )
     noise = positive_values("noise_std", data.noise_std, len(data.targets))
     return FamilyRound(key, noise, estimated)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, RidgeSet, Support
+from kernelucb.confidence.base import ConfidenceSet, Support
 from kernelucb.regression.state import State
 
 
@@ -60,7 +60,7 @@ class FamilySet(ConfidenceSet[FamilyStates, FamilyPoints]):
 
     def __init__(
         self,
-        parts: Sequence[RidgeSet[Any]],
+        parts: Sequence[ConfidenceSet[Any, Any]],
         prior_std: float,
         assumptions: Assumptions,
     ) -> None:
@@ -69,9 +69,14 @@ class FamilySet(ConfidenceSet[FamilyStates, FamilyPoints]):
         self._parts = ModuleList(parts)
 
     @property
-    def parts(self) -> list[RidgeSet[Any]]:
+    def parts(self) -> list[ConfidenceSet[Any, Any]]:
         r"""The sets, that of the simplest kernel first."""
-        return [part for part in self._parts if isinstance(part, RidgeSet)]
+        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
+
+    @property
+    def model_error(self) -> float:
+        r"""See ``ConfidenceSet``."""
+        return max(part.model_error for part in self.parts)
 
     @abstractmethod
     def joined(self, values: Sequence[Tensor]) -> Tensor:
@@ -146,8 +151,9 @@ def _at(rows: Tensor, support: Support) -> Support:
 class IntersectionSet(FamilySet):
     r"""All functions that lie in the sets of every kernel, or a larger set, anytime.
 
-    Its bounds are the least of those of the sets. It holds the true function where all of
-    them do: their failure probabilities add up.
+    Its bounds are the least of those of the sets, so a lower one may lie above an upper one
+    where the sets contradict each other. It holds the true function where all of them do:
+    their failure probabilities add up.
 
     Source: ours, the union bound; ``docs/mathematics.md``.
     """

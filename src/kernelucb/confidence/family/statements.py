@@ -29,10 +29,12 @@ def family_assumptions(
     combine: Combine,
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
-    fit, scale, delta = settings.fit, settings.covariance_scale, settings.delta
+    fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
     source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
-    norm = _norm(norm_bounds, combine, "norm" in known.estimated)
-    assumptions = rkhs_assumptions(fit_source(fit, scale), known, delta, norm)
+    error = settings.model_error
+    norm = _norm(norm_bounds, combine, "norm" in known.estimated, error)
+    fitted = fit_source(fit, scale, error)
+    assumptions = rkhs_assumptions(fitted, known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
     kernel = _kernel(kernels, combine, "kernel" in known.estimated)
@@ -79,25 +81,35 @@ def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Ass
     return Assumption("kernel", fitted, Status.ESTIMATED)
 
 
-def _norm(norm_bounds: Sequence[float], combine: Combine, estimated: bool) -> Assumption:
+def _norm(
+    norm_bounds: Sequence[float], combine: Combine, estimated: bool, model_error: float
+) -> Assumption:
     least, most = min(norm_bounds), max(norm_bounds)
     numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
     under = "that kernel" if combine == "any" else "every kernel"
     statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
+    if model_error > 0.0:
+        nearby = statement.replace("f - mean", "g - mean")
+        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
     if estimated:
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 
 
-def family_report(family: Family, num_observations: int, delta: float) -> str:
-    r"""Which kernels the data contradict, a line for each."""
-    kept, total = sum(family.consistent), len(family.members)
+def family_report(
+    family: Family, kernels: Sequence[Kernel], num_observations: int, delta: float
+) -> str:
+    r"""Which kernels the data contradict, a line for each, and what the band rests on."""
+    contradicted = [not consistent for consistent in family.consistent]
     lines = [
-        f"{kept} of {total} kernels are consistent with {num_observations} observations; "
-        f"the others are contradicted at level {delta:.6g}."
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
     ]
-    for member, consistent in zip(family.members, family.consistent, strict=True):
-        verdict = "consistent" if consistent else "contradicted"
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    for member, wrong in zip(family.members, contradicted, strict=True):
+        verdict = "contradicted" if wrong else "consistent"
         lines.append(
             f"  {member.kernel}: {verdict} (norm at least "
             f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"

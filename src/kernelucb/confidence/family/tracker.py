@@ -25,7 +25,8 @@ class FamilyKey(NamedTuple):
         norm_bounds: The norm bound in use for each, outcome units.
         delta: Failure probability.
         fit: ``"filters"``, ``"martingale"`` or ``"PrequentialRadius"``.
-        covariance_scales: Those of the fit.
+        covariance_scales: Those of the fit; none where they follow the norm bounds.
+        model_error: How far the function may lie from one of bounded norm, outcome units.
     """
 
     kernels: tuple[str, ...]
@@ -33,6 +34,7 @@ class FamilyKey(NamedTuple):
     delta: float
     fit: str
     covariance_scales: tuple[float, ...]
+    model_error: float
 
 
 class FamilyRound(NamedTuple):
@@ -192,7 +194,7 @@ class FamilyTracker:
             )
 
 
-_NO_FAMILY = FamilyKey((), (), 0.5, "filters", ())
+_NO_FAMILY = FamilyKey((), (), 0.5, "filters", (), 0.0)
 _NAMES = {"kernels": "kernels, their mean or their input transform"}
 
 
@@ -219,6 +221,7 @@ _READERS: dict[str, states.Reader] = {
     "delta": states.real(0.0, 1.0),
     "fit": _one_of("filters", "martingale", "PrequentialRadius"),
     "covariance_scales": states.sequence(_SIZE),
+    "model_error": states.real(0.0, LARGEST),
     "noise_std": states.sequence(_SIZE),
     "num_observations": states.whole(0, sys.maxsize),
     "least_consistent_norms": states.sequence(states.optional(states.real(0.0))),

@@ -2,7 +2,7 @@ r"""What bounds the distance between function and data, as users choose it."""
 
 from typing import Any, Literal
 
-from kernelucb.confidence.fit.e_processes import EProcesses
+from kernelucb.confidence.fit.e_processes import ALONE, EProcesses, Shares
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
 from kernelucb.confidence.fit.mixture import (
@@ -50,18 +50,20 @@ def data_fit(
     covariance_scale: CovarianceScale = 1.0,
     norm: float | None = None,
     model_error: float = 0.0,
+    shares: Shares = ALONE,
 ) -> DataFit:
     r"""The fit that was chosen, for the data.
 
     ``norm`` is a norm bound in prior units, to which a mixture of filters is tied, or None
     while there is none. The mixture is fixed before the data where the norm bound is. With
     a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
-    from the true one.
+    from the true one. ``shares`` are the prior weights of the mixture.
     """
     misfit = misfit_of_error(regression, model_error)
     if fit == "filters":
-        e_processes = EProcesses(regression, delta, covariance_scale, norm, misfit)
-        return FilterMixture(e_processes)
+        return FilterMixture(
+            EProcesses(regression, delta, covariance_scale, norm, misfit, shares)
+        )
     radius = (
         fit.radius(regression)
         if isinstance(fit, PrequentialRadius)

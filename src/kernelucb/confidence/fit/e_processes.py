@@ -21,21 +21,47 @@ from kernelucb.confidence.fit.mixture import (
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import SpectralFilter, filter_values
 
-# Prior weights of Flynn & Reeb's member with the energy of the noise, and of the hybrids.
-# The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone. Half
-# for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
-FIRST_SHARES, _HYBRID_SHARE = (0.7, 0.1), 0.2
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
 # In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
 _UNIT_NORM = 4.0
 _LARGEST, _LARGEST_PRICE = 1e150, 1e12
-# What the prior weight of each hybrid in either grid adds to its ``b``.
-HYBRID_PRIOR = 2.0 * math.log(2.0 * len(_SCALES) * len(_FLOORS) / _HYBRID_SHARE)
-
 # Tables of the members are small, and NumPy's calls cost half of torch's.
 Array = NDArray[np.float64]
+
+
+class Shares(NamedTuple):
+    r"""Prior weights of a mixture, at most one together, fixed before the data.
+
+    Attributes:
+        predicted: Of Flynn & Reeb's member.
+        energy: Of the energy of the noise, which needs no kernel.
+        hybrids: Of all hybrids.
+    """
+
+    predicted: float
+    energy: float
+    hybrids: float
+
+    @property
+    def hybrid_prior(self) -> float:
+        r"""What the prior weight of each hybrid in either grid adds to its ``b``."""
+        return 2.0 * math.log(2.0 * len(_SCALES) * len(_FLOORS) / self.hybrids)
+
+    @classmethod
+    def of_each(cls, count: int) -> "Shares":
+        r"""For each of several kernels that share one mixture and the energy in it."""
+        if count == 1:
+            return ALONE
+        return cls(_JOINT.predicted / count, _JOINT.energy, _JOINT.hybrids / count)
+
+
+# The squared radius is at most 2 ln(1/0.7) = 0.71 above that of Flynn & Reeb's alone. Half
+# for it narrows bands by 0.6 % on average and widens some by 3 to 8 %, of much noise.
+ALONE = Shares(predicted=0.7, energy=0.1, hybrids=0.2)
+# All kernels together: what they share costs nothing more for each of them.
+_JOINT = Shares(predicted=0.2, energy=0.3, hybrids=0.5)
 
 
 class Hybrids(NamedTuple):
@@ -107,12 +133,12 @@ class Hybrids(NamedTuple):
         return log_dets - count * torch.log1p(-self.floors.to(eigenvalues))
 
 
-def first_ball(predicted: float, count: int, delta: float) -> Ball:
+def first_ball(predicted: float, count: int, delta: float, shares: Shares = ALONE) -> Ball:
     r"""The ball of the first member of ``EProcesses`` alone; ``predicted`` is the squared
     radius of Flynn & Reeb's.
     """
     level = math.log(1.0 / delta)
-    return noise_ball(count, level, predicted - 2.0 * level, FIRST_SHARES)
+    return noise_ball(count, level, predicted - 2.0 * level, shares[:2])
 
 
 def first_price(
@@ -121,7 +147,7 @@ def first_price(
     r"""``b`` of a tangent of the first member with another slope; see ``tangent_price``."""
     level = math.log(1.0 / delta)
     price = predicted - 2.0 * level
-    return tangent_price(ball, slope, count, level, price, FIRST_SHARES)
+    return tangent_price(ball, slope, count, level, price, ALONE[:2])
 
 
 class EProcesses:
@@ -152,6 +178,7 @@ class EProcesses:
             are tied to it are left out.
         misfit: How much larger the residuals may be of the functions whose norm is bounded,
             noise units; see ``misfit_of_error``.
+        shares: Prior weights.
     """
 
     def __init__(
@@ -161,6 +188,7 @@ class EProcesses:
         covariance_scale: CovarianceScale,
         norm: float | None,
         misfit: float = 0.0,
+        shares: Shares = ALONE,
     ) -> None:
         self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
         self.misfit = misfit
@@ -168,15 +196,15 @@ class EProcesses:
         self.untied = 1 + len(_SCALES) * len(_FLOORS)
         count, lam = regression.num_observations, regression.eigenvalues
         radius = mixture_radius(regression, delta, covariance_scale)
-        alone = radius.slack + 2.0 * math.log(1.0 / FIRST_SHARES[0])
+        alone = radius.slack + 2.0 * math.log(1.0 / shares.predicted)
         self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
-        ball = first_ball(radius.squared(regression), count, delta)
+        ball = first_ball(radius.squared(regression), count, delta, shares)
         self.level = ball.slope
         own = ball.slope * ball.squared_radius - self.confidence
         # What counts as zero may be as large as the cut-off; less would be too cheap.
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
         prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE)
-        prices = prices + HYBRID_PRIOR
+        prices = prices + shares.hybrid_prior
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property

@@ -11,6 +11,7 @@ from kernelucb.confidence.fit.choice import (
     fit_source,
     with_noise_of,
 )
+from kernelucb.confidence.fit.e_processes import ALONE, Shares
 from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (
@@ -118,9 +119,11 @@ class Appraised(NamedTuple):
         covariance_scale: CovarianceScale,
         norm: float | None,
         model_error: float = 0.0,
+        shares: Shares = ALONE,
     ) -> "Appraised":
-        r"""From the data; ``norm`` is a norm bound given, prior units, or None."""
-        whole = data_fit(fit, regression, delta, covariance_scale, norm, model_error)
+        r"""From the data; arguments as for ``data_fit``."""
+        scale = covariance_scale
+        whole = data_fit(fit, regression, delta, scale, norm, model_error, shares)
         return cls(whole, for_least_norm(whole))
 
 

@@ -1,0 +1,251 @@
+r"""Rivals with a regret theorem for a length scale that is not known."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.runner import fixed_kernel
+from benchmarks.unknown_kernel.learners import Learner
+from benchmarks.unknown_kernel.problems import Problem
+
+# Of a fit by maximum likelihood, in units of the box.
+_LENGTHSCALES = np.geomspace(0.01, 10.0, 49).tolist()
+
+
+class Posterior(NamedTuple):
+    r"""A Gaussian process at all arms.
+
+    Attributes:
+        mean: At all arms.
+        deviation: At all arms.
+        information: Half the log-determinant of ``I + K / noise variance``.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+    information: float
+
+
+class _GPUCB(Learner):
+    r"""GP-UCB (Chowdhury & Gopalan 2017, Theorem 2) at a length scale of each round.
+
+    With the information gain of the data in place of its maximum, as Ziomek et al. (2024)
+    have it, and the norm bound ``(longest / length)^(d/2) B`` of both rivals.
+    """
+
+    def __init__(self, problem: Problem, failure: float) -> None:
+        super().__init__(problem)
+        self.failure = failure
+        self._kernels: dict[float, Tensor] = {}
+
+    def norm_bound(self, lengthscale: float) -> float:
+        r"""That holds under a shorter length scale than the longest one."""
+        longer = self.problem.family.longest / lengthscale
+        return self.problem.norm_bound * longer ** (self.problem.dimension / 2)
+
+    def posterior(self, lengthscale: float) -> Posterior:
+        r"""At all arms, for all data so far."""
+        if lengthscale not in self._kernels:
+            kernel = fixed_kernel(self.problem.kernel_name, lengthscale)
+            self._kernels[lengthscale] = kernel(self.problem.arms).to_dense()
+        table, variance = self._kernels[lengthscale], self.problem.noise_std**2
+        columns = table[:, self.played]
+        gram = columns[self.played].clone()
+        gram.diagonal().add_(variance)
+        factor = torch.linalg.cholesky(gram)
+        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
+        whitened = torch.linalg.solve_triangular(factor, columns.mT, upper=False)
+        targets = torch.linalg.solve_triangular(factor, outcomes[:, None], upper=False)
+        deviation = (1.0 - whitened.square().sum(0)).clamp_min(0.0).sqrt()
+        half = float(factor.diagonal().log().sum())
+        information = half - 0.5 * len(outcomes) * math.log(variance)
+        return Posterior((whitened.mT @ targets)[:, 0], deviation, information)
+
+    def width(self, lengthscale: float, posterior: Posterior) -> float:
+        r"""What the deviation is multiplied by."""
+        inside = posterior.information + 1.0 + math.log(1.0 / self.failure)
+        return self.norm_bound(lengthscale) + self.problem.noise_std * math.sqrt(2 * inside)
+
+    def upper(self, lengthscale: float) -> tuple[Tensor, Tensor]:
+        r"""Upper bounds at all arms, and the widths above the means."""
+        posterior = self.posterior(lengthscale)
+        widths = self.width(lengthscale, posterior) * posterior.deviation
+        return posterior.mean + widths, widths
+
+    def means_at(self, lengthscale: float) -> Tensor:
+        r"""Posterior means at the arms played so far."""
+        return self.posterior(lengthscale).mean[self.played]
+
+
+class ShrinkingLengthscale(_GPUCB):
+    r"""A-GP-UCB (Berkenkamp, Schoellig & Krause 2019).
+
+    The length scale is ``longest / g(t)``, not below the shortest one, with
+    ``g(t) = max(start, t^exponent)``, and the norm bound grows with it.
+    """
+
+    def __init__(self, problem: Problem, exponent: float, start: float = 1.0) -> None:
+        super().__init__(problem, problem.delta)
+        self.exponent, self.start, self.number = exponent, start, 0
+
+    @property
+    def lengthscale(self) -> float:
+        r"""Of this round."""
+        family = self.problem.family
+        growth = max(self.start, max(self.number, 1) ** self.exponent)
+        return max(family.shortest, family.longest / growth)
+
+    def select(self) -> int:
+        self.number += 1
+        return int(self.upper(self.lengthscale)[0].argmax())
+
+    def means(self) -> Tensor:
+        return self.means_at(self.lengthscale)
+
+
+@dataclass(eq=False)
+class _Base:
+    r"""One of the learners that are balanced: its rounds' outcomes and widths."""
+
+    lengthscale: float
+    outcomes: list[float]
+    widths: list[float]
+
+    @property
+    def rounds(self) -> int:
+        return len(self.outcomes)
+
+
+class LengthscaleBalancing(_GPUCB):
+    r"""LB-GP-UCB (Ziomek, Adachi & Osborne 2024, Algorithm 1).
+
+    Candidates ``longest e^(-i/d)`` down to the shortest one, which is known here, all from
+    the first round on unless there is a growth function. The one with the least suspected
+    regret ``sqrt(T gamma_T) (B + sqrt(gamma_T))`` over its own rounds is played, with
+    ``gamma_T`` as in Proposition 2.2.
+    It is dropped as in the proof of Lemma B.2, which adds the noise term to the left side
+    of the test; Algorithm 1 as printed subtracts it there.
+
+    Args:
+        problem: What is played.
+        step: Logarithm of the ratio of neighbouring candidates; ``1/d`` without.
+        growth: Candidates are at least ``longest / g(t)`` in round ``t``; without, all are
+            there from the first round on.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        step: float | None = None,
+        growth: Callable[[int], float] | None = None,
+    ) -> None:
+        super().__init__(problem, problem.delta / 2)
+        family, step = problem.family, step or 1.0 / problem.dimension
+        count = math.ceil(math.log(family.longest / family.shortest) / step - 1e-9)
+        lengths = [family.longest * math.exp(-i * step) for i in range(count)]
+        self.candidates = [_Base(length, [], []) for length in [*lengths, family.shortest]]
+        self._dropped: list[_Base] = []
+        self._growth = growth
+        self._next: tuple[_Base, float] | None = None
+
+    @property
+    def left(self) -> list[_Base]:
+        r"""The candidates that are there in the next round, and not dropped."""
+        number = 1 + sum(base.rounds for base in self.candidates)
+        family = self.problem.family
+        least = family.longest / self._growth(number) if self._growth else family.shortest
+        return [
+            base
+            for base in self.candidates
+            if base.lengthscale >= least * (1 - 1e-9) and base not in self._dropped
+        ]
+
+    def suspected_regret(self, base: _Base) -> float:
+        r"""After one more round of its own, up to a constant."""
+        rounds, d = base.rounds + 1, self.problem.dimension
+        log_rounds = math.log(rounds)
+        if self.problem.kernel_name == "rbf":
+            gain = log_rounds ** (d + 1)
+        else:
+            growth = d * (d + 1) / (5.0 + d * (d + 1))
+            gain = rounds**growth * log_rounds ** (5.0 / (5.0 + d))
+        gain /= base.lengthscale**d
+        bound = self.norm_bound(base.lengthscale)
+        return math.sqrt(rounds) * (bound * math.sqrt(gain) + gain)
+
+    def select(self) -> int:
+        base = min(self.left, key=self.suspected_regret)
+        upper, widths = self.upper(base.lengthscale)
+        arm = int(upper.argmax())
+        self._next = base, float(widths[arm])
+        return arm
+
+    def observe(self, arm: int, outcome: float) -> None:
+        super().observe(arm, outcome)
+        if self._next is not None:
+            base, width = self._next
+            base.outcomes.append(outcome)
+            base.widths.append(width)
+            self._next = None
+            self._drop()
+
+    def _drop(self) -> None:
+        left = self.left
+        if not all(base.rounds for base in left):
+            return
+        number = sum(base.rounds for base in self.candidates)
+        size = len(self.candidates) * math.pi**2 * number**2 / (3.0 * self.problem.delta)
+        noise = 2.0 * self.problem.noise_std**2 * math.log(size)
+        mean = np.array([np.mean(base.outcomes) for base in left])
+        error = np.array([math.sqrt(noise / base.rounds) for base in left])
+        widths = np.array([2.0 * np.mean(base.widths) for base in left])
+        stay = mean + widths + error >= (mean - error).max()
+        self._dropped += [base for base, stays in zip(left, stay, strict=True) if not stays]
+
+    def means(self) -> Tensor:
+        return self.means_at(min(self.left, key=self.suspected_regret).lengthscale)
+
+
+def likeliest(
+    kernel_name: str, inputs: Tensor, outcomes: Tensor, noise_std: float
+) -> float:
+    r"""The length scale of largest likelihood, of a grid, for unit prior variance."""
+
+    def log_likelihood(lengthscale: float) -> float:
+        gram = fixed_kernel(kernel_name, lengthscale)(inputs).to_dense()
+        gram.diagonal().add_(noise_std**2)
+        factor = torch.linalg.cholesky(gram)
+        residual = torch.linalg.solve_triangular(factor, outcomes[:, None], upper=False)
+        return -float(0.5 * residual.square().sum() + factor.diagonal().log().sum())
+
+    return max(_LENGTHSCALES, key=log_likelihood)
+
+
+class MaximumLikelihood(_GPUCB):
+    r"""GP-UCB at the length scale of largest likelihood, found anew in every round."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem, problem.delta)
+
+    @property
+    def lengthscale(self) -> float:
+        r"""Of the next round."""
+        inputs = self.problem.arms[self.played]
+        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
+        name, noise_std = self.problem.kernel_name, self.problem.noise_std
+        return likeliest(name, inputs, outcomes, noise_std)
+
+    def norm_bound(self, lengthscale: float) -> float:
+        r"""The same for every length scale."""
+        return self.problem.norm_bound
+
+    def select(self) -> int:
+        return int(self.upper(self.lengthscale)[0].argmax())
+
+    def means(self) -> Tensor:
+        return self.means_at(self.lengthscale)

@@ -1,0 +1,95 @@
+r"""Bands of kernels on a finite set of arms, from the library's family of kernels."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from benchmarks.runner import fixed_kernel
+from benchmarks.unknown_kernel.problems import Problem
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.members import Settings
+from kernelucb.confidence.martingale_mixture.problem import Appraised
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.prior import Prior
+
+
+@dataclass(frozen=True)
+class Member:
+    r"""A kernel and a norm bound under it."""
+
+    prior: Prior
+    norm_bound: float
+
+    @classmethod
+    def of(cls, kernel_name: str, lengthscale: float, norm_bound: float) -> "Member":
+        r"""A kernel of unit variance."""
+        return cls(Prior(fixed_kernel(kernel_name, lengthscale), None), norm_bound)
+
+
+class MemberBand:
+    r"""The exact band of a member for some data, computed as far as it is asked for.
+
+    Args:
+        member: Kernel and norm bound.
+        problem: Arms, noise scale, delta.
+        played: Indices of the arms played so far.
+        outcomes: What was observed there.
+    """
+
+    def __init__(
+        self, member: Member, problem: Problem, played: list[int], outcomes: list[float]
+    ) -> None:
+        self.member, self.problem = member, problem
+        self.played, self.outcomes = played, outcomes
+
+    @cached_property
+    def regression(self) -> KernelRegression:
+        r"""The data, decomposed."""
+        return KernelRegression.from_parts(
+            self.member.prior,
+            self.problem.arms[self.played],
+            torch.tensor(self.outcomes, dtype=torch.float64),
+            self.problem.noise_std,
+            self.problem.dimension,
+            frozenset(),
+        )
+
+    @property
+    def consistent(self) -> bool:
+        r"""Whether a function of at most the norm bound is in the set."""
+        return self._appraised.least.norm <= self.member.norm_bound
+
+    @cached_property
+    def upper(self) -> Tensor:
+        r"""Upper bounds at all arms."""
+        return self._points.baseline + self._set.support(self._points, 1).value
+
+    @cached_property
+    def lower(self) -> Tensor:
+        r"""Lower bounds at all arms."""
+        return self._points.baseline - self._set.support(self._points, -1).value
+
+    @cached_property
+    def mean(self) -> Tensor:
+        r"""Posterior mean of a Gaussian process with this kernel at the played arms."""
+        return self.regression.mean(self.problem.arms[self.played])
+
+    @cached_property
+    def _appraised(self) -> Appraised:
+        return self._settings.appraised(self.regression, self.member.norm_bound)
+
+    @cached_property
+    def _set(self) -> ConfidenceSet:
+        told = self.regression, self.member.norm_bound, self._appraised
+        return self._settings.confidence_set(*told)[0]
+
+    @property
+    def _settings(self) -> Settings:
+        r"""Those of ``KernelFamilyUCB`` without further arguments."""
+        return Settings("filters", self.problem.delta, None, 0.0, strict=False)
+
+    @cached_property
+    def _points(self):
+        return self._set.project(self.problem.arms)
