@@ -83,7 +83,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         covariance_scale: CovarianceScale | None = None,
         combine: Combine = "any",
         select: Select = "alternate",
-        widest_every: int = 4,
+        widest_every: int = 8,
         mean_module: Mean | None = None,
         model_error: float = 0.0,
         tracker: FamilyTracker | None = None,
