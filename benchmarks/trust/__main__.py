@@ -1,4 +1,4 @@
-r"""Command line: ``python -m benchmarks.trust COMMAND``."""
+r"""Command line: ``python -m benchmarks.trust {stops,unsafe,demo,lost,all,report}``."""
 
 from collections.abc import Iterator
 from pathlib import Path

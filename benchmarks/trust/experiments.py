@@ -1,17 +1,14 @@
-r"""The experiments: their runs, what is counted, and what was promised."""
+r"""The four experiments: their runs, what is counted, and what was promised."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from benchmarks.trust import demo, family, lost, stops, unsafe
+from benchmarks.trust import demo, lost, stops, unsafe
 from benchmarks.trust.counts import Group
 from benchmarks.trust.functions import TEST_FUNCTIONS
 from kernelucb._demo.loop import Settings
 
 STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Settings().rounds
-FAMILY_ROUNDS = 40
 CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), demo.FUNCTIONS
 
 _RULES = {
@@ -30,13 +27,6 @@ _BANDS = {
     ("fitted", "none", False): ("nothing: fitted", _RULES["none", False]),
     ("fitted", "none", True): ("nothing: fitted", _RULES["none", True]),
     ("fitted", "cautious", True): ("nothing: fitted", _RULES["cautious", True]),
-}
-_SEARCHES = {
-    "logei": ("LogEI, refitted", 20),
-    "logei+widest": ("LogEI, refitted; every second round the family's", 1),
-    "widest": ("the family's", 1),
-    "known": ("the true kernel's", 1),
-    "ax": ("the family's, in Ax", 1),
 }
 _LOSSES = {
     "none": "none",
@@ -163,49 +153,8 @@ def _lost(seeds: int) -> list[Group]:
     return groups
 
 
-def _family(seeds: int) -> list[Group]:
-    return _family_groups([search for search in _SEARCHES if search != "ax"], seeds)
-
-
-def _family_in_ax(seeds: int) -> list[Group]:
-    return _family_groups(["ax"], seeds)
-
-
-def _family_groups(searches: Sequence[str], seeds: int) -> list[Group]:
-    groups = []
-    for search in searches:
-        words, fraction = _SEARCHES[search]
-        tasks = [
-            family.Task(kernel, search, FAMILY_ROUNDS, seed)
-            for seed in range(-(-seeds // fraction))
-            for kernel in ("rbf", "matern52")
-        ]
-        for rule in ("known",) if search == "known" else ("family", "known"):
-            labels = {"search": words, "certificate": rule}
-            groups.append(_family_group(labels, tasks, rule))
-    return groups
-
-
-def _family_group(labels: dict[str, str], tasks: Sequence[family.Task], rule: str) -> Group:
-    numbers = {
-        "stops": _number(rule),
-        "median observations at a stop": lambda runs: _median_stop(runs, rule),
-        "worst regret at a stop / accepted": lambda runs: max(
-            getattr(run, f"{rule}_regret") for run in runs
-        ),
-    }
-    return Group(labels, tasks, lambda run: run.false_stop(rule), family.DELTA, numbers)
-
-
-def _median_stop(runs: Sequence[family.Run], rule: str) -> float:
-    counts = [getattr(run, rule) for run in runs]
-    return float(np.median([count for count in counts if count > 0] or [np.nan]))
-
-
 EXPERIMENTS = {
     "stops": Experiment(stops.Run, stops.play, _stops, 100, "false stops"),
-    "family": Experiment(family.Run, family.play, _family, 100, "false stops"),
-    "family-ax": Experiment(family.Run, family.play, _family_in_ax, 100, "false stops"),
     "unsafe": Experiment(unsafe.Run, unsafe.play, _unsafe, 200, "unsafe runs"),
     "demo": Experiment(demo.Run, demo.play, _demo, 100, "runs with the event"),
     "lost": Experiment(lost.Run, lost.play, _lost, 200, "runs with a miss"),

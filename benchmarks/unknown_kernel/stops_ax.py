@@ -8,7 +8,7 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 import kernelucb.ax
-from benchmarks.trust.family import (
+from benchmarks.unknown_kernel.stops import (
     GAP,
     GIVEN,
     LONGEST,

@@ -51,7 +51,7 @@ class Task(runner.Task):
     def location(self) -> PurePath:
         r"""One folder for each search and kernel."""
         file = f"{self.rounds}-rounds-seed-{self.seed:03d}.json"
-        return PurePath("family", self.search, self.kernel, file)
+        return PurePath("stops", self.search, self.kernel, file)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Referee:
 def play(task: Task) -> Run:
     r"""Play a search and ask both certificates in every round."""
     if task.search == "ax":
-        from benchmarks.trust.family_ax import play_in_ax
+        from benchmarks.unknown_kernel.stops_ax import play_in_ax
 
         return play_in_ax(task)
     game = Game.of(task)
