@@ -45,12 +45,8 @@ def family_client(parameters=STEPS, options=OPTIONS, **arguments):
     return make_client(parameters, acqf_class=KernelFamilyUCB, options=options, **arguments)
 
 
-def step(parameters, sign=1.0):
-    return curve({"x": parameters["x"] / 20.0}, sign)
-
-
-def noisy(parameters):
-    return {"y": step(parameters)["y"] + NOISE_STD * float(torch.randn(()))}
+def step(parameters):
+    return curve({"x": parameters["x"] / 20.0})
 
 
 def stopping(client, gap=0.5, **arguments):
@@ -118,15 +114,24 @@ class TestBand:
 
 
 class TestStopping:
-    @pytest.mark.parametrize("sign", [1.0, -1.0])
-    def test_stops_with_a_true_gap_below_the_tolerance(self, sign):
-        client = family_client(objective="y" if sign > 0 else "-y")
+    @pytest.mark.parametrize(
+        ("parameters", "scale", "sign"), [(STEPS, 20.0, -1.0), (UNIT, 1.0, 1.0)]
+    )
+    def test_stops_with_a_true_gap_below_the_tolerance(self, parameters, scale, sign):
+        def value(parameters):
+            return curve({"x": parameters["x"] / scale})["y"]
+
+        def outcome(parameters):
+            noise = NOISE_STD * float(torch.randn(()))
+            return {"y": sign * (value(parameters) + noise)}
+
+        client = family_client(parameters, objective="y" if sign > 0 else "-y")
         rule = stopping(client)
         for _ in range(15):
-            run(client, 1, lambda p: {"y": sign * noisy(p)["y"]})
+            run(client, 1, outcome)
             decision = rule.decide()
-            best = step(decision.arm.parameters)["y"]
-            assert float(CURVE(GRID).max()) - best <= decision.certificate.gap
+            lost = float(CURVE(GRID).max()) - value(decision.arm.parameters)
+            assert lost <= decision.certificate.gap
             if decision.stop:
                 break
         assert decision.stop
