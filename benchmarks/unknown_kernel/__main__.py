@@ -93,10 +93,10 @@ def run_boxes(call: Call) -> list[Path]:
     return write_summary(call.folders.results, "boxes", rows, lines)
 
 
-@BENCHMARK.command("stops", "stops-ax")
+@BENCHMARK.command("stops", "stops_ax")
 def run_stops(call: Call) -> list[Path]:
     r"""Certified stops by a family beside a refitted search, and in Ax experiments."""
-    in_ax = call.command == "stops-ax"
+    in_ax = call.command == "stops_ax"
     searches = [search for search in stops_table.SEARCHES if (search == "ax") == in_ax]
     groups = stops_table.groups(searches, call.options.seeds or stops_table.SEEDS)
     tasks = list(dict.fromkeys(task for group in groups for task in group.tasks))

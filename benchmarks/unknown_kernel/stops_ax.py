@@ -6,6 +6,7 @@ import warnings
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
+from ax.utils.common.logger import set_ax_logger_levels
 
 import kernelucb.ax
 from benchmarks.unknown_kernel.stops import (
@@ -28,7 +29,7 @@ _FAST = {"num_restarts": 2, "raw_samples": 16}
 
 def play_in_ax(task: Task) -> Run:
     r"""Play in a client with Ax's model refitted; the family's stop is that of its rule."""
-    logging.getLogger("ax").setLevel(logging.ERROR)
+    set_ax_logger_levels(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ax's own
         return _play(task)

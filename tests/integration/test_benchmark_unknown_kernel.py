@@ -63,14 +63,14 @@ def small(monkeypatch):
         ("published", "published", 6, published),
         ("boxes", "boxes", 5, boxes),
         ("stops", "stops", 7, stops),
-        ("stops-ax", "stops-ax", 2, stops),
+        ("stops_ax", "stops_ax", 2, stops),
     ],
 )
 def test_commands_write_their_tables_and_keep_their_runs(
     tmp_path, monkeypatch, name, table, count, player
 ):
     arguments = [name, "--output", str(tmp_path)]
-    if name == "stops-ax":
+    if name == "stops_ax":
         pytest.importorskip("ax", reason="needs the extra `ax`")
     command.BENCHMARK.main(arguments)
     path = tmp_path / "results"
