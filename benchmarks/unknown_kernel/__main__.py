@@ -14,6 +14,7 @@ from benchmarks.runner import (
 )
 from benchmarks.unknown_kernel import (
     boxes,
+    conjunction,
     coverage,
     play,
     published,
@@ -91,6 +92,18 @@ def run_boxes(call: Call) -> list[Path]:
     rows = tables.box_rows((task, store.load(task)) for task in tasks)
     lines = tables.box_table(part, rows)
     return write_summary(call.folders.results, "boxes", rows, lines)
+
+
+@BENCHMARK.command("conjunction")
+def run_conjunction(call: Call) -> list[Path]:
+    r"""Certified gaps where two kernels are right, under each and under both."""
+    part, few = CONFIGURATION.conjunction, call.options.seeds
+    tasks, blocks = part.tasks(few), part.blocks(few)
+    store = call.play([*tasks, *blocks], conjunction.Run, conjunction.play, "conjunction")
+    rows = list(conjunction.rows(store, tasks))
+    missed = [each for block in blocks for each in store.load(block).missed]
+    lines = conjunction.table(part, rows, missed)
+    return write_summary(call.folders.results, "conjunction", rows, lines)
 
 
 @BENCHMARK.command("stops", "stops_ax")

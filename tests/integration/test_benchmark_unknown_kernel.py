@@ -11,7 +11,15 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
 from benchmarks.unknown_kernel import __main__ as command
-from benchmarks.unknown_kernel import boxes, coverage, play, published, stops, stops_table
+from benchmarks.unknown_kernel import (
+    boxes,
+    conjunction,
+    coverage,
+    play,
+    published,
+    stops,
+    stops_table,
+)
 from benchmarks.unknown_kernel.balancing import LengthscaleBalancing
 from benchmarks.unknown_kernel.learners import Family
 from benchmarks.unknown_kernel.problems import Problem, squared_section_norm
@@ -46,6 +54,17 @@ def small(monkeypatch):
             WHOLE.coverage, protocol=few, sequences=2, wrong_sequences=2, size=2
         ),
         published=replace(WHOLE.published, points=21, rounds=2, seeds=2),
+        conjunction=replace(
+            WHOLE.conjunction,
+            pairs=WHOLE.conjunction.pairs[:1],
+            candidates=30,
+            observations=(3, 5),
+            seeds=1,
+            sequences=2,
+            arms=10,
+            rounds=2,
+            size=2,
+        ),
         boxes=replace(
             WHOLE.boxes, settings=("one",), seeds=1, rounds=1, raw_samples=4, iterations=1
         ),
@@ -62,6 +81,7 @@ def small(monkeypatch):
         ("coverage", "coverage", 4, coverage),
         ("published", "published", 6, published),
         ("boxes", "boxes", 5, boxes),
+        ("conjunction", "conjunction", 2, conjunction),
         ("stops", "stops", 7, stops),
         ("stops_ax", "stops_ax", 2, stops),
     ],

@@ -43,10 +43,11 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
     the roughest kernel. ``"simplest"`` maximises that of the first consistent kernel;
     alone it can miss a narrow spike for ever, where no outcome contradicts that kernel.
     ``"alternate"`` does the first in one of ``widest_every`` rounds, spread evenly over the
-    numbers of observations and pending points, and the second in the others. Of the rounds
-    of the first kind alone, whatever is played in between, the average regret obeys the
-    bound of Flynn & Reeb (2024), Theorem 6.1, with the union's widths: the set is the
-    same, and more observations only lower the deviations.
+    numbers of observations and pending points, and the second in the others. On the event
+    that the band holds, a round of the first kind has a regret of at most the band's width
+    at its point, so the best of those points is within their mean width of the optimum,
+    whatever is played in between. How fast these widths fall is proven for one kernel only
+    (Flynn & Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of
     ``MartingaleMixtureUCB``, with their assumptions: conditionally sub-Gaussian noise of
