@@ -114,6 +114,24 @@ def test_a_length_scale_between_two_kernels_is_covered():
     assert "from 0.15" not in plain.assumptions["kernel"].statement
 
 
+def test_a_family_of_norm_bounds():
+    r"""Balls of one kernel are nested: the largest is the band, the smallest the search."""
+    acqf = family(KERNELS[1:2] * 3, norm_bound=[0.1, 4.0, 8.0], select="simplest")
+    assert acqf.consistent == (False, True, True)
+    options = {"norm_bound": 8.0, "covariance_scale": 0.64}
+    assert_close(acqf.bounds(X), single(KERNELS[1], **options).bounds(X))
+    smaller = single(KERNELS[1], norm_bound=4.0, covariance_scale=0.16).bounds(X)[1]
+    assert_close(acqf(X.unsqueeze(1)), smaller, rtol=0.0, atol=ORDER)
+
+
+def test_a_family_of_smoothness():
+    kernels = [frozen_kernel(name, 0.3) for name in ("rbf", "matern52", "matern32")]
+    acqf = family(kernels)
+    own = bands([single(kernel) for kernel in kernels])
+    assert_close(acqf.bounds(X)[1], own[:, 1].amax(0), rtol=0.0, atol=ORDER)
+    assert "Matern 3/2, length scale 0.3" in acqf.report()
+
+
 class TestWhatIsTakenFromTheModel:
     def test_neither_its_kernel_nor_its_mean(self):
         r"""A model that was fitted, and standardises, gives the same certified band."""
