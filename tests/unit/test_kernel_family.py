@@ -20,9 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelucb import lengthscale_family
-from problems import uniform
+from kernelucb.regression.covering import cover_of_all
+from problems import frozen_kernel, uniform
 from tolerances import REARRANGED
 
+X = uniform(3, 2, 0)
 BASES = {
     "rbf": RBFKernel,
     "matern12": lambda: MaternKernel(0.5),
@@ -39,11 +41,21 @@ def gram(kernel, X):
     return kernel(X).to_dense()
 
 
+def factors(family, dimension):
+    return [cover.norm_factor for cover in family.covering(dimension)]
+
+
+def variances(family):
+    return [gram(cover.kernel, X[:1]).item() for cover in family.covering(2)]
+
+
 def test_from_the_longest_to_the_shortest():
     family = lengthscale_family(RBFKernel(), 0.1, 0.8)
     assert lengths(family) == [[pytest.approx(value)] for value in (0.8, 0.4, 0.2, 0.1)]
-    assert family.norm_factors(2) == pytest.approx([1.0, 2.0, 2.0, 2.0])
-    assert family.norm_factors(3) == pytest.approx([1.0] + 3 * [2.0**1.5])
+    for own, cover in zip(family, family.covering(2), strict=True):
+        variance = 1.0 if own is family[0] else 1.75
+        assert cover.norm_factor == 1.0
+        assert gram(cover.kernel, X[:1]).item() == pytest.approx(variance, rel=1e-3)
 
 
 @given(
@@ -70,35 +82,59 @@ def test_the_kernel_keeps_the_rest_and_is_not_changed():
 
 
 @pytest.mark.parametrize("base", BASES)
-@given(seed=st.integers(0, 1000), d=st.integers(1, 3), step=st.floats(1.05, 4.0))
-def test_norms_are_nested(base, seed, d, step):
-    r"""``r^d k_{l'} - k_l`` is a kernel (Aronszajn), so ``||f||_{l'} <= r^{d/2} ||f||_l``.
+@given(
+    seed=st.integers(0, 1000),
+    d=st.integers(1, 6),
+    step=st.floats(1.05, 6.0),
+    place=st.floats(0.0, 1.0),
+)
+def test_what_lies_between_is_covered(base, seed, d, step, place):
+    r"""``factor^2 k - k_l`` is a kernel (Aronszajn), so the ball of ``k`` holds that of it.
 
-    Between the shortest length scale and any other one that it covers.
+    For any length scale ``l`` from a member's own to the next longer one.
     """
     family = lengthscale_family(BASES[base](), 0.3, 0.3 * step, ratio=step * 1.01)
-    shorter, factor = family[-1], family.norm_factors(d)[-1]
-    between = copy.deepcopy(shorter)
-    between.lengthscale = 0.3 * step ** float(
-        torch.rand(1, generator=torch.Generator().manual_seed(seed))
+    cover, between = family.covering(d)[-1], copy.deepcopy(family[-1])
+    between.lengthscale = 0.3 * step**place
+    points = 3.0 * uniform(12, d, seed)
+    difference = cover.norm_factor**2 * gram(cover.kernel, points) - gram(between, points)
+    assert float(torch.linalg.eigvalsh(difference)[0]) >= -REARRANGED * step**d
+
+
+@given(d=st.integers(1, 12), step=st.floats(1.01, 8.0))
+def test_the_weight_is_enough_at_every_frequency(d, step):
+    r"""The densities themselves, RBF: ``S_s + c S_l >= S`` for all length scales between.
+
+    Shortest length scale 1, ``x`` half the squared frequency; over ``exp(-x)``. And at
+    twelve tenths of the least that is enough the weight is not far from needed.
+    """
+    shorter, longer = (frozen_kernel("rbf", scale) for scale in (1.0, step))
+    cover = cover_of_all(shorter, longer, step, d)
+    if cover.norm_factor > 1.0:
+        assert cover.norm_factor == pytest.approx(step ** (d / 2))
+        return
+    weight = gram(cover.kernel, X[:1]).item() - 1.0
+    assert weight <= step**d - 1.0
+    lengths = torch.linspace(1.0, step, 301, dtype=torch.float64).unsqueeze(-1)
+    x = torch.cat([torch.zeros(1), torch.logspace(-4, 2, 601)]).double()
+    log_sum = torch.logaddexp(
+        torch.zeros_like(x), math.log(weight * step**d) - (step**2 - 1.0) * x
     )
-    X = uniform(12, d, seed)
-    difference = factor**2 * gram(shorter, X) - gram(between, X)
-    least = torch.linalg.eigvalsh(difference)[0]
-    assert float(least) >= -REARRANGED * factor**2
+    own = d * lengths.log() - (lengths.square() - 1.0) * x
+    assert float((log_sum - own).min()) >= 0.0
+    assert float((log_sum - own).min()) <= math.log1p(2e-3)
 
 
 @given(seed=st.integers(0, 1000))
-def test_norms_are_nested_for_each_coordinate(seed):
+def test_what_lies_between_is_covered_in_each_coordinate(seed):
     family = lengthscale_family(
         RBFKernel(), [0.1, 0.5], [0.4, 0.5], ratio=2.0, each_coordinate=True
     )
-    X = uniform(12, 2, seed)
-    for longer, kernel, factor in zip(
-        family, family[1:], family.norm_factors(2)[1:], strict=False
-    ):
-        difference = factor**2 * gram(kernel, X) - gram(longer, X)
-        assert float(torch.linalg.eigvalsh(difference)[0]) >= -REARRANGED * factor**2
+    points = uniform(12, 2, seed)
+    for longer, cover in zip(family, family.covering(2)[1:], strict=False):
+        difference = cover.norm_factor**2 * gram(cover.kernel, points)
+        difference = difference - gram(longer, points)
+        assert float(torch.linalg.eigvalsh(difference)[0]) >= -REARRANGED * 4.0
 
 
 def test_each_coordinate_has_its_own():
@@ -109,7 +145,7 @@ def test_each_coordinate_has_its_own():
     assert sorted(map(tuple, lengths(family))) == [
         pytest.approx(pair) for pair in ((0.1, 0.2), (0.2, 0.2), (0.4, 0.4))
     ]
-    assert family.norm_factors(2) == pytest.approx([1.0, 2.0, 2.0])
+    assert factors(family, 2) == pytest.approx([1.0, 2.0, 2.0])
     assert "each coordinate" in family.covers
 
 
@@ -118,7 +154,7 @@ def test_together_in_the_same_number_of_steps():
     assert lengths(family) == [
         pytest.approx(pair) for pair in ([0.4, 0.8], [0.2, 0.8 / math.sqrt(2)], [0.1, 0.4])
     ]
-    assert family.norm_factors(2)[1:] == pytest.approx(2 * [math.sqrt(2.0**1.5)])
+    assert factors(family, 2)[1:] == pytest.approx(2 * [math.sqrt(2.0**1.5)])
 
 
 def test_several_kinds_of_kernel():
@@ -130,19 +166,20 @@ def test_several_kinds_of_kernel():
 
 def test_active_columns_are_those_that_count():
     family = lengthscale_family(RBFKernel(active_dims=[0, 2]), 0.1, 0.2)
-    assert family.norm_factors(5)[1] == pytest.approx(2.0)
+    kernel = family.covering(5)[1].kernel
+    assert gram(kernel, uniform(1, 5, 0)).item() == pytest.approx(1.75, rel=1e-3)
 
 
 def test_parts_sums_and_copies_stay_families():
     family = lengthscale_family(RBFKernel(), 0.1, 0.4)
     other = lengthscale_family(MaternKernel(2.5), 0.1, 0.4)
     joined = family + other
-    assert joined.norm_factors(1) == family.norm_factors(1) + other.norm_factors(1)
+    assert variances(joined) == variances(family) + variances(other)
     assert joined.covers == f"{family.covers}, or {other.covers}"
-    assert family[1:].norm_factors(2) == family.norm_factors(2)[1:]
+    assert variances(family[1:]) == variances(family)[1:]
     assert "in part" in family[1:].covers
     for copied in (copy.deepcopy(family), pickle.loads(pickle.dumps(family))):
-        assert copied.norm_factors(2) == family.norm_factors(2)
+        assert variances(copied) == variances(family)
 
 
 def test_ranges_in_words():

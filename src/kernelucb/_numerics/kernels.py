@@ -52,6 +52,9 @@ def constant_variance(kernel: Kernel) -> bool:
     """
     while isinstance(kernel, ScaleKernel):
         kernel = kernel.base_kernel
+    if type(kernel) in _COMBINED:
+        parts: Any = kernel
+        return all(constant_variance(part) for part in parts.kernels)
     return type(kernel) in _STATIONARY
 
 

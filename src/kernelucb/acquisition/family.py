@@ -200,8 +200,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
     def norm_bounds(self) -> tuple[float, ...]:
         r"""The norm bound of each kernel, outcome units.
 
-        With ``combine="any"`` and a ``lengthscale_family``, those given times its
-        ``norm_factors``.
+        With ``combine="any"`` and a ``lengthscale_family``, of its ``covering`` kernels.
         """
         return tuple(member.norm_bound for member in self._family.members)
 

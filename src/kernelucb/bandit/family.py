@@ -17,7 +17,7 @@ from kernelucb.bandit.observations import allowed_columns
 from kernelucb.bandit.options import BoundName, Options, bound_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.members import scale_of
-from kernelucb.confidence.family.problem import in_use
+from kernelucb.confidence.family.problem import covering, in_use
 from kernelucb.confidence.family.statements import (
     contradicted_in_words,
     of_family,
@@ -26,8 +26,9 @@ from kernelucb.confidence.family.statements import (
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.statements import Knowledge
-from kernelucb.regression.kernel_family import kernel_in_words
+from kernelucb.regression.covering import Cover
 from kernelucb.regression.prior import Prior
+from kernelucb.regression.words import kernel_in_words
 
 
 class Shared(NamedTuple):
@@ -52,7 +53,7 @@ class Family:
 
     Attributes:
         kernels: As given.
-        priors: Of each kernel, with the mean.
+        mean_module: Prior mean, or None.
         norm_bounds: As given, one for each kernel, outcome units.
         shared: What all bounds share.
         estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were.
@@ -60,7 +61,7 @@ class Family:
     """
 
     kernels: Sequence[Kernel]
-    priors: tuple[Prior, ...]
+    mean_module: Mean | None
     norm_bounds: tuple[float, ...]
     shared: Shared
     estimated: frozenset[str]
@@ -87,8 +88,7 @@ class Family:
         if any(isinstance(norm, EstimatedNumber) for norm in norms):
             parts.append(frozenset({"norm"}))
         estimated = frozenset[str]().union(*parts)
-        priors = tuple(Prior(kernel, mean_module) for kernel in kernels)
-        family = cls(kernels, priors, norms, shared, estimated, columns)
+        family = cls(kernels, mean_module, norms, shared, estimated, columns)
         family.fresh()  # checks the numbers
         return family
 
@@ -102,20 +102,27 @@ class Family:
         r"""The bounds as given, as plain values, for saved states."""
         return [self.shared.bound(norm).arguments for norm in self.norm_bounds]
 
+    def _covers(self, dimension: int) -> list[Cover]:
+        return covering(self.kernels, dimension)
+
+    def priors(self, dimension: int) -> list[Prior]:
+        r"""The prior under each covering kernel for arms with so many columns."""
+        return [Prior(cover.kernel, self.mean_module) for cover in self._covers(dimension)]
+
     def bounds(self, dimension: int) -> list[BanditBound]:
         r"""The bound of each kernel for arms with so many columns."""
-        used = in_use(self.norm_bounds, self.kernels, dimension)
+        used = in_use(self.norm_bounds, self._covers(dimension))
         return [self.shared.bound(norm) for norm in used]
 
     def fresh(self, dimension: int | None = None) -> FamilyBands:
         r"""The bands without observations; by default for the fewest columns."""
         dimension = self.columns[0] if dimension is None else dimension
-        return FamilyBands.fresh(dimension, self.priors, self.bounds(dimension))
+        return FamilyBands.fresh(dimension, self.priors(dimension), self.bounds(dimension))
 
     def check_fits(self, arms: Tensor) -> None:
         r"""Raise ``UnsupportedError`` unless all kernels take such ``a x d`` arms."""
-        for prior in self.priors:
-            prior.check_fits(arms)
+        for kernel in self.kernels:
+            Prior(kernel, self.mean_module).check_fits(arms)
 
     def assumptions(self, contradicted_at: Sequence[int | None]) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict.

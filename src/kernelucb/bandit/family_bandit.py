@@ -94,7 +94,7 @@ class FamilyBandit:
                 float64 copies are kept. Trainable parameters count as estimated.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
                 true, outcome units: one number for all kernels or one for each. Those of a
-                ``lengthscale_family`` are multiplied by its ``norm_factors``.
+                ``lengthscale_family`` are those of its ``covering`` kernels.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             fit: See ``KernelBandit``.

@@ -26,13 +26,14 @@ def as_state(
     data, balance = now.observations, now.balance
     own = [None if bands is None else bands.saved()._asdict() for bands in now.bands]
     play, inputs = balance.pending, data.inputs.reshape(data.count, now.dimension)
+    priors = family.priors(now.dimension)
     return states.sealed(
         {
             "arguments": dict(arguments),
             "dimension": now.dimension,
             "inputs": inputs.cpu().clone(),
             "outcomes": data.outcomes.cpu().clone(),
-            "priors": torch.stack([prior_values(p, inputs).cpu() for p in family.priors]),
+            "priors": torch.stack([prior_values(p, inputs).cpu() for p in priors]),
             "bands": [each and [each[name] for name in _OWN] for each in own],
             "contradicted_at": list(now.contradicted_at),
             "plays": list(balance.plays),
@@ -50,14 +51,14 @@ def read(state: object, family: Family, arguments: Mapping[str, Any]) -> FamilyB
     Raises:
         StateError: If it is of another bandit, or was changed.
     """
-    values = _entries(state, len(family.priors), arguments)
+    values = _entries(state, len(family.kernels), arguments)
     if values["dimension"] not in family.columns:
         raise StateError(
             f"dimension is {values['dimension']}; the kernels take {family.columns[0]} "
             "columns."
         )
-    _check(values, len(family.priors))
-    pending = _play(values["pending"], len(family.priors), values["inputs"])
+    _check(values, len(family.kernels))
+    pending = _play(values["pending"], len(family.kernels), values["inputs"])
     return _restored(values, family, pending)
 
 
@@ -128,11 +129,11 @@ def _restored(
     values: Mapping[str, Any], family: Family, pending: Play | None
 ) -> FamilyBands:
     r"""The bands that were saved; the prior of each kernel is compared."""
-    now, bounds = family.fresh(values["dimension"]), family.bounds(values["dimension"])
+    dimension = values["dimension"]
+    now, bounds = family.fresh(dimension), family.bounds(dimension)
     bands: list[Any] = []
-    rows = zip(
-        values["bands"], values["priors"], family.priors, bounds, now.bands, strict=True
-    )
+    saved_parts = values["bands"], values["priors"]
+    rows = zip(*saved_parts, family.priors(dimension), bounds, now.bands, strict=True)
     for own, prior, module, bound, fresh in rows:
         entries = [0, None, None, False, None] if own is None else own
         if len(entries) != len(_OWN):

@@ -7,48 +7,51 @@ from typing import Any, Self, SupportsIndex, overload
 
 import torch
 from botorch.exceptions import UnsupportedError
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from gpytorch.kernels import Kernel
 from torch import Tensor
 from torch.nn import Parameter
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import as_double, finite_scalar, positive_values
 from kernelucb._numerics.frozen import frozen_copy
+from kernelucb.regression.covering import Cover, cover_of_all, cover_of_shortest
+from kernelucb.regression.words import NESTED, in_words, kind_of, unscaled
 
 _MOST_MEMBERS = 64
 _ROUNDING = 1e-9  # steps
-# Their spectral densities are mixtures of centred Gaussians, so they fall along rays.
-_NESTED = (RBFKernel, MaternKernel, RQKernel)
-
 Lengths = float | Sequence[float] | Tensor
 
 
 class LengthscaleFamily(list[Kernel]):
     r"""Kernels that differ in their length scales, and what lies between them.
 
-    A list of kernels. With the norm bound of each multiplied by its ``norm_factors``, their
-    norm balls hold all functions of bounded norm under any length scale of the family.
-    Slices and sums of families are families; as a plain list of kernels it loses the
-    factors, and what lies between them is not covered.
+    A list of kernels. The balls of its ``covering`` kernels hold all functions of bounded
+    norm under any length scale of the family. Slices and sums of families are families; as
+    a plain list of kernels it covers these kernels only.
 
-    Source: ours, from the order of spectral densities: for ``l' <= l`` in every coordinate
-    ``||f||_{l'} <= prod_i (l_i / l'_i)^{1/2} ||f||_l`` for RBF, Matern and rational
-    quadratic kernels, on any domain (``docs/mathematics.md``).
+    Source: ours, from the order of spectral densities (``docs/mathematics.md``), for RBF,
+    Matern and rational quadratic kernels on any domain.
 
     Attributes:
         steps: For each kernel the longest length scale that it covers over its own, one
             number or one for each coordinate.
         covers: What the family covers, in words.
+        together: For each kernel, whether its coordinates become longer together.
     """
 
     def __init__(
-        self, kernels: Iterable[Kernel], steps: Iterable[Tensor], covers: str
+        self,
+        kernels: Iterable[Kernel],
+        steps: Iterable[Tensor],
+        covers: str,
+        together: Iterable[bool],
     ) -> None:
         super().__init__(kernels)
         self.steps, self.covers = tuple(steps), covers
+        self.together = tuple(together)
 
-    def norm_factors(self, dimension: int) -> list[float]:
-        r"""What the norm bound of each kernel is to be multiplied by, at least 1.
+    def covering(self, dimension: int) -> list[Cover]:
+        r"""For each kernel one that covers its range, and a factor of the norm bound.
 
         Args:
             dimension: Number of input columns of the kernels.
@@ -56,16 +59,16 @@ class LengthscaleFamily(list[Kernel]):
         Raises:
             UnsupportedError: If the kernels have another number of length scales.
         """
-        pairs = zip(self, self.steps, strict=True)
-        return [_norm_factor(kernel, step, dimension) for kernel, step in pairs]
+        rows = zip(self, self.steps, self.together, strict=True)
+        return [_cover(kernel, step, all_, dimension) for kernel, step, all_ in rows]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
         r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.
 
         Empty where they are of several kinds, or have several length scales each.
         """
-        bases = [_unscaled(kernel) for kernel in self]
-        simple = len({_name(base) for base in bases}) == 1 and all(
+        bases = [unscaled(kernel) for kernel in self]
+        simple = len({kind_of(base) for base in bases}) == 1 and all(
             base.lengthscale.numel() == 1 for base in bases
         )
         if not (simple and any(chosen)):
@@ -87,7 +90,8 @@ class LengthscaleFamily(list[Kernel]):
         if not isinstance(other, LengthscaleFamily):
             return super().__add__(other)
         covers = f"{self.covers}, or {other.covers}"
-        return LengthscaleFamily([*self, *other], self.steps + other.steps, covers)
+        both = self.together + other.together
+        return LengthscaleFamily([*self, *other], self.steps + other.steps, covers, both)
 
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Kernel: ...
@@ -97,7 +101,8 @@ class LengthscaleFamily(list[Kernel]):
         chosen = super().__getitem__(index)
         if not isinstance(index, slice):
             return chosen
-        return type(self)(chosen, self.steps[index], f"{self.covers}, in part")
+        covers = f"{self.covers}, in part"
+        return type(self)(chosen, self.steps[index], covers, self.together[index])
 
 
 @checked
@@ -131,8 +136,11 @@ def lengthscale_family(
 
     Returns:
         The kernels, frozen copies. The first one covers the longest length scale, the
-        others all from the next longer one down to their own, for which
-        ``KernelFamilyUCB`` multiplies their norm bound by ``ratio^{d/2}`` at most.
+        others all from the next longer one down to their own. For that ``KernelFamilyUCB``
+        takes the sum of both with a weight (``covering``), of less than twice the prior
+        variance for usual ratios; with ``each_coordinate``, or where coordinates have
+        different ratios, the kernel with a norm bound that is up to ``ratio^{d/2}`` times
+        as large.
 
     Raises:
         ValueError: If a number is out of its range, the ends differ in number or do not fit
@@ -162,49 +170,32 @@ def lengthscale_family(
             kernels.append(_with_lengths(base, long * step**-taken))
             steps.append(torch.where(taken > 0, step, 1.0))
     covers = _covered(bases, short, long, each_coordinate)
-    return LengthscaleFamily(kernels, steps, covers)
+    together = [not each_coordinate] * len(kernels)
+    return LengthscaleFamily(kernels, steps, covers, together)
 
 
-def kernel_in_words(kernel: Kernel) -> str:
-    r"""``"RBF, length scale 0.4"``, or the name of the class."""
-    base: Any = _unscaled(kernel)
-    if type(base) not in _NESTED:
-        return type(kernel).__name__
-    return f"{_name(base)}, length scale {_numbers(base.lengthscale.reshape(-1))}"
-
-
-def _unscaled(kernel: Any) -> Any:
-    while type(kernel) is ScaleKernel:
-        kernel = kernel.base_kernel
-    return kernel
-
-
-def _name(base: Any) -> str:
-    if type(base) is MaternKernel:
-        return f"Matern {int(2 * base.nu)}/2"
-    return "RBF" if type(base) is RBFKernel else "rational quadratic"
-
-
-def _numbers(values: Tensor) -> str:
-    texts = [f"{value:.4g}" for value in values.tolist()]
-    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
-
-
-def _norm_factor(kernel: Kernel, step: Tensor, dimension: int) -> float:
-    dims = _unscaled(kernel).active_dims
+def _cover(kernel: Kernel, step: Tensor, together: bool, dimension: int) -> Cover:
+    base = unscaled(kernel)
+    dims = base.active_dims
     columns = dimension if dims is None else len(dims)
     if len(step) not in (1, columns):  # GPyTorch would broadcast a single column
         raise UnsupportedError(
             f"The family has {len(step)} length scales for each kernel, and the kernels' "
             f"inputs have {columns} columns."
         )
-    return math.sqrt(float(step.expand(columns).prod()))
+    ratio, largest = (float(extreme) for extreme in step.aminmax())
+    if largest == 1.0:
+        return Cover(kernel, 1.0)
+    if not (together and math.isclose(ratio, largest)):
+        return cover_of_shortest(kernel, step.expand(columns))
+    longer = _with_lengths(kernel, largest * base.lengthscale.reshape(-1))
+    return cover_of_all(kernel, longer, largest, columns)
 
 
 def _check_base(kernel: Kernel, count: int) -> None:
     r"""Refuse a kernel whose length scales are not nested, or of another number."""
-    base = _unscaled(kernel)
-    if type(base) not in _NESTED or len(base.batch_shape) > 0:
+    base = unscaled(kernel)
+    if type(base) not in NESTED or len(base.batch_shape) > 0:
         raise UnsupportedError(
             f"{type(base).__name__} has no known order of length scales; use an RBF, "
             "Matern or rational quadratic kernel without batch dimensions, or make the "
@@ -234,7 +225,7 @@ def _ends(
         _check_base(base, count)
     if bool((short > long).any()):
         raise ValueError(
-            f"shortest ({_numbers(short)}) is above longest ({_numbers(long)})."
+            f"shortest ({in_words(short)}) is above longest ({in_words(long)})."
         )
     return short.expand(count), long.expand(count)
 
@@ -271,7 +262,7 @@ def _at_least_one(count: int) -> int:
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales."""
     member: Any = frozen_copy(kernel)
-    base = _unscaled(member)
+    base = unscaled(member)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)
         base.raw_lengthscale = Parameter(lengths.new_zeros(1, len(lengths)), False)
@@ -282,8 +273,8 @@ def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
 def _covered(
     bases: Sequence[Kernel], short: Tensor, long: Tensor, each_coordinate: bool
 ) -> str:
-    names = " or ".join(dict.fromkeys(_name(_unscaled(base)) for base in bases))
+    names = " or ".join(dict.fromkeys(kind_of(unscaled(base)) for base in bases))
     own = " of each coordinate" if each_coordinate else ""
     if bool((short == long).all()):
-        return f"{names} with length scale {_numbers(long)}"
-    return f"{names} with length scales{own} from {_numbers(short)} to {_numbers(long)}"
+        return f"{names} with length scale {in_words(long)}"
+    return f"{names} with length scales{own} from {in_words(short)} to {in_words(long)}"

@@ -22,9 +22,11 @@ from kernelucb.confidence.family.statements import Combine, family_assumptions
 from kernelucb.confidence.family.tracker import FamilyKey, FamilyRound, FamilyTracker
 from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.regression.covering import Cover
 from kernelucb.regression.family_data import FamilyData
-from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
+from kernelucb.regression.kernel_family import LengthscaleFamily
 from kernelucb.regression.prior import Prior
+from kernelucb.regression.words import kernel_in_words
 
 
 def family_of(
@@ -58,15 +60,14 @@ def family_of(
             "out, it contradicts the whole. Leave it out."
         )
     data = _with_noise_of(settings, data)
-    priors = [data.prior(kernel, mean_module) for kernel in kernels]
+    union = combine == "any"
+    covers = covering(kernels, data.inputs.shape[-1]) if union else alone(kernels)
+    priors = [data.prior(cover.kernel, mean_module) for cover in covers]
     parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
     estimated = data.estimated.union(*parts)
     if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
         estimated |= {"norm"}
-    dimension = data.inputs.shape[-1]
-    used = (
-        list(norm_bounds) if combine == "all" else in_use(norm_bounds, kernels, dimension)
-    )
+    used = in_use(norm_bounds, covers)
     current = _round(data, priors, used, settings, estimated)
     tracker = FamilyTracker() if tracker is None else tracker
     before = tracker.recall(current)
@@ -83,14 +84,22 @@ def family_of(
     return union_of(candidates, members, settings, assumptions)
 
 
-def in_use(
-    norm_bounds: Sequence[float], kernels: Sequence[Kernel], dimension: int
-) -> list[float]:
-    r"""The norm bounds, times what covers the length scales between the kernels."""
-    if not isinstance(kernels, LengthscaleFamily):
-        return list(norm_bounds)
-    factors = kernels.norm_factors(dimension)
-    return [bound * factor for bound, factor in zip(norm_bounds, factors, strict=True)]
+def covering(kernels: Sequence[Kernel], dimension: int) -> list[Cover]:
+    r"""What covers each kernel of a family, and the length scales between them."""
+    if isinstance(kernels, LengthscaleFamily):
+        return kernels.covering(dimension)
+    return alone(kernels)
+
+
+def alone(kernels: Sequence[Kernel]) -> list[Cover]:
+    r"""The kernels themselves."""
+    return [Cover(kernel, 1.0) for kernel in kernels]
+
+
+def in_use(norm_bounds: Sequence[float], covers: Sequence[Cover]) -> list[float]:
+    r"""The norm bounds under the covering kernels."""
+    pairs = zip(norm_bounds, covers, strict=True)
+    return [bound * cover.norm_factor for bound, cover in pairs]
 
 
 def _with_noise_of(settings: Settings, data: FamilyData) -> FamilyData:

@@ -14,7 +14,8 @@ from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
-from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
+from kernelucb.regression.kernel_family import LengthscaleFamily
+from kernelucb.regression.words import kernel_in_words
 
 Combine = Literal["any", "all"]
 _SOURCES = {
