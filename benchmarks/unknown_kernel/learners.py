@@ -75,11 +75,10 @@ class Family(Learner):
         select: ``"simplest"`` plays the upper bound of the longest member that is left,
             ``"widest"`` that of the union, ``"alternate"`` the second in some rounds and
             the first in the others.
-        widest_every: After ``n`` observations the share of the widest rounds is
-            ``max(1 / widest_every, 5 / (8 sqrt(n)))``.
+        widest_every: In one of how many rounds.
     """
 
-    def __init__(self, problem: Problem, select: str, widest_every: int = 20) -> None:
+    def __init__(self, problem: Problem, select: str, widest_every: int = 8) -> None:
         super().__init__(problem)
         self.rule, self.widest_every = select, widest_every
         lengths, bound = problem.family.lengthscales, problem.norm_bound
@@ -137,9 +136,8 @@ class Family(Learner):
         return self.band(self.simplest()).mean
 
     def _plays_widest(self) -> bool:
-        r"""In a share of the rounds that multiples of the golden ratio spread evenly."""
+        r"""In the rounds of ``KernelFamilyUCB``, spread by multiples of the golden ratio."""
         if self.rule != "alternate":
             return self.rule == "widest"
-        count = len(self.played)
-        share = max(1.0 / self.widest_every, 0.625 / math.sqrt(count))
-        return count * _GOLDEN_RATIO % 1.0 < share
+        share = len(self.played) * _GOLDEN_RATIO % 1.0
+        return share * self.widest_every < 1.0
