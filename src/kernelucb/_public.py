@@ -14,7 +14,7 @@ from kernelucb.acquisition import (
     StreamingKernelUCB,
     WangDeFreitasUCB,
 )
-from kernelucb.bandit import BKBBandit, KernelBandit
+from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     RegretCertificate,
@@ -47,6 +47,7 @@ __all__ = [
     "CompactDomain",
     "ConsistencyCheck",
     "ConstraintWidth",
+    "FamilyBandit",
     "FamilyTracker",
     "FiniteDomain",
     "IGPUCB",

@@ -211,6 +211,7 @@ CALLS = {
     "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
     "CompactDomain": {},
     "ConstraintWidth": {"safe_set": SAFE},
+    "FamilyBandit": {"kernels": [KERNEL], **NORM, "noise_std": 0.1},
     "FamilyTracker": {},
     "FiniteDomain": {},
     "IGPUCB": {"model": STATE, **NORM},

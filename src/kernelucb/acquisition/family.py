@@ -1,7 +1,7 @@
 r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -14,6 +14,7 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.members import Settings
 from kernelucb.confidence.family.problem import family_of
+from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
 from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
 from kernelucb.confidence.family.tracker import FamilyTracker
@@ -21,11 +22,6 @@ from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import FamilyData
-
-Select = Literal["alternate", "simplest", "widest"]
-# Multiples of it modulo one are spread evenly along every arithmetic progression, so also
-# where observations come in batches of one size.
-_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 
 
 class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
@@ -81,7 +77,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         covariance_scale: CovarianceScale | None = None,
         combine: Combine = "any",
         select: Select = "alternate",
-        widest_every: int = 4,
+        widest_every: int = 8,
         mean_module: Mean | None = None,
         model_error: float = 0.0,
         tracker: FamilyTracker | None = None,
@@ -138,7 +134,8 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         """
         probability("delta", delta)
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
-        self.select, self.widest_every = select, whole_number("widest_every", widest_every)
+        self.select: Select = select
+        self.widest_every = whole_number("widest_every", widest_every)
         model_error = nonnegative_scalar("model_error", model_error)
         bounds = per_kernel(norm_bound, kernels)
         data = FamilyData.of(model, noise_std)
@@ -183,8 +180,5 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         r"""The set whose upper bound is maximised."""
         whole = self._family.confidence_set
         count = self.num_observations + num_pending
-        share = count * _GOLDEN_RATIO % 1.0
-        widest = self.select == "widest" or (
-            self.select == "alternate" and share * self.widest_every < 1.0
-        )
+        widest = explores_for_all(self.select, self.widest_every, count)
         return whole if widest or self.combine == "all" else whole.parts[0]

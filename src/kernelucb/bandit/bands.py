@@ -142,6 +142,15 @@ class Bands(ABC, Generic[BoundT]):
         r"""The assumption that the data contradict, if any."""
         return None
 
+    def information_gain(self) -> float:
+        r"""``ln det(I + K_w) / 2`` of the observations so far."""
+        if self.observations.count == 0:
+            return 0.0
+        if self.spectral is None:
+            return 0.5 * float(self.observations.regression().log_det(1.0))
+        one = self.observations.inputs.new_ones(1)
+        return 0.5 * float(self.spectral.systems("gain", one).fit().log_det)
+
     def _ellipsoids(
         self, systems: Systems, widths: Tensor, arms: Arms, signs: Signs
     ) -> list[Tensor]:

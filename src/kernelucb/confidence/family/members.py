@@ -90,9 +90,7 @@ class Settings(NamedTuple):
 
     def scale(self, norm_bound: float) -> CovarianceScale:
         r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
-        if self.covariance_scale is not None:
-            return self.covariance_scale
-        return (norm_bound / _UNIT_NORM) ** 2
+        return scale_of(self.covariance_scale, norm_bound)
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
         r"""The fit of the data under one kernel."""
@@ -119,6 +117,11 @@ class Settings(NamedTuple):
         if error > 0.0:
             band = ModelErrorSet(band, error)
         return band, problem.least_consistent_norm
+
+
+def scale_of(given: CovarianceScale | None, norm_bound: float) -> CovarianceScale:
+    r"""The covariance scale of a kernel with a norm bound; see ``Settings.scale``."""
+    return (norm_bound / _UNIT_NORM) ** 2 if given is None else given
 
 
 class Candidate(NamedTuple):

@@ -63,15 +63,16 @@ def family_of(
     estimated = data.estimated.union(*parts)
     if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
         estimated |= {"norm"}
-    used = in_use(norm_bounds, kernels, data, combine)
+    dimension = data.inputs.shape[-1]
+    used = (
+        list(norm_bounds) if combine == "all" else in_use(norm_bounds, kernels, dimension)
+    )
     current = _round(data, priors, used, settings, estimated)
     tracker = FamilyTracker() if tracker is None else tracker
     before = tracker.recall(current)
-    rows = zip(kernels, used, before, priors, strict=True)
-    candidates = [
-        Candidate(kernel_in_words(kernel), bound, least, cache(partial(data.under, *known)))
-        for kernel, bound, least, *known in ((*row, estimated) for row in rows)
-    ]
+    names = map(kernel_in_words, kernels)
+    states = [cache(partial(data.under, prior, estimated)) for prior in priors]
+    candidates = [*map(Candidate, names, used, before, states)]
     assumptions = family_assumptions(kernels, norm_bounds, current, settings, combine)
     assumptions = _tainted(assumptions, tracker.estimated - estimated)
     if combine == "all":
@@ -82,15 +83,12 @@ def family_of(
 
 
 def in_use(
-    norm_bounds: Sequence[float],
-    kernels: Sequence[Kernel],
-    data: FamilyData,
-    combine: Combine,
+    norm_bounds: Sequence[float], kernels: Sequence[Kernel], dimension: int
 ) -> list[float]:
     r"""The norm bounds, times what covers the length scales between the kernels."""
-    if combine == "all" or not isinstance(kernels, LengthscaleFamily):
-        return [float(bound) for bound in norm_bounds]
-    factors = kernels.norm_factors(data.inputs.shape[-1])
+    if not isinstance(kernels, LengthscaleFamily):
+        return list(norm_bounds)
+    factors = kernels.norm_factors(dimension)
     return [bound * factor for bound, factor in zip(norm_bounds, factors, strict=True)]
 
 

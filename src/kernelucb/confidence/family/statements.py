@@ -1,6 +1,7 @@
 r"""What a family of kernels rests on, and what the data say of it, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Literal
 
 from gpytorch.kernels import Kernel
@@ -11,6 +12,7 @@ from kernelucb.confidence.family.members import Family, Settings
 from kernelucb.confidence.fit.choice import fit_source
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression.kernel_family import LengthscaleFamily, kernel_in_words
 
@@ -30,15 +32,28 @@ def family_assumptions(
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
     fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
-    source = f"{_SOURCES[combine]}, each by {ExactSet.source}"
     error = settings.model_error
-    norm = _norm(norm_bounds, combine, "norm" in known.estimated, error)
-    fitted = fit_source(fit, scale, error)
-    assumptions = rkhs_assumptions(fitted, known, delta, norm)
+    norm = given_norm(norm_bounds[0])  # replaced by that of all
+    assumptions = rkhs_assumptions(fit_source(fit, scale, error), known, delta, norm)
     if isinstance(fit, PrequentialRadius):
         assumptions = assumptions.with_extra(PREDICTED)
-    kernel = _kernel(kernels, combine, "kernel" in known.estimated)
-    return assumptions.by(source).with_item(kernel)
+    member = assumptions.by(ExactSet.source)
+    return of_family(member, kernels, norm_bounds, known.estimated, combine, error)
+
+
+def of_family(
+    member: Assumptions,
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    estimated: Set[str],
+    combine: Combine,
+    model_error: float = 0.0,
+) -> Assumptions:
+    r"""What the band of a family rests on, from what that of one member does."""
+    source = f"{_SOURCES[combine]}, each by {member.source}"
+    kernel = _kernel(kernels, combine, "kernel" in estimated)
+    norm = _norm(norm_bounds, combine, "norm" in estimated, model_error)
+    return replace(member, source=source).with_item(kernel).with_item(norm)
 
 
 def per_kernel(
@@ -101,13 +116,7 @@ def family_report(
 ) -> str:
     r"""Which kernels the data contradict, a line for each, and what the band rests on."""
     contradicted = [not consistent for consistent in family.consistent]
-    lines = [
-        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
-        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
-    ]
-    if isinstance(kernels, LengthscaleFamily):
-        ranges = kernels.ranges_in_words(contradicted)
-        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    lines = contradicted_in_words(kernels, contradicted, num_observations, delta)
     for member, wrong in zip(family.members, contradicted, strict=True):
         verdict = "contradicted" if wrong else "consistent"
         lines.append(
@@ -115,3 +124,20 @@ def family_report(
             f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
         )
     return "\n".join([*lines, str(family.confidence_set.assumptions)])
+
+
+def contradicted_in_words(
+    kernels: Sequence[Kernel],
+    contradicted: Sequence[bool],
+    num_observations: int,
+    delta: float,
+) -> list[str]:
+    r"""How many kernels the data contradict and, of length scales, which; a line each."""
+    lines = [
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
+    ]
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    return lines

@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 class Shares(NamedTuple):
     r"""Prior weights of a mixture, at most one together, fixed before the data.
 
+    Source: ours; for several kernels derived in ``docs/mathematics.md``.
+
     Attributes:
         predicted: Of Flynn & Reeb's member.
         energy: Of the energy of the noise, which needs no kernel.

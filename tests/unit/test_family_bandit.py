@@ -1,0 +1,374 @@
+r"""The family bandit against single bandits and the stateless class on the same data."""
+
+import json
+import threading
+import warnings
+from copy import deepcopy
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from gpytorch.kernels import RBFKernel
+from gpytorch.means import ConstantMean
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from interruptions import check_atomic
+from kernelucb import (
+    FamilyBandit,
+    FamilyTracker,
+    KernelBandit,
+    KernelFamilyUCB,
+    KernelRegression,
+    lengthscale_family,
+)
+from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.states import sealed
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+    StateError,
+)
+from problems import RKHSFunction, float64, frozen_kernel, normal, uniform
+from tolerances import BANDIT
+
+KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
+NORM, NOISE, COUNT, STRIDE = 5.0, 0.1, 30, 397
+ARMS = uniform(40, 2, seed=5)
+FUNCTION = RKHSFunction.random(frozen_kernel("rbf", 0.3), 0.8 * NORM, 2, seed=0)
+VALUES = FUNCTION(ARMS)
+OUTCOMES = VALUES + NOISE * normal(len(ARMS), seed=1)
+RULES = ("alternate", "simplest", "widest", "balancing")
+
+
+def make(kernels=KERNELS, norm_bound=NORM, **options):
+    return FamilyBandit(kernels, norm_bound=norm_bound, noise_std=NOISE, **options)
+
+
+def play(bandit, rounds=COUNT, noise_seed=2):
+    noise = NOISE * normal(rounds, noise_seed)
+    for error in noise:
+        index = bandit.select(ARMS)
+        bandit.observe(ARMS[index], VALUES[index] + error)
+    return bandit
+
+
+def close(ours, theirs, tolerance=BANDIT):
+    for left, right in zip(ours, theirs, strict=True):
+        assert_close(left, right, rtol=0.0, atol=tolerance * 2.0 * NORM)
+
+
+@pytest.mark.parametrize("fit", ["martingale", "filters"])
+def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
+    bandit = make(fit=fit)
+    singles = []
+    for kernel, factor in zip(KERNELS, KERNELS.norm_factors(2), strict=True):
+        norm = NORM * factor
+        options = {"noise_std": NOISE, "fit": fit, "covariance_scale": (norm / 10.0) ** 2}
+        singles.append(KernelBandit(kernel, norm_bound=norm, **options))
+    at = [None] * len(singles)
+    for count in range(COUNT + 1):
+        kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]
+        if count % 10 == 0:
+            sides = [
+                torch.stack(side)
+                for side in zip(*(k.bounds(ARMS) for k in kept), strict=True)
+            ]
+            close(bandit.bounds(ARMS), (sides[0].amin(0), sides[1].amax(0)))
+        assert bandit.contradicted_at == tuple(at)
+        assert bandit.consistent == tuple(gone is None for gone in at)
+        assert bandit.num_observations == count
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+            bandit.observe(ARMS[count], OUTCOMES[count])
+            for index, own in enumerate(singles):
+                own.observe(ARMS[count], OUTCOMES[count])
+                if at[index] is None and own.assumptions.violated:
+                    at[index] = count + 1
+    assert 0 < sum(gone is not None for gone in at) < len(at)
+
+
+@pytest.mark.parametrize("select", RULES[:3])
+def test_it_is_the_stateless_class_with_a_tracker(select):
+    bandit, tracker = make(select=select, fit="martingale"), FamilyTracker()
+    for count in range(1, COUNT + 1):
+        bandit.observe(ARMS[count], OUTCOMES[count])
+        data = ARMS[1 : count + 1], OUTCOMES[1 : count + 1]
+        regression = KernelRegression(*data, FUNCTION.kernel, NOISE)
+        options = {"norm_bound": NORM, "fit": "martingale", "select": select}
+        acqf = KernelFamilyUCB(regression, KERNELS, tracker=tracker, **options)
+        assert acqf.consistent == bandit.consistent
+        if count % 5 == 0:
+            close(bandit.bounds(ARMS), acqf.bounds(ARMS))
+            scores = acqf(ARMS.unsqueeze(1))
+            assert float(scores.max() - scores[bandit.select(ARMS)]) <= BANDIT * NORM
+    ours, theirs = bandit.assumptions, acqf.assumptions
+    assert ours == theirs
+
+
+def test_before_any_observation_it_is_the_union_of_the_norm_balls():
+    bandit = make()
+    lower, upper = bandit.bounds(ARMS)
+    assert_close(upper, torch.full_like(upper, NORM * max(KERNELS.norm_factors(2))))
+    assert torch.equal(lower, -upper)
+    one = make().bounds(ARMS[:, :1])[1]  # arms of another dimension, other factors
+    assert_close(one, torch.full_like(one, NORM * max(KERNELS.norm_factors(1))))
+    bandit.bounds(ARMS[:, :1])
+    assert torch.equal(bandit.bounds(ARMS)[1], upper)
+
+
+def test_norm_bounds_of_a_plain_list_and_a_mean():
+    mean = ConstantMean().double().requires_grad_(False)
+    mean.constant = float64(3.0)
+    kernels = [frozen_kernel("rbf", 0.5), frozen_kernel("matern52", 0.3)]
+    bandit = make(kernels, norm_bound=[2.0, 4.0], mean_module=mean)
+    lower, upper = bandit.bounds(ARMS)
+    assert_close(upper, torch.full_like(upper, 7.0))
+    assert_close(lower, torch.full_like(lower, -1.0))
+    assert bandit.assumptions.certified
+    assert "is at most 2 to 4, by kernel" in str(bandit.assumptions)
+
+
+def test_what_was_contradicted_stays_so():
+    bandit = play(make())
+    at = bandit.contradicted_at
+    assert any(count is not None for count in at)
+    for _ in range(10):
+        bandit.observe(ARMS[0], VALUES[0])
+    pairs = zip(at, bandit.contradicted_at, strict=True)
+    assert all(before in (None, after) for before, after in pairs)
+    assert f"contradicted after {at[0]} observations" in bandit.report()
+    assert "length scale 0.4: consistent" in bandit.report()
+
+
+def contradicted(strict=False):
+    r"""A bandit one observation before the data contradict all kernels, and that one."""
+    bandit = make(norm_bound=0.5, strict=strict)
+    bandit.observe(ARMS[0], 0.0)
+    return bandit, (ARMS[1], 50.0)
+
+
+def test_where_none_is_left_it_warns_once_and_goes_on():
+    bandit, last = contradicted()
+    assert bandit.assumptions.certified
+    with pytest.warns(InconsistentConfidenceSetWarning, match="contradict all 5 kernels"):
+        bandit.observe(*last)
+    assert bandit.contradicted_at == (2,) * 5
+    assert bandit.assumptions.violated
+    assert "no guarantee: kernel violated" in bandit.report()
+    bandit.observe(ARMS[2], -50.0)
+    assert bandit.select(ARMS) in range(len(ARMS))
+    lower, upper = bandit.bounds(ARMS)
+    assert bool((lower < upper).all())
+    balancing = make(norm_bound=0.5, select="balancing")
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        balancing.observe(*last)
+    assert balancing.select(ARMS) in range(len(ARMS))
+
+
+def test_a_strict_bandit_raises_from_then_on():
+    bandit, last = contradicted(strict=True)
+    calls = (
+        lambda: bandit.observe(*last),
+        lambda: bandit.bounds(ARMS),
+        lambda: bandit.select(ARMS),
+        lambda: bandit.observe(*last),
+    )
+    for call in calls:
+        with pytest.raises(InconsistentConfidenceSetError, match="contradict all 5"):
+            call()
+    assert bandit.num_observations == 2
+
+
+@settings(max_examples=8, deadline=None)
+@given(order=st.permutations(range(4)), count=st.integers(0, 12))
+def test_the_order_of_the_kernels_does_not_count_and_more_are_wider(order, count):
+    kernels = [frozen_kernel("rbf", length) for length in (0.8, 0.4, 0.2)]
+    kernels.append(frozen_kernel("matern32", 0.4))
+    orders = ([*range(4)], order, order[:2])
+    first, shuffled, some = (make([kernels[i] for i in own]) for own in orders)
+    for index in range(count):
+        for bandit in (first, shuffled, some):
+            bandit.observe(ARMS[index], 0.5 * OUTCOMES[index])
+    ours, theirs, fewer = (bandit.bounds(ARMS) for bandit in (first, shuffled, some))
+    assert shuffled.contradicted_at == tuple(first.contradicted_at[i] for i in order)
+    close(theirs, ours, tolerance=0.0)
+    assert bool((ours[0] <= fewer[0]).all() & (fewer[1] <= ours[1]).all())
+
+
+@pytest.mark.parametrize(
+    ("part", "options"),
+    [
+        ("norm", {"norm_bound": EstimatedNumber(NORM)}),
+        ("kernel", {"kernels": [frozen_kernel("rbf").requires_grad_(True)]}),
+        ("mean", {"mean_module": ConstantMean()}),
+    ],
+)
+def test_what_was_estimated_is_said(part, options):
+    assert make(**options).assumptions.estimated == (part,)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"kernels": []}, ValueError, "kernels is empty"),
+        ({"norm_bound": [1.0]}, ValueError, "1 entries for 5 kernels"),
+        ({"norm_bound": -1.0}, ValueError, "norm_bound must be"),
+        ({"delta": 1.0}, ValueError, "delta must lie strictly"),
+        ({"widest_every": 0}, ValueError, "widest_every must be"),
+        ({"covariance_scale": -1.0}, ValueError, "covariance_scale must be"),
+        (
+            {"kernels": [RBFKernel(ard_num_dims=2), RBFKernel(ard_num_dims=3)]},
+            ValueError,
+            "different numbers of input columns",
+        ),
+    ],
+)
+def test_wrong_arguments(options, error, message):
+    with pytest.raises(error, match=message):
+        make(**options)
+
+
+def test_wrong_arms_and_outcomes_change_nothing():
+    bandit = play(make(), 3)
+    state = json.dumps({k: str(v) for k, v in bandit.state_dict().items()})
+    wrong = [
+        (lambda: bandit.bounds(ARMS[0]), BotorchTensorDimensionError, "`a x d`"),
+        (lambda: bandit.select(ARMS[:, :1]), BotorchTensorDimensionError, "1 columns"),
+        (lambda: bandit.select(ARMS[:0]), InputDataError, "no arms"),
+        (lambda: bandit.bounds(ARMS * torch.nan), InputDataError, "finite"),
+        (lambda: bandit.observe(ARMS[:2], 0.0), BotorchTensorDimensionError, "2 and 1"),
+        (lambda: bandit.observe(ARMS[0], torch.nan), InputDataError, "finite"),
+        (lambda: bandit.observe(ARMS[0], "high"), InputDataError, "y must be"),
+    ]
+    for call, error, message in wrong:
+        with pytest.raises((error, ValueError), match=message):
+            call()
+    assert json.dumps({k: str(v) for k, v in bandit.state_dict().items()}) == state
+
+
+@pytest.mark.parametrize("rounds", [0, 17])
+@pytest.mark.parametrize("select", RULES)
+def test_a_file_brings_back_the_same_bandit(select, rounds, tmp_path):
+    bandit = play(make(select=select), rounds)
+    awaited = bandit.select(ARMS)  # a play is awaited
+    torch.save(bandit.state_dict(), tmp_path / "bandit.pt")
+    state = torch.load(tmp_path / "bandit.pt", weights_only=True)
+    other = make(select=select)
+    other.load_state_dict(state)
+    state["inputs"].zero_()  # the bandit has copies
+    for subject in (bandit, other):
+        subject.observe(ARMS[awaited], VALUES[awaited])
+        play(subject, 3)
+    assert other.contradicted_at == bandit.contradicted_at
+    assert other._now.balance[:1] == bandit._now.balance[:1]
+    close(other.bounds(ARMS), bandit.bounds(ARMS))
+
+
+def test_a_bandit_without_kernels_left_is_saved():
+    bandit, last = contradicted()
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        bandit.observe(*last)
+    other = make(norm_bound=0.5)
+    other.load_state_dict(bandit.state_dict())
+    assert other.assumptions == bandit.assumptions
+    close(other.bounds(ARMS), bandit.bounds(ARMS))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernels": KERNELS[1:]},
+        {"kernels": [frozen_kernel("matern52")] * 5, "norm_bound": NORM},
+        {"norm_bound": 2.0 * NORM},
+        {"delta": 0.1},
+        {"fit": "martingale"},
+        {"select": "widest"},
+        {"widest_every": 5},
+        {"mean_module": ConstantMean().double().requires_grad_(False)},
+    ],
+)
+def test_a_state_of_another_bandit_is_refused(options):
+    if "mean_module" in options:
+        options["mean_module"].constant = float64(1.0)
+    other = make(**options)
+    with pytest.raises(StateError):
+        other.load_state_dict(play(make(), 3).state_dict())
+    assert other.num_observations == 0
+
+
+def test_a_changed_state_is_refused():
+    bandit = play(make(select="balancing"), 9)
+    bandit.select(ARMS)
+    state = bandit.state_dict()
+    plain = {key: state[key] for key in state if key not in ("version", "checksum")}
+    changes = {
+        "dimension": 3,
+        "inputs": state["inputs"][:-1],
+        "outcomes": state["outcomes"] * torch.nan,
+        "priors": state["priors"] + 1.0,
+        "bands": [None] * 5,
+        "contradicted_at": [99] * 5,
+        "plays": [9] * 5,
+        "play_outcomes": [0.0],
+        "play_widths": ["1"] * 5,
+        "dropped": [0] * 5,
+        "pending": [7, [0.0, 0.0], 1.0],
+    }
+    assert {"arguments", *changes} == set(plain)
+    more = {"pending": [0, [0.0], 1.0], "bands": [[0]] * 5, "contradicted_at": [1] * 5}
+    tampered = [
+        plain | {key: value} for own in (changes, more) for key, value in own.items()
+    ]
+    refused = [sealed(each) for each in tampered] + [state | {"dimension": 2.0}, None, []]
+    other = make(select="balancing")
+    for wrong in refused:
+        with pytest.raises(StateError):
+            other.load_state_dict(wrong)
+    assert other.num_observations == 0
+    other.load_state_dict(state)
+    close(other.bounds(ARMS), bandit.bounds(ARMS))
+
+
+def test_an_interruption_leaves_the_state_before_or_after():
+    kernels = [frozen_kernel("rbf", 0.6), frozen_kernel("rbf", 0.3)]
+    bandit = play(make(kernels, select="balancing"), 9)
+    state = bandit.state_dict()
+
+    def view(subject):
+        plays = subject._now.balance.plays
+        return subject.bounds(ARMS), subject.contradicted_at, plays
+
+    calls = {
+        "select": lambda subject: subject.select(ARMS),
+        "observe": lambda subject: subject.observe(ARMS[3], 0.1),
+        "load": lambda subject: subject.load_state_dict(state),
+    }
+    for name, call in calls.items():
+        subject = make(kernels, select="balancing") if name == "load" else bandit
+        interruptions = check_atomic(
+            lambda subject=subject: deepcopy(subject),
+            call,
+            view,
+            tolerance=BANDIT * NORM,
+            stride=STRIDE,
+        )
+        assert interruptions > 0
+
+
+def test_two_threads_at_a_time_are_refused():
+    bandit, errors = play(make(), 2), []
+
+    def overlap():
+        for call in (lambda: bandit.observe(ARMS[0], 0.0), lambda: bandit.bounds(ARMS)):
+            with pytest.raises(RuntimeError, match="one thread at a time"):
+                call()
+            errors.append(1)
+
+    with bandit._exclusive:
+        thread = threading.Thread(target=overlap)
+        thread.start()
+        thread.join()
+    assert errors == [1, 1]
+    assert bandit.num_observations == 2
