@@ -1,16 +1,15 @@
 r"""Learners with bands: one that knows the kernel, and families of kernels."""
 
-import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.unknown_kernel.members import Member, MemberBand
 from benchmarks.unknown_kernel.problems import Problem
-
-_GOLDEN_RATIO = 0.5 * (1.0 + math.sqrt(5.0))
+from kernelucb.confidence.family.select import explores_for_all
 
 
 class Learner(ABC):
@@ -80,7 +79,8 @@ class Family(Learner):
 
     def __init__(self, problem: Problem, select: str, widest_every: int = 8) -> None:
         super().__init__(problem)
-        self.rule, self.widest_every = select, widest_every
+        self.rule: Any = select
+        self.widest_every = widest_every
         lengths, bound = problem.family.lengthscales, problem.norm_bound
         factors = [1.0, *((a / b) ** (problem.dimension / 2) for a, b in pairwise(lengths))]
         self.members = [
@@ -128,16 +128,9 @@ class Family(Learner):
         return torch.stack([self.band(i).lower for i in self.survivors()]).amin(0)
 
     def select(self) -> int:
-        if self._plays_widest():
+        if explores_for_all(self.rule, self.widest_every, len(self.played)):
             return int(self.upper().argmax())
         return int(self.band(self.simplest()).upper.argmax())
 
     def means(self) -> Tensor:
         return self.band(self.simplest()).mean
-
-    def _plays_widest(self) -> bool:
-        r"""In the rounds of ``KernelFamilyUCB``, spread by multiples of the golden ratio."""
-        if self.rule != "alternate":
-            return self.rule == "widest"
-        share = len(self.played) * _GOLDEN_RATIO % 1.0
-        return share * self.widest_every < 1.0
