@@ -7,10 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.members import Member, MemberBand
 from benchmarks.unknown_kernel.problems import Problem
-from kernelucb import FamilyBandit, KernelRegression, lengthscale_family
 from kernelucb.confidence.family.select import explores_for_all
 
 
@@ -61,39 +59,6 @@ class Oracle(Learner):
 
     def means(self) -> Tensor:
         return self.band().mean
-
-
-class FamilyBalancing(Learner):
-    r"""``FamilyBandit`` with ``select="balancing"``."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem)
-        family = problem.family
-        kernel = fixed_kernel(problem.kernel_name, family.longest)
-        told = family.shortest, family.longest, family.ratio
-        self.kernels = lengthscale_family(kernel, *told)
-        self.bandit = FamilyBandit(
-            self.kernels,
-            norm_bound=problem.norm_bound,
-            noise_std=problem.noise_std,
-            delta=problem.delta,
-            select="balancing",
-        )
-
-    def observe(self, arm: int, outcome: float) -> None:
-        super().observe(arm, outcome)
-        self.bandit.observe(self.problem.arms[arm], outcome)
-
-    def select(self) -> int:
-        return self.bandit.select(self.problem.arms)
-
-    def means(self) -> Tensor:
-        left = [*self.bandit.consistent, True].index(True)
-        inputs = self.problem.arms[self.played]
-        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
-        kernel = self.kernels[min(left, len(self.kernels) - 1)]
-        state = KernelRegression(inputs, outcomes, kernel, self.problem.noise_std)
-        return state.mean(inputs)
 
 
 class Family(Learner):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from benchmarks.runner import stream
 from benchmarks.unknown_kernel import balancing, practice
-from benchmarks.unknown_kernel.learners import Family, FamilyBalancing, Learner, Oracle
+from benchmarks.unknown_kernel.learners import Family, Learner, Oracle
 from benchmarks.unknown_kernel.problems import Problem, noise_of, start_arms
 from benchmarks.unknown_kernel.settings import Task
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -21,7 +21,6 @@ _RULES: dict[str, type[Learner]] = {
     for rule in (
         Oracle,
         Family,
-        FamilyBalancing,
         balancing.LengthscaleBalancing,
         balancing.ShrinkingLengthscale,
         practice.FittedMixture,
