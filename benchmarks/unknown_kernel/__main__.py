@@ -89,8 +89,8 @@ def run_boxes(call: Call) -> list[Path]:
     part = CONFIGURATION.boxes
     tasks = part.tasks(CONFIGURATION.settings, call.options.seeds)
     store = call.play(tasks, boxes.Run, boxes.play, "boxes")
-    rows = tables.box_rows((task, store.load(task)) for task in tasks)
-    lines = tables.box_table(part, rows)
+    rows = boxes.rows((task, store.load(task)) for task in tasks)
+    lines = boxes.table(part, rows)
     return write_summary(call.folders.results, "boxes", rows, lines)
 
 

@@ -3,10 +3,12 @@ r"""The unit cube in place of finitely many arms: ``optimize_acqf`` on library c
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
+import pandas as pd
 import torch
 from botorch import acquisition
 from botorch.acquisition import AcquisitionFunction
@@ -19,9 +21,10 @@ from torch import Tensor
 
 from benchmarks.practical.fitting import fitted_model, hyperparameters
 from benchmarks.practical.model import LeanGP
-from benchmarks.runner import fixed_kernel, stream
-from benchmarks.unknown_kernel.configuration import BoxTask
+from benchmarks.runner import Moments, fixed_kernel, markdown_table, stream
+from benchmarks.unknown_kernel.configuration import Boxes, BoxTask
 from benchmarks.unknown_kernel.problems import Problem
+from benchmarks.unknown_kernel.tables import ratio_of_means, title
 from kernelucb import (
     FamilyTracker,
     KernelFamilyUCB,
@@ -231,3 +234,47 @@ def largest_value(problem: Problem, cube: Tensor) -> float:
         found = minimize(objective, point.numpy(), jac=True, bounds=limits)
         best = max(best, -float(found.fun)) if math.isfinite(found.fun) else best
     return best
+
+
+def rows(runs: Iterable[tuple[BoxTask, Run]]) -> list[dict]:
+    r"""One row for each run in a box."""
+    return [
+        {
+            "setting": title(task.setting),
+            "method": task.method,
+            "seed": task.seed,
+            "cumulative": sum(run.regret),
+            "recommended": run.recommended,
+            "seconds": run.seconds,
+        }
+        for task, run in runs
+    ]
+
+
+def table(part: Boxes, found: list[dict]) -> list[str]:
+    r"""Cumulative regret over the oracle's, and runs that did not converge."""
+    frame, cells = pd.DataFrame(found), []
+    for setting, group in frame.groupby("setting", sort=False):
+        totals = group.pivot(index="seed", columns="method", values="cumulative")
+        alone = totals["Oracle"].to_numpy()
+        failed = group["recommended"] > part.protocol.tolerance
+        for method in part.methods:
+            own = totals[method].to_numpy()
+            mean, ratio = Moments.of(own), ratio_of_means(own, alone)
+            cells.append(
+                [
+                    str(setting),
+                    LABELS[method],
+                    f"{mean.mean:.1f} ± {mean.standard_error:.1f}",
+                    f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}",
+                    f"{int(failed[group['method'] == method].sum())} of {len(own)}",
+                ]
+            )
+    header = ["setting", "learner", "cumulative regret", "over the oracle's"]
+    return [
+        f"{part.rounds} points after {part.protocol.starts} random ones; mean ± standard "
+        f"error. Not converged: the recommended point is more than "
+        f"{part.protocol.tolerance:g} below the best one.",
+        "",
+        *markdown_table([*header, "not converged"], cells),
+    ]

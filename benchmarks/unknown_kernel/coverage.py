@@ -8,7 +8,7 @@ from scipy.stats import binom
 from benchmarks.runner import RunStore, markdown_table
 from benchmarks.unknown_kernel.configuration import Coverage, CoverageTask
 from benchmarks.unknown_kernel.learners import Family
-from benchmarks.unknown_kernel.play import is_outside, outside
+from benchmarks.unknown_kernel.play import is_outside
 from benchmarks.unknown_kernel.problems import Problem, noise_of, start_arms
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
@@ -48,20 +48,11 @@ def _sequence(task: CoverageTask, sequence: int) -> tuple[int, int, int]:
     for number, error in enumerate(noise_of(protocol, setting, sequence), 1):
         arm = starts[number - 1] if number <= len(starts) else learner.select()
         learner.observe(arm, float(problem.values[arm]) + error)
-        inside = _is_inside(learner, covering)
+        missed = is_outside(learner, covering)
         lost = covering is not None and learner.eliminated[covering] > 0
-        events = (not inside, lost, all(learner.eliminated))
+        events = (missed, lost, all(learner.eliminated))
         found = [old or number * now for old, now in zip(found, events, strict=True)]
     return found[0], found[1], found[2]
-
-
-def _is_inside(learner: Family, covering: int | None) -> bool:
-    r"""Whether the union's band holds the function: where one member's does, it does."""
-    if covering is not None and learner.is_left(covering):
-        band = learner.band(covering)
-        if not outside(learner.problem, band.lower, band.upper):
-            return True
-    return not is_outside(learner)
 
 
 def limit(sequences: int, delta: float, false_alarm: float) -> int:

@@ -1,16 +1,15 @@
 r"""Learners with bands: one that knows the kernel, and families of kernels."""
 
-import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.unknown_kernel.members import Member, MemberBand
 from benchmarks.unknown_kernel.problems import Problem
-
-_GOLDEN_RATIO = 0.5 * (1.0 + math.sqrt(5.0))
+from kernelucb.confidence.family.select import explores_for_all
 
 
 class Learner(ABC):
@@ -75,13 +74,13 @@ class Family(Learner):
         select: ``"simplest"`` plays the upper bound of the longest member that is left,
             ``"widest"`` that of the union, ``"alternate"`` the second in some rounds and
             the first in the others.
-        widest_every: After ``n`` observations the share of the widest rounds is
-            ``max(1 / widest_every, 5 / (8 sqrt(n)))``.
+        widest_every: In one of how many rounds.
     """
 
-    def __init__(self, problem: Problem, select: str, widest_every: int = 20) -> None:
+    def __init__(self, problem: Problem, select: str, widest_every: int = 8) -> None:
         super().__init__(problem)
-        self.rule, self.widest_every = select, widest_every
+        self.rule: Any = select
+        self.widest_every = widest_every
         lengths, bound = problem.family.lengthscales, problem.norm_bound
         factors = [1.0, *((a / b) ** (problem.dimension / 2) for a, b in pairwise(lengths))]
         self.members = [
@@ -129,17 +128,9 @@ class Family(Learner):
         return torch.stack([self.band(i).lower for i in self.survivors()]).amin(0)
 
     def select(self) -> int:
-        if self._plays_widest():
+        if explores_for_all(self.rule, self.widest_every, len(self.played)):
             return int(self.upper().argmax())
         return int(self.band(self.simplest()).upper.argmax())
 
     def means(self) -> Tensor:
         return self.band(self.simplest()).mean
-
-    def _plays_widest(self) -> bool:
-        r"""In a share of the rounds that multiples of the golden ratio spread evenly."""
-        if self.rule != "alternate":
-            return self.rule == "widest"
-        count = len(self.played)
-        share = max(1.0 / self.widest_every, 0.625 / math.sqrt(count))
-        return count * _GOLDEN_RATIO % 1.0 < share

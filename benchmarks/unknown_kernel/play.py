@@ -73,6 +73,7 @@ def _play(task: Task) -> Run:
     noise = noise_of(protocol, task.setting, task.seed)
     for number, arm in enumerate(start_arms(protocol, task.setting, task.seed)):
         learner.observe(arm, float(problem.values[arm]) + noise[number])
+    covering = task.setting.family.covering(task.setting.lengthscale)
     regret, misses = [], 0
     for number, error in enumerate(noise[protocol.starts :], 1):
         arm = learner.select()
@@ -80,7 +81,8 @@ def _play(task: Task) -> Run:
         learner.observe(arm, value + error)
         regret.append(problem.optimum - value)
         if isinstance(learner, Family) and number % protocol.check_every == 0:
-            misses += is_outside(learner)
+            learner.survivors()  # looks at every member
+            misses += is_outside(learner, covering)
     recommended = problem.optimum - float(problem.values[learner.recommended()])
     if not np.all(np.isfinite([*regret, recommended])):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
@@ -96,8 +98,16 @@ def outside(problem: Problem, lower: Tensor, upper: Tensor) -> bool:
     return bool(((values < lower - slack) | (values > upper + slack)).any())
 
 
-def is_outside(family: Family) -> bool:
-    r"""Whether the function leaves the union's band at any arm."""
+def is_outside(family: Family, covering: int | None) -> bool:
+    r"""Whether the function leaves the union's band at any arm.
+
+    It does not where it stays in the band of one member that is left, so the member that
+    should hold it, if there is one, is asked first.
+    """
+    if covering is not None and family.is_left(covering):
+        band = family.band(covering)
+        if not outside(family.problem, band.lower, band.upper):
+            return False
     return outside(family.problem, family.lower(), family.upper())
 
 

@@ -1,11 +1,11 @@
 r"""Tables of the runs: regret over the oracle's, convergence, bands, eliminations."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.runner import (
     Moments,
@@ -14,12 +14,11 @@ from benchmarks.runner import (
     write_lines,
     write_table,
 )
-from benchmarks.unknown_kernel import boxes
-from benchmarks.unknown_kernel.configuration import Boxes, BoxTask
 from benchmarks.unknown_kernel.play import Run
 from benchmarks.unknown_kernel.settings import Experiment, Method, Setting
 
 _ORACLE, _WIDEST = "oracle", "widest"
+_FACTORS = (1.0, 1.5, 2.2, 3.2, 4.5, 6.5, math.inf)
 
 
 class Results:
@@ -113,6 +112,7 @@ def regret_table(results: Results) -> list[str]:
     r"""Cumulative regret of the oracle, and of the others over it."""
     others = [method for method in results.methods if method.name != _ORACLE]
     found: dict[str, list[float]] = {method.name: [] for method in others}
+    sums: dict[str, list[tuple[float, float]]] = {method.name: [] for method in others}
     rows = []
     for name, setting in results.settings():
         oracle = results.totals(name, _ORACLE)
@@ -125,11 +125,17 @@ def regret_table(results: Results) -> list[str]:
                 continue
             ratio = ratio_of_means(totals, oracle)
             found[method.name].append(ratio.mean)
+            sums[method.name].append((float(totals.sum()), float(oracle.sum())))
             cells.append(f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}")
         rows.append([title(setting), *cells])
     means = [f"{np.mean(found[method.name]):.2f}" for method in others]
     geometric = [f"{_geometric_mean(found[method.name]):.2f}" for method in others]
-    rows += [["mean of the settings", "", *means], ["geometric mean", "", *geometric]]
+    whole = [f"{np.divide(*np.sum(sums[method.name], axis=0)):.2f}" for method in others]
+    rows += [
+        ["mean of the ratios", "", *means],
+        ["geometric mean of the ratios", "", *geometric],
+        ["ratio of the mean regrets", "", *whole],
+    ]
     protocol = results.experiment.protocol
     return [
         f"Cumulative regret of {protocol.rounds} rounds: the oracle's, and that of the "
@@ -214,70 +220,36 @@ def _band_table(results: Results) -> list[str]:
 def _elimination_table(results: Results) -> list[str]:
     r"""When the members longer than the covering one were contradicted."""
     families, rows = _families(results), []
-    for name, setting in results.settings():
-        lengths = setting.family.lengthscales
-        for index in range(setting.family.covering(setting.lengthscale)):
-            cells = []
-            for method in families:
-                if not (runs := results.runs(name, method.name)):
-                    cells.append("")
-                    continue
-                rounds = [run.eliminated[index] or math.inf for run in runs]
-                median = float(np.median(rounds))
-                when = f"{median:.0f}" if math.isfinite(median) else "-"
-                cells.append(f"{np.isfinite(rounds).mean():.0%}, {when}")
-            rows.append([title(setting), f"{lengths[index]:.3g}", *cells])
+    for low, high in pairwise(_FACTORS):
+        cells = []
+        for method in families:
+            counts = [
+                run.eliminated[index] or math.inf
+                for name, setting in results.settings()
+                for index in _too_long(setting, low, high)
+                for run in results.runs(name, method.name)
+            ]
+            median = float(np.median(counts)) if counts else math.inf
+            when = f"{median:.0f}" if math.isfinite(median) else "-"
+            share = f"{np.isfinite(counts).mean():.0%}" if counts else "-"
+            cells.append(f"{share}, {when}")
+        upper = f"to {high:g}" if math.isfinite(high) else "and more"
+        rows.append([f"{low:g} {upper}", *cells])
+    header = ["length over the function's", *(method.label for method in families)]
     return [
-        "Members longer than the one that covers the function: share of runs in which they "
-        "were contradicted, and the median number of observations that it took (- where "
-        "half of the runs kept them).",
+        "Members longer than the one that covers the function: share in which they were "
+        "contradicted, over settings, members and seeds, and the median number of "
+        "observations that it took (- where most were kept).",
         "",
-        *markdown_table(["setting", "member", *(m.label for m in families)], rows),
+        *markdown_table(header, rows),
     ]
 
 
-def box_rows(runs: Iterable[tuple[BoxTask, boxes.Run]]) -> list[dict]:
-    r"""One row for each run in a box."""
-    return [
-        {
-            "setting": title(task.setting),
-            "method": task.method,
-            "seed": task.seed,
-            "cumulative": sum(run.regret),
-            "recommended": run.recommended,
-            "seconds": run.seconds,
-        }
-        for task, run in runs
-    ]
-
-
-def box_table(part: Boxes, rows: list[dict]) -> list[str]:
-    r"""Cumulative regret over the oracle's, and runs that did not converge."""
-    frame, cells = pd.DataFrame(rows), []
-    for setting, group in frame.groupby("setting", sort=False):
-        totals = group.pivot(index="seed", columns="method", values="cumulative")
-        alone = totals["Oracle"].to_numpy()
-        failed = group["recommended"] > part.protocol.tolerance
-        for method in part.methods:
-            own = totals[method].to_numpy()
-            mean, ratio = Moments.of(own), ratio_of_means(own, alone)
-            cells.append(
-                [
-                    str(setting),
-                    boxes.LABELS[method],
-                    f"{mean.mean:.1f} ± {mean.standard_error:.1f}",
-                    f"{ratio.mean:.2f} ± {ratio.standard_error:.2f}",
-                    f"{int(failed[group['method'] == method].sum())} of {len(own)}",
-                ]
-            )
-    header = ["setting", "learner", "cumulative regret", "over the oracle's"]
-    return [
-        f"{part.rounds} points after {part.protocol.starts} random ones; mean ± standard "
-        f"error. Not converged: the recommended point is more than "
-        f"{part.protocol.tolerance:g} below the best one.",
-        "",
-        *markdown_table([*header, "not converged"], cells),
-    ]
+def _too_long(setting: Setting, low: float, high: float) -> list[int]:
+    r"""Indices of members whose length over the function's is between two factors."""
+    covering = setting.family.covering(setting.lengthscale)
+    factors = np.array(setting.family.lengthscales[:covering]) / setting.lengthscale
+    return np.flatnonzero((factors >= low) & (factors < high)).tolist()
 
 
 def _geometric_mean(values: list[float]) -> float:

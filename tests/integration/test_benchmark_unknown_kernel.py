@@ -77,7 +77,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "table", "count", "player"),
     [
-        ("regret", "regret_runs", 15, play),
+        ("regret", "regret_runs", 14, play),
         ("coverage", "coverage", 4, coverage),
         ("published", "published", 6, published),
         ("boxes", "boxes", 5, boxes),
