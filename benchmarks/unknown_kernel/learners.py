@@ -1,14 +1,15 @@
 r"""Learners with bands: one that knows the kernel, and families of kernels."""
 
 from abc import ABC, abstractmethod
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.members import Member, MemberBand
 from benchmarks.unknown_kernel.problems import Problem
+from kernelucb import lengthscale_family
 from kernelucb.confidence.family.select import explores_for_all
 
 
@@ -47,8 +48,7 @@ class Oracle(Learner):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        lengthscale = float(problem.kernel.lengthscale)  # pyright: ignore
-        self.member = Member.of(problem.kernel_name, lengthscale, problem.norm_bound)
+        self.member = Member.of(problem.kernel, problem.norm_bound)
 
     def band(self) -> MemberBand:
         r"""The band of all data so far."""
@@ -64,9 +64,8 @@ class Oracle(Learner):
 class Family(Learner):
     r"""The union of the bands of all members that no round has contradicted.
 
-    Members go from the longest length scale to the shortest; the norm bound of all but the
-    longest is multiplied by ``r^(d/2)``, with the ratio ``r`` of neighbours, so that every
-    length scale between the ends is covered. A member is checked when its band is asked
+    Members go from the longest length scale to the shortest, and have the library's
+    covering kernels, so that every length scale between the ends is covered. A member is checked when its band is asked
     for; its set holds at all rounds at once, so it may be checked at any of them.
 
     Args:
@@ -81,13 +80,15 @@ class Family(Learner):
         super().__init__(problem)
         self.rule: Any = select
         self.widest_every = widest_every
-        lengths, bound = problem.family.lengthscales, problem.norm_bound
-        factors = [1.0, *((a / b) ** (problem.dimension / 2) for a, b in pairwise(lengths))]
+        told, longest = problem.family, problem.family.longest
+        kernel = fixed_kernel(problem.kernel_name, longest)
+        family = lengthscale_family(kernel, told.shortest, longest, told.ratio)
         self.members = [
-            Member.of(problem.kernel_name, length, bound * factor)
-            for length, factor in zip(lengths, factors, strict=True)
+            Member.of(cover.kernel, problem.norm_bound * cover.norm_factor)
+            for cover in family.covering(problem.dimension)
         ]
-        self.eliminated = [0] * len(lengths)  # number of observations that contradicted it
+        # Number of observations that contradicted it.
+        self.eliminated = [0] * len(self.members)
         self._bands: dict[int, MemberBand] = {}
 
     def observe(self, arm: int, outcome: float) -> None:

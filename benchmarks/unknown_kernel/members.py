@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.runner import fixed_kernel
 from benchmarks.unknown_kernel.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.members import Settings
@@ -23,9 +23,9 @@ class Member:
     norm_bound: float
 
     @classmethod
-    def of(cls, kernel_name: str, lengthscale: float, norm_bound: float) -> "Member":
-        r"""A kernel of unit variance."""
-        return cls(Prior(fixed_kernel(kernel_name, lengthscale), None), norm_bound)
+    def of(cls, kernel: Kernel, norm_bound: float) -> "Member":
+        r"""From a kernel without a mean."""
+        return cls(Prior(kernel, None), norm_bound)
 
 
 class MemberBand:
