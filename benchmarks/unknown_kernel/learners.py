@@ -65,8 +65,9 @@ class Family(Learner):
     r"""The union of the bands of all members that no round has contradicted.
 
     Members go from the longest length scale to the shortest, and have the library's
-    covering kernels, so that every length scale between the ends is covered. A member is checked when its band is asked
-    for; its set holds at all rounds at once, so it may be checked at any of them.
+    covering kernels, so that every length scale between the ends is covered. A member is
+    checked when its band is asked for; its set holds at all rounds at once, so it may be
+    checked at any of them.
 
     Args:
         problem: What is played.

@@ -15,7 +15,8 @@ from tolerances import REARRANGED
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 0.8)
 NORM, NOISE, DELTA, ROUNDS, TRUE = 4.0, 0.1, 0.05, 40, 1
-NORMS = [NORM * factor for factor in KERNELS.norm_factors(2)]
+COVERS = [cover.kernel for cover in KERNELS.covering(2)]
+NORMS = [NORM] * len(KERNELS)
 SCALES = [(norm / 10.0) ** 2 for norm in NORMS]
 ARMS = uniform(60, 2, seed=5)
 
@@ -35,7 +36,7 @@ def test_it_plays_what_the_published_algorithm_plays(seed):
     ours = bandit()
     singles = [
         KernelBandit(kernel, norm_bound=norm, noise_std=NOISE, covariance_scale=scale)
-        for kernel, norm, scale in zip(KERNELS, NORMS, SCALES, strict=True)
+        for kernel, norm, scale in zip(COVERS, NORMS, SCALES, strict=True)
     ]
     oracle = LengthScaleBalancing(len(KERNELS), NOISE, DELTA)
     for round_, error in enumerate(noise.tolist()):
@@ -43,7 +44,7 @@ def test_it_plays_what_the_published_algorithm_plays(seed):
         gains = [0.0] * len(KERNELS)
         if round_:
             states = [
-                KernelRegression(data.inputs, data.outcomes, k, NOISE) for k in KERNELS
+                KernelRegression(data.inputs, data.outcomes, k, NOISE) for k in COVERS
             ]
             gains = [0.5 * float(state.log_det(1.0)) for state in states]
         allowed = [i for i, own in enumerate(ours.consistent) if own]

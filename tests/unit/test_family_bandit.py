@@ -63,10 +63,9 @@ def close(ours, theirs, tolerance=BANDIT):
 def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
     bandit = make(fit=fit)
     singles = []
-    for kernel, factor in zip(KERNELS, KERNELS.norm_factors(2), strict=True):
-        norm = NORM * factor
-        options = {"noise_std": NOISE, "fit": fit, "covariance_scale": (norm / 10.0) ** 2}
-        singles.append(KernelBandit(kernel, norm_bound=norm, **options))
+    for cover in KERNELS.covering(2):
+        options = {"noise_std": NOISE, "fit": fit, "covariance_scale": (NORM / 10.0) ** 2}
+        singles.append(KernelBandit(cover.kernel, norm_bound=NORM, **options))
     at = [None] * len(singles)
     for count in range(COUNT + 1):
         kept = [own for own, gone in zip(singles, at, strict=True) if gone is None]
@@ -107,13 +106,19 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
     assert ours == theirs
 
 
+def largest_ball(arms):
+    covers = KERNELS.covering(arms.shape[1])
+    variances = [float(cover.kernel(arms[:1], diag=True)) for cover in covers]
+    return NORM * max(variances) ** 0.5
+
+
 def test_before_any_observation_it_is_the_union_of_the_norm_balls():
     bandit = make()
     lower, upper = bandit.bounds(ARMS)
-    assert_close(upper, torch.full_like(upper, NORM * max(KERNELS.norm_factors(2))))
+    assert_close(upper, torch.full_like(upper, largest_ball(ARMS)))
     assert torch.equal(lower, -upper)
-    one = make().bounds(ARMS[:, :1])[1]  # arms of another dimension, other factors
-    assert_close(one, torch.full_like(one, NORM * max(KERNELS.norm_factors(1))))
+    one = make().bounds(ARMS[:, :1])[1]  # arms of another dimension, other covers
+    assert_close(one, torch.full_like(one, largest_ball(ARMS[:, :1])))
     bandit.bounds(ARMS[:, :1])
     assert torch.equal(bandit.bounds(ARMS)[1], upper)
 

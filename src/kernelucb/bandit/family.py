@@ -53,7 +53,7 @@ class Family:
 
     Attributes:
         kernels: As given.
-        mean_module: Prior mean, or None.
+        mean: Prior mean, or None.
         norm_bounds: As given, one for each kernel, outcome units.
         shared: What all bounds share.
         estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were.
@@ -61,7 +61,7 @@ class Family:
     """
 
     kernels: Sequence[Kernel]
-    mean_module: Mean | None
+    mean: Mean | None
     norm_bounds: tuple[float, ...]
     shared: Shared
     estimated: frozenset[str]
@@ -107,7 +107,7 @@ class Family:
 
     def priors(self, dimension: int) -> list[Prior]:
         r"""The prior under each covering kernel for arms with so many columns."""
-        return [Prior(cover.kernel, self.mean_module) for cover in self._covers(dimension)]
+        return [Prior(cover.kernel, self.mean) for cover in self._covers(dimension)]
 
     def bounds(self, dimension: int) -> list[BanditBound]:
         r"""The bound of each kernel for arms with so many columns."""
@@ -122,7 +122,7 @@ class Family:
     def check_fits(self, arms: Tensor) -> None:
         r"""Raise ``UnsupportedError`` unless all kernels take such ``a x d`` arms."""
         for kernel in self.kernels:
-            Prior(kernel, self.mean_module).check_fits(arms)
+            Prior(kernel, self.mean).check_fits(arms)
 
     def assumptions(self, contradicted_at: Sequence[int | None]) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict.
