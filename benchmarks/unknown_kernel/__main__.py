@@ -7,11 +7,21 @@ from benchmarks.runner import (
     Benchmark,
     Call,
     load_configuration,
+    markdown_table,
     names,
     number,
     write_summary,
 )
-from benchmarks.unknown_kernel import boxes, coverage, play, published, tables
+from benchmarks.unknown_kernel import (
+    boxes,
+    conjunction,
+    coverage,
+    play,
+    published,
+    stops,
+    stops_table,
+    tables,
+)
 from benchmarks.unknown_kernel.configuration import Configuration
 from benchmarks.unknown_kernel.settings import Experiment
 
@@ -82,6 +92,30 @@ def run_boxes(call: Call) -> list[Path]:
     rows = boxes.rows((task, store.load(task)) for task in tasks)
     lines = boxes.table(part, rows)
     return write_summary(call.folders.results, "boxes", rows, lines)
+
+
+@BENCHMARK.command("conjunction")
+def run_conjunction(call: Call) -> list[Path]:
+    r"""Certified gaps where two kernels are right, under each and under both."""
+    part, few = CONFIGURATION.conjunction, call.options.seeds
+    tasks, blocks = part.tasks(few), part.blocks(few)
+    store = call.play([*tasks, *blocks], conjunction.Run, conjunction.play, "conjunction")
+    rows = list(conjunction.rows(store, tasks))
+    missed = [each for block in blocks for each in store.load(block).missed]
+    lines = conjunction.table(part, rows, missed)
+    return write_summary(call.folders.results, "conjunction", rows, lines)
+
+
+@BENCHMARK.command("stops", "stops_ax")
+def run_stops(call: Call) -> list[Path]:
+    r"""Certified stops by a family beside a refitted search, and in Ax experiments."""
+    in_ax = call.command == "stops_ax"
+    searches = [search for search in stops_table.SEARCHES if (search == "ax") == in_ax]
+    groups = stops_table.groups(searches, call.options.seeds or stops_table.SEEDS)
+    tasks = list(dict.fromkeys(task for group in groups for task in group.tasks))
+    rows = stops_table.rows(call.play(tasks, stops.Run, stops.play), groups)
+    lines = markdown_table(*stops_table.table(rows))
+    return write_summary(call.folders.results, call.command, rows, lines)
 
 
 def _chosen(experiment: Experiment, settings: list[str] | None) -> list:

@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import ClassVar
 
 from benchmarks import runner
+from benchmarks.unknown_kernel.conjunction import Conjunction
 from benchmarks.unknown_kernel.settings import (
     Experiment,
     Family,
@@ -194,3 +195,4 @@ class Configuration:
     coverage: Coverage
     published: Published
     boxes: Boxes
+    conjunction: Conjunction

@@ -10,6 +10,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     ConstraintWidth,
+    KernelFamilyUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -23,7 +24,7 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.models import BKBModel, CosineFeatures, FeatureMetaModel
-from problems import frozen_model, make_problem, normal, uniform
+from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -66,6 +67,7 @@ def width():
     return ConstraintWidth(SafeSet(MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)))
 
 
+KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 STREAMING = {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)}
 ACQUISITIONS = {
     "exact": lambda: MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0),
@@ -86,12 +88,18 @@ ACQUISITIONS = {
     "budgeted": lambda: BKBUCB(budgeted(), norm_bound=3.0),
     "meta": lambda: MetaUCB(meta()),
     "improvement": lambda: MetaPI(meta()),
+    "family": lambda: KernelFamilyUCB(
+        PROBLEM.model, KERNELS, norm_bound=3.0, select="widest"
+    ),
+    "all kernels": lambda: KernelFamilyUCB(
+        PROBLEM.model, KERNELS, norm_bound=6.0, combine="all"
+    ),
     "sum": total,
     "width": width,
 }
 
 # One for each class of confidence set; the others differ from these in model or width.
-PATHS = ("exact", "analytic", "sketched", "budgeted", "meta", "sum", "width")
+PATHS = ("exact", "analytic", "sketched", "budgeted", "meta", "family", "sum", "width")
 ONCE = {}
 
 

@@ -10,7 +10,13 @@ from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, SrinivasUCB, StreamingKernelUCB, UnknownNoise
+from kernelucb import (
+    KernelFamilyUCB,
+    MartingaleMixtureUCB,
+    SrinivasUCB,
+    StreamingKernelUCB,
+    UnknownNoise,
+)
 from kernelucb.acquisition import BOUNDS
 from problems import RKHSFunction, frozen_kernel
 
@@ -35,6 +41,7 @@ PLANE = [
 REQUIRED = dict.fromkeys(BOUNDS, OPTIONS) | {
     SrinivasUCB: {"noise_std": 1.0},
     StreamingKernelUCB: {"norm_bound": 300.0, "noise_std": UnknownNoise(0.1, 50.0)},
+    KernelFamilyUCB: OPTIONS | {"shortest": 0.5, "longest": 1.0, "mean": 5000.0},
 }
 
 

@@ -30,8 +30,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 
 import kernelucb.ax
-from kernelucb import MartingaleMixtureUCB, UnknownNoise
-from kernelucb.acquisition import BOUNDS
+from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB, UnknownNoise
 
 pytestmark = AX_WARNINGS
 
@@ -56,7 +55,7 @@ class TestOptimization:
         expected = upper if objective == "y" else -lower
         torch.testing.assert_close(acqf(X.unsqueeze(1)), expected)
 
-    @pytest.mark.parametrize("acqf_class", BOUNDS)
+    @pytest.mark.parametrize("acqf_class", REQUIRED)
     def test_every_bound_chooses_trials(self, acqf_class):
         options = REQUIRED[acqf_class]
         client = run(make_client(acqf_class=acqf_class, options=options), 4)
@@ -197,30 +196,36 @@ import kernelucb
 assert "ax" not in sys.modules, "kernelucb imports Ax"
 import kernelucb.ax
 from ax.api.client import Client
-client = Client.load_from_json_file(sys.argv[1])
-torch.manual_seed(3)
-((index, parameters),) = client.get_next_trials(max_trials=1).items()
-print(json.dumps([index, parameters, kernelucb.ax.last_bound(client).norm_bound]))
+for path in sys.argv[1:]:
+    client = Client.load_from_json_file(path)
+    torch.manual_seed(3)
+    ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+    certified = kernelucb.ax.last_bound(client).assumptions.certified
+    print(json.dumps([index, parameters, certified]))
 """
 
 
 class TestStorage:
     def test_a_saved_experiment_goes_on_in_another_process(self, tmp_path):
-        path = str(tmp_path / "bench.json")
-        client = begun(3, make_client, waves)
-        client.save_to_json_file(path)
-        torch.manual_seed(3)
-        index, parameters = next_trial(client)
+        paths, trials = [], []
+        for acqf_class in (MartingaleMixtureUCB, KernelFamilyUCB):
+            paths.append(str(tmp_path / f"{acqf_class.__name__}.json"))
+            client = make_client(acqf_class=acqf_class, options=REQUIRED[acqf_class])
+            run(client, 3).save_to_json_file(paths[-1])
+            torch.manual_seed(3)
+            trials.append(next_trial(client))
         process = subprocess.run(
-            [sys.executable, "-c", REOPEN, path],
+            [sys.executable, "-c", REOPEN, *paths],
             capture_output=True,
             text=True,
             check=True,
         )
-        result = json.loads(process.stdout.splitlines()[-1])
-        assert result[0] == index
-        assert result[1] == pytest.approx(parameters, abs=1e-5)
-        assert result[2] == OPTIONS["norm_bound"]
+        results = map(json.loads, process.stdout.splitlines()[-2:])
+        # The kernel of the first bound is Ax's, the family was given.
+        for result, trial, given in zip(results, trials, (False, True), strict=True):
+            assert result[0] == trial[0]
+            assert result[1] == pytest.approx(trial[1], abs=1e-5)
+            assert result[2] is given
 
     def test_pending_and_abandoned_trials_survive(self, tmp_path):
         path = str(tmp_path / "bench.json")
@@ -254,7 +259,7 @@ class TestStorage:
         assert intervals[1] == pytest.approx(intervals[0], rel=1e-6)
         assert 0.1 <= intervals[0][0] < intervals[0][1] <= 50.0
 
-    @pytest.mark.parametrize("acqf_class", BOUNDS)
+    @pytest.mark.parametrize("acqf_class", REQUIRED)
     def test_strategies_of_every_bound_are_stored_with_their_options(self, acqf_class):
         options = REQUIRED[acqf_class] | {"delta": 0.01}
         strategy = kernelucb.ax.generation_strategy(acqf_class, options, num_initial=2)

@@ -39,7 +39,10 @@ from tolerances import LINEAR_SOLVE
 
 pytestmark = AX_WARNINGS
 
-FIXED = "model_config=fixed_model_config(...), which fixes kernel and mean"
+FIXED = (
+    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
+    "KernelFamilyUCB, which needs only a range of length scales)"
+)
 NUMBER = "norm_bound=... in the options"
 GAIN = "theorem=BoundedNorm(information_gain=...) in the options"
 CAUTIOUS = {"norm_bound": "cautious"}

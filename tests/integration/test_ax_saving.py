@@ -24,7 +24,6 @@ from ax_bench import (
 from botorch.exceptions import UnsupportedError
 
 import kernelucb.ax
-from kernelucb.acquisition import BOUNDS
 from kernelucb.ax import storage
 from tolerances import STORED
 
@@ -186,7 +185,7 @@ class TestReopened:
             assert chosen(twin) == pytest.approx(parameters, abs=STORED)
             client.complete_trial(trial_index=index, raw_data=curve(parameters))
 
-    @pytest.mark.parametrize("acqf_class", BOUNDS)
+    @pytest.mark.parametrize("acqf_class", REQUIRED)
     def test_every_bound(self, acqf_class):
         client = make_client(acqf_class=acqf_class, options=REQUIRED[acqf_class])
         for step in range(4):

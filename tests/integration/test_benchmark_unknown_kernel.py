@@ -11,7 +11,15 @@ pytest.importorskip("joblib", reason="needs the extra `bench`")
 
 from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
 from benchmarks.unknown_kernel import __main__ as command
-from benchmarks.unknown_kernel import boxes, coverage, play, published
+from benchmarks.unknown_kernel import (
+    boxes,
+    conjunction,
+    coverage,
+    play,
+    published,
+    stops,
+    stops_table,
+)
 from benchmarks.unknown_kernel.balancing import LengthscaleBalancing
 from benchmarks.unknown_kernel.learners import Family
 from benchmarks.unknown_kernel.problems import Problem, squared_section_norm
@@ -46,11 +54,24 @@ def small(monkeypatch):
             WHOLE.coverage, protocol=few, sequences=2, wrong_sequences=2, size=2
         ),
         published=replace(WHOLE.published, points=21, rounds=2, seeds=2),
+        conjunction=replace(
+            WHOLE.conjunction,
+            pairs=WHOLE.conjunction.pairs[:1],
+            candidates=30,
+            observations=(3, 5),
+            seeds=1,
+            sequences=2,
+            arms=10,
+            rounds=2,
+            size=2,
+        ),
         boxes=replace(
             WHOLE.boxes, settings=("one",), seeds=1, rounds=1, raw_samples=4, iterations=1
         ),
     )
     monkeypatch.setattr(command, "CONFIGURATION", small)
+    monkeypatch.setattr(stops_table, "ROUNDS", 4)
+    monkeypatch.setattr(stops_table, "SEEDS", 1)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +81,17 @@ def small(monkeypatch):
         ("coverage", "coverage", 4, coverage),
         ("published", "published", 6, published),
         ("boxes", "boxes", 5, boxes),
+        ("conjunction", "conjunction", 2, conjunction),
+        ("stops", "stops", 7, stops),
+        ("stops_ax", "stops_ax", 2, stops),
     ],
 )
 def test_commands_write_their_tables_and_keep_their_runs(
     tmp_path, monkeypatch, name, table, count, player
 ):
     arguments = [name, "--output", str(tmp_path)]
+    if name == "stops_ax":
+        pytest.importorskip("ax", reason="needs the extra `ax`")
     command.BENCHMARK.main(arguments)
     path = tmp_path / "results"
     assert len(read_table(path / f"{table}.csv")) == count
@@ -159,3 +185,11 @@ def test_balancing_drops_a_candidate_that_is_clearly_worse():
         base.widths += [0.1] * 50
     learner._drop()
     assert learner.left == [second]
+
+
+def test_a_family_stops_later_than_the_known_kernel_and_not_falsely():
+    run = stops.play(stops.Task("rbf", "logei+widest", 12, 3))
+    assert 3 <= run.known < run.family
+    assert not run.false_stop("family")
+    assert replace(run, family_regret=1.1).false_stop("family")
+    assert run == stops.play(stops.Task("rbf", "logei+widest", 12, 3))

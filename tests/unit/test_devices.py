@@ -21,7 +21,10 @@ from kernelucb import (
     CertifiedGapStopping,
     CompactDomain,
     ConstraintWidth,
+    FamilyBandit,
+    FamilyTracker,
     KernelBandit,
+    KernelFamilyUCB,
     KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
@@ -264,6 +267,34 @@ def test_kernel_bandits(there, bound, norm_bound):
     resumed.load_state_dict(bandit.state_dict())
     assert resumed.bounds(there.points)[0].device == there.device
     assert str(bandit.assumptions)
+
+
+@pytest.mark.parametrize("select", ["alternate", "balancing"])
+def test_family_bandits(there, select):
+    kernels = [there.kernel, frozen_kernel("rbf").to(there.device)]
+    options: Any = {"norm_bound": 3.0, "noise_std": 0.1, "select": select}
+    bandit, resumed = FamilyBandit(kernels, **options), FamilyBandit(kernels, **options)
+    for x, y in zip(there.X, there.Y, strict=True):
+        bandit.select(there.points)
+        bandit.observe(x, y)
+    index = bandit.select(there.points)
+    resumed.load_state_dict(bandit.state_dict())
+    for each in (bandit, resumed):
+        each.observe(there.points[index], 0.5)
+        assert each.bounds(there.points)[0].device == there.device
+    assert "certified" in bandit.report()
+
+
+@pytest.mark.parametrize("noise", [0.1, None])
+def test_families_that_remember(there, noise):
+    tracker = FamilyTracker()
+    for _ in range(2):
+        acqf = KernelFamilyUCB(
+            there.model, [there.kernel], noise_std=noise, tracker=tracker, **NORM
+        )
+        assert acqf.bounds(there.points)[0].device == there.device
+    tracker.load_state_dict(tracker.state_dict())
+    assert tracker.num_observations == 3
 
 
 def test_budgeted_bandits(there):

@@ -1,6 +1,7 @@
 r"""The bound over a family of kernels: union, intersection, search, certificates."""
 
 import copy
+import itertools
 import pickle
 import warnings
 
@@ -27,6 +28,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.confidence.family.select import explores_for_all
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
@@ -110,6 +112,24 @@ def test_a_length_scale_between_two_kernels_is_covered():
     plain = family(list(kernels))
     assert plain.norm_bounds == (6.0, 6.0, 6.0)
     assert "from 0.15" not in plain.assumptions["kernel"].statement
+
+
+def test_a_family_of_norm_bounds():
+    r"""Balls of one kernel are nested: the largest is the band, the smallest the search."""
+    acqf = family(KERNELS[1:2] * 3, norm_bound=[0.1, 4.0, 8.0], select="simplest")
+    assert acqf.consistent == (False, True, True)
+    options = {"norm_bound": 8.0, "covariance_scale": 0.64}
+    assert_close(acqf.bounds(X), single(KERNELS[1], **options).bounds(X))
+    smaller = single(KERNELS[1], norm_bound=4.0, covariance_scale=0.16).bounds(X)[1]
+    assert_close(acqf(X.unsqueeze(1)), smaller, rtol=0.0, atol=ORDER)
+
+
+def test_a_family_of_smoothness():
+    kernels = [frozen_kernel(name, 0.3) for name in ("rbf", "matern52", "matern32")]
+    acqf = family(kernels)
+    own = bands([single(kernel) for kernel in kernels])
+    assert_close(acqf.bounds(X)[1], own[:, 1].amax(0), rtol=0.0, atol=ORDER)
+    assert "Matern 3/2, length scale 0.3" in acqf.report()
 
 
 class TestWhatIsTakenFromTheModel:
@@ -254,6 +274,41 @@ class TestSearch:
         for combine in ("any", "all"):
             acqf = family(select="widest", combine=combine, norm_bound=8.0)
             assert bool((acqf.majorant(self.points()) >= acqf(self.points()) - ORDER).all())
+
+
+class TestRounds:
+    r"""When ``"alternate"`` explores for all kernels, by default."""
+
+    ROUNDS = tuple(n for n in range(40_000) if explores_for_all("alternate", 8, n))
+
+    def test_an_eighth_of_all_and_never_far_apart(self):
+        gaps = {after - before for before, after in itertools.pairwise(self.ROUNDS)}
+        assert gaps == {5, 8, 13}
+        assert len(self.ROUNDS) == pytest.approx(40_000 / 8, abs=5)
+
+    @pytest.mark.parametrize("step", range(2, 33))
+    def test_batches_of_one_size_do_not_fall_between(self, step):
+        r"""Whatever the remainder, few of the batches in a row explore for none but one."""
+        for remainder in range(step):
+            own = [n // step for n in self.ROUNDS if n % step == remainder]
+            longest = max(b - a for a, b in itertools.pairwise([-1, *own]))
+            assert longest <= 90
+
+    def test_the_others_do_not_count(self):
+        assert all(explores_for_all("widest", 8, n) for n in range(20))
+        assert not any(explores_for_all("simplest", 8, n) for n in range(20))
+
+    def test_pending_points_count(self):
+        r"""Of a batch chosen one after the other some explore for all."""
+        acqf, kinds = family(norm_bound=8.0), []
+        whole = acqf.confidence_set
+        for count in range(14):
+            acqf.set_X_pending(uniform(count, 2, 1) if count else None)
+            searched = acqf._searched(count)
+            kinds.append(searched is whole)
+        n = len(PROBLEM.Y)
+        assert kinds == [explores_for_all("alternate", 8, n + c) for c in range(14)]
+        assert any(kinds)
 
 
 class TestCertificates:

@@ -258,7 +258,7 @@ def test_an_update_is_whole_or_not_at_all():
         lambda: copy.deepcopy(small),
         lambda each: family(24, each, model=model, kernels=kernels).consistent,
         lambda each: each.state_dict(),
-        stride=41,
+        stride=151,
     )
     assert interruptions > 0
     loading = check_atomic(

@@ -28,6 +28,7 @@ from gpytorch.kernels import (
 
 from kernelucb import (
     BKBBandit,
+    FamilyBandit,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -203,6 +204,8 @@ class TestModelsOfTheirOwn:
             lambda: NystromRegression(X, outcomes(X), kernel, 0.1, X[:3]),
             lambda: KernelBandit(kernel, **budget).bounds(X),
             lambda: KernelBandit(kernel, **budget).observe(X[0], 1.0),
+            lambda: FamilyBandit([kernel], **budget).bounds(X),
+            lambda: FamilyBandit([kernel], **budget).observe(X[0], 1.0),
             lambda: BKBBandit(X, kernel, **budget),
             lambda: BKBModel(X, outcomes(X), kernel, 0.01),
             lambda: information_gain(kernel, X, **noise),

@@ -12,6 +12,7 @@ from kernelucb import (
     CompactDomain,
     FiniteDomain,
     KernelBandit,
+    KernelFamilyUCB,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
     MetaPI,
@@ -112,6 +113,23 @@ def mixture(**options):
 )
 def test_forms_and_fits_of_the_mixture(options, form, fit):
     assert mixture(**options).assumptions.source == f"{FLYNN}, {form}; fit: {fit}"
+
+
+@pytest.mark.parametrize(
+    ("options", "how", "fit"),
+    [
+        ({}, "Union", FILTERS),
+        ({"combine": "all"}, "Intersection", FILTERS),
+        (MARTINGALE, "Union", CLOSED),
+        ({"fit": predicted()}, "Union", PREDICTED),
+        ({"model_error": 0.1}, "Union", f"{FILTERS}, {NEAR}"),
+    ],
+)
+def test_families(options, how, fit):
+    acqf = KernelFamilyUCB(PROBLEM.state, [KERNEL], **NORM, **options)
+    whole = f"{how} over a family of kernels (ours)"
+    expected = f"{whole}, each by {FLYNN}, Theorem 4.5; fit: {fit}"
+    assert acqf.assumptions.source == expected
 
 
 def test_an_estimated_norm_is_no_theorem():

@@ -2,6 +2,7 @@ r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
 from kernelucb.acquisition.bkb import BKBUCB
 from kernelucb.acquisition.family import KernelFamilyUCB
+from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
@@ -27,11 +28,11 @@ for _bound in (
     *BOUNDS,
     *META_ACQUISITIONS,
     BKBUCB,
-    KernelFamilyUCB,
     SketchedMartingaleMixtureUCB,
 ):
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
+register_input_constructor(KernelFamilyUCB, family_inputs)
 
 __all__ = [
     "AbbasiYadkoriUCB",

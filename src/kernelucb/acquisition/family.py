@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.members import Settings
 from kernelucb.confidence.family.problem import family_of
@@ -22,6 +23,7 @@ from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import FamilyData
+from kernelucb.regression.kernel_family import Lengths
 
 
 class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
@@ -41,10 +43,11 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
     the roughest kernel. ``"simplest"`` maximises that of the first consistent kernel;
     alone it can miss a narrow spike for ever, where no outcome contradicts that kernel.
     ``"alternate"`` does the first in one of ``widest_every`` rounds, spread evenly over the
-    numbers of observations and pending points, and the second in the others. Of the rounds
-    of the first kind alone, whatever is played in between, the average regret obeys the
-    bound of Flynn & Reeb (2024), Theorem 6.1, with the union's widths: the set is the
-    same, and more observations only lower the deviations.
+    numbers of observations and pending points, and the second in the others. On the event
+    that the band holds, a round of the first kind has a regret of at most the band's width
+    at its point, so the best of those points is within their mean width of the optimum,
+    whatever is played in between. How fast these widths fall is proven for one kernel only
+    (Flynn & Reeb 2024, Theorem 6.4, ``fit="martingale"``), not for a union.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of
     ``MartingaleMixtureUCB``, with their assumptions: conditionally sub-Gaussian noise of
@@ -147,6 +150,51 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         self.num_observations = len(data.targets)
         band = self._family.confidence_set
         super().__init__(model, band, maximize, posterior_transform, X_pending)
+
+    @classmethod
+    def from_lengthscales(
+        cls,
+        model: Model | KernelRegression,
+        *,
+        shortest: Lengths,
+        longest: Lengths,
+        kernel: str | Sequence[str] = "rbf",
+        ratio: float = 2.0,
+        each_coordinate: bool = False,
+        outputscale: float = 1.0,
+        mean: float = 0.0,
+        **options: Any,
+    ) -> "KernelFamilyUCB":
+        r"""The bound over a family that is described by names and numbers.
+
+        Example:
+            >>> acqf = KernelFamilyUCB.from_lengthscales(
+            ...     model, shortest=0.1, longest=1.0, norm_bound=5.0, noise_std=0.1
+            ... )
+
+        Args:
+            model: The data, as of the class.
+            shortest: Shortest length scale, in units of the kernels' inputs; one number,
+                or one for each coordinate.
+            longest: Longest length scale, of the same kind.
+            kernel: ``"rbf"``, ``"matern52"``, ``"matern32"`` or ``"matern12"``, or several
+                of them, the smoothest first.
+            ratio: See ``lengthscale_family``.
+            each_coordinate: See ``lengthscale_family``.
+            outputscale: Prior variance of every kernel, outcome units squared.
+            mean: Prior mean, outcome units.
+            options: Further arguments of ``KernelFamilyUCB``: ``norm_bound`` and those
+                with a default, except for ``mean_module``.
+
+        Raises:
+            ValueError: If a name is unknown, a number is out of its range, or there would
+                be too many kernels.
+            UnsupportedError: If the length scales do not fit the model's inputs.
+        """
+        described = {"shortest": shortest, "longest": longest, "kernel": kernel}
+        described |= {"ratio": ratio, "each_coordinate": each_coordinate}
+        described |= {"outputscale": outputscale, "mean": mean}
+        return cls(**family_inputs(model, **described, **options))
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:

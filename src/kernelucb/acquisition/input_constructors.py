@@ -30,9 +30,9 @@ def register_input_constructor(
     It checks that every required argument is there, and rejects what would otherwise be
     ignored silently (constraints, objectives, thresholds). If the class is not built from
     the model itself, ``build`` makes its arguments from the model and the options; the
-    constructor then accepts what ``build`` accepts.
+    constructor then accepts what ``build`` accepts, where ``**options`` are the class's.
     """
-    own = list(signature(build or acqf_class).parameters.values())
+    own = parameters_of(acqf_class, build)
     rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _REJECTED]
 
     def construct_inputs(model: Model, **options: Any) -> dict[str, Any]:
@@ -55,3 +55,13 @@ def register_input_constructor(
     construct_inputs.__signature__ = Signature(own + rejected)  # type: ignore[attr-defined]
     acqf_input_constructor(acqf_class)(construct_inputs)
     return acqf_class
+
+
+def parameters_of(
+    acqf_class: type[KernelUCB], build: Callable[..., Any] | None = None
+) -> list[Parameter]:
+    r"""What a bound, or what builds it, takes; its ``**options`` are those of the class."""
+    own = signature(build or acqf_class).parameters
+    named = {n: each for n, each in own.items() if each.kind is not Parameter.VAR_KEYWORD}
+    further = signature(acqf_class).parameters if len(named) < len(own) else {}
+    return [*named.values(), *(each for n, each in further.items() if n not in named)]

@@ -17,6 +17,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.options import LENGTHS
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
 from kernelucb.models.fixed import FixedPriorGP
@@ -76,9 +77,13 @@ def _check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
 
 
 def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
+    options = spec.generator_kwargs["botorch_acqf_options"]
     config = spec.generator_kwargs["surrogate_spec"].model_configs[0]
-    scales = config.model_options.get("lengthscale")
-    if config.botorch_model_class is not FixedPriorGP or not isinstance(scales, list):
+    given = {name: options.get(name) for name in LENGTHS}
+    if config.botorch_model_class is FixedPriorGP:
+        given["lengthscale"] = config.model_options.get("lengthscale")
+    lists = {name: each for name, each in given.items() if isinstance(each, list)}
+    if not lists:
         return
     space = space.clone()
     # The inputs of the bound, where no outcome has a progression.
@@ -86,11 +91,12 @@ def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
     for transform in transforms:
         space = transform(search_space=space).transform_search_space(space)
     columns = len(space.parameters)
-    if len(scales) != columns:
-        raise ValueError(
-            f"lengthscale has {len(scales)} entries for {columns} inputs (one for each "
-            "number or ordered choice, and one for each value of an unordered one)."
-        )
+    for name, scales in lists.items():
+        if len(scales) != columns:
+            raise ValueError(
+                f"{name} has {len(scales)} entries for {columns} inputs (one for each "
+                "number or ordered choice, and one for each value of an unordered one)."
+            )
 
 
 def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:

@@ -51,7 +51,16 @@ def generation_strategy(
     **Kernel.** Ax fits the length scales and the mean in every trial, and ``norm_bound``
     must cover all length scales that the fit may choose. ``acqf.assumptions`` marks kernel
     and mean as estimated: no theorem covers that, and the bound's probability is not known.
-    A model from ``fixed_model_config`` is not fitted.
+    A model from ``fixed_model_config`` is not fitted. ``KernelFamilyUCB`` takes only the
+    data from the model, so what Ax fits does not matter.
+
+    **Families of kernels.** ``KernelFamilyUCB`` takes the options ``shortest`` and
+    ``longest`` (length scales in units of the unit cube, one number or a list with one for
+    each input), ``norm_bound``, and those of ``KernelFamilyUCB.from_lengthscales`` that
+    have a default; kernels are given by name. With ``noise_std``, or a standard error with
+    every outcome, it is certified in every trial: its theorem applies if the norm of
+    ``f - mean`` is within the bound under some length scale of that range. ``mean`` is
+    fixed, 0 when absent: give what outcomes are expected to be.
 
     **Norm.** Without ``norm_bound``, or with ``"cautious"`` (see
     ``NormTracker.cautious``), the norm is estimated from the data anew in every trial,
@@ -88,10 +97,11 @@ def generation_strategy(
         ... )
 
     Args:
-        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``MetaUCB``, ``MetaPI``,
-            ``ScalarizedUCB``.
-        options: Arguments of ``acqf_class``, except for the model and what Ax sets from
-            the objective and the pending trials. ``noise_std`` must be one number for an
+        acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``KernelFamilyUCB``,
+            ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``.
+        options: Arguments of ``acqf_class`` (of ``KernelFamilyUCB``, those of its
+            ``from_lengthscales``), except for the model and what Ax sets from the
+            objective and the pending trials. ``noise_std`` must be one number for an
             outcome.
         num_initial: Number of Sobol trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar, positive_scalar
-from kernelucb.models.fixed import KERNELS, FixedPriorGP
+from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
+from kernelucb.regression.named import KERNELS
 
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.
 TRANSFORMS = [*MBM_X_trans, Derelativize]

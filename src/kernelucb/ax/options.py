@@ -1,7 +1,7 @@
 r"""Options of a bound in Ax, tried out before the first trial."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,15 +15,17 @@ from botorch.optim import initializers, optimize, optimize_mixed
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
+    KernelFamilyUCB,
     MartingaleMixtureUCB,
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.input_constructors import parameters_of
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
@@ -32,7 +34,16 @@ from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 
-_KNOWN = (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB)
+_KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
+
+# What builds a bound from a model and options that Ax can store, if not its class.
+_BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
+    ScalarizedUCB: ScalarizedUCB.from_model,
+    KernelFamilyUCB: KernelFamilyUCB.from_lengthscales,
+}
+
+# Options with an entry for each input of the bound.
+LENGTHS = ("shortest", "longest")
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
 VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
@@ -43,9 +54,12 @@ _NOT_AN_OPTION = {
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
     "X_pending": "Ax passes the trials that are running or abandoned",
-    "tracker": "Ax cannot store it; the noise bounds are computed from all data each time",
+    "tracker": "Ax cannot store it; the bound is computed from all data each time",
     "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
+    "kernels": "Ax cannot store kernels; describe them with `shortest`, `longest` (length "
+    "scales, in units of the unit cube) and `kernel` (names)",
+    "mean_module": "Ax cannot store it; give a number as `mean`",
 }
 _NOT_A_NESTED_OPTION = _NOT_AN_OPTION | dict.fromkeys(
     ("norm_bound", "noise_std", "delta"),
@@ -98,8 +112,7 @@ def checked_options(
             f"acqf_class must be one of {names}; got {acqf_class.__name__}."
         )
     is_sum = acqf_class is ScalarizedUCB
-    build: Any = ScalarizedUCB.from_model if is_sum else acqf_class
-    _check_names(acqf_class.__name__, build, options, _NOT_AN_OPTION)
+    _check_names(acqf_class, options, _NOT_AN_OPTION)
     plain = {option: _plain(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
     if is_sum:
@@ -107,8 +120,8 @@ def checked_options(
         if not isinstance(nested, Mapping):
             given = type(nested).__name__
             raise ValueError(f"options must be a mapping in the options, got {given}.")
-        name = f"{MartingaleMixtureUCB.__name__} (in `options`)"
-        _check_names(name, MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION)
+        where = " (in `options`)"
+        _check_names(MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION, where)
         noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
     if isinstance(noise, list):
         raise ValueError(
@@ -143,42 +156,51 @@ def rehearsed_bound(
     What its constructor raises is about the options; what its assumptions call estimated is
     estimated in every trial. The outcome has a standard error, as all may have later.
     """
-    model = _rehearsal_model(config)
+    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
+    model = _rehearsal_model(config, own)
     if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
         raise UnsupportedError(
             "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
             "bounds need a model without an estimated prior."
         )
+    build = _BUILDERS.get(acqf_class, acqf_class)
     if acqf_class is not ScalarizedUCB:
-        return acqf_class(model, **options)
+        return build(model, **options)
     count = max(len(_entries(value)) for value in (1, *options.values()))
     weights = ScalarizedPosteriorTransform(torch.ones(count, dtype=torch.float64))
-    return ScalarizedUCB.from_model([model] * count, posterior_transform=weights, **options)
+    return build([model] * count, posterior_transform=weights, **options)
 
 
-def _rehearsal_model(config: ModelConfig) -> Any:
+def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
+    r"""A model of one outcome with the mean and the number of inputs that are given."""
     model_class: Any = config.botorch_model_class
-    options = config.model_options
-    zero = torch.zeros(1, 1, dtype=torch.float64)
+    prior = config.model_options
+    given = {**prior, **options} if model_class is FixedPriorGP else options
+    columns = max(len(_entries(given.get(name))) for name in ("lengthscale", *LENGTHS))
+    X = torch.zeros(1, columns, dtype=torch.float64)
+    Y = X[:, :1] + finite_scalar("mean", given.get("mean", 0.0))
     if model_class is FixedPriorGP:
-        X = zero.expand(1, len(_entries(options["lengthscale"])))
-        return FixedPriorGP(X, zero + options["mean"], torch.ones_like(zero), **options)
+        return FixedPriorGP(X, Y, torch.ones_like(Y), **prior)
     if model_class is SingleTaskGP:
-        return SingleTaskGP(zero, zero, torch.ones_like(zero))
+        return SingleTaskGP(X, Y, torch.ones_like(Y))
     if isinstance(model_class, type) and issubclass(model_class, MetaModel):
         nothing: Any = SimpleNamespace(X=None, Y=None)
-        model = model_class(**model_class.construct_inputs(nothing, **options))
-        inputs = options.get("candidates") or options["task_inputs"][0]
+        model = model_class(**model_class.construct_inputs(nothing, **prior))
+        inputs = prior.get("candidates") or prior["task_inputs"][0]
         first = torch.tensor(inputs[:1], dtype=torch.float64)
         return model.condition_on_observations(first, model.posterior(first).mean)
     # What Ax makes of any other configuration shows in a trial.
-    return KernelRegression(zero, zero, RBFKernel().requires_grad_(False), noise_std=1.0)
+    return KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
 
 
 def _check_names(
-    name: str, build: Any, options: Mapping[str, Any], refused: Mapping[str, str]
+    acqf_class: type[KernelUCB],
+    options: Mapping[str, Any],
+    refused: Mapping[str, str],
+    where: str = "",
 ) -> None:
-    parameters = inspect.signature(build).parameters
+    name, build = f"{acqf_class.__name__}{where}", _BUILDERS.get(acqf_class)
+    parameters = {each.name: each for each in parameters_of(acqf_class, build)}
     allowed = [option for option in parameters if option not in refused]
     for option in options:
         if option in refused:

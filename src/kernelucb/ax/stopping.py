@@ -36,7 +36,10 @@ from kernelucb.exceptions import UncertifiedError
 _MOST_CANDIDATES = 2000
 
 # How to give what was estimated.
-_FIXED_MODEL = "model_config=fixed_model_config(...), which fixes kernel and mean"
+_FIXED_MODEL = (
+    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
+    "KernelFamilyUCB, which needs only a range of length scales)"
+)
 _WAYS = {
     "kernel": _FIXED_MODEL,
     "mean": _FIXED_MODEL,
@@ -68,11 +71,11 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     **What it acts on.** A bound with an estimated assumption is refused, if possible when
     the stopping strategy is made: kernel and mean are estimated unless the model comes from
-    ``fixed_model_config``, the norm unless ``norm_bound`` is a number, the noise unless it
-    is given or standard errors are reported. With ``allow_estimated=True`` it is acted on;
-    the probability of an error is then unknown, and the reason says so. The strategy never
-    stops if the data contradict an assumption, nor on a bound that is not anytime or does
-    not hold at all points at once.
+    ``fixed_model_config`` or the bound is ``KernelFamilyUCB``, the norm unless
+    ``norm_bound`` is a number, the noise unless it is given or standard errors are
+    reported. With ``allow_estimated=True`` it is acted on; the probability of an error is
+    then unknown, and the reason says so. The strategy never stops if the data contradict an
+    assumption, nor on a bound that is not anytime or does not hold at all points at once.
 
     **Which gap.** That of the completed arm whose pessimistic bound is best. Up to 2000
     parameter combinations are checked one by one. Otherwise the domain is the box of all

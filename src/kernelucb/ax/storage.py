@@ -16,7 +16,12 @@ from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
 from kernelucb._numerics.arguments import checked
-from kernelucb.acquisition import BOUNDS, META_ACQUISITIONS, ScalarizedUCB
+from kernelucb.acquisition import (
+    BOUNDS,
+    META_ACQUISITIONS,
+    KernelFamilyUCB,
+    ScalarizedUCB,
+)
 from kernelucb.ax.nodes import KernelUCBNode
 from kernelucb.ax.options import VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
@@ -25,7 +30,7 @@ from kernelucb.models.fixed import FixedPriorGP
 
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
-    for bound in (*BOUNDS, *META_ACQUISITIONS, ScalarizedUCB):
+    for bound in (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB):
         register_acquisition_function(bound)
     for model in (DiscreteMetaModel, FeatureMetaModel, FixedPriorGP):
         register_model(model)

@@ -7,21 +7,16 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.input import InputTransform
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.likelihoods import GaussianLikelihood
-from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     as_double,
-    finite_scalar,
     positive_scalar,
     positive_values,
 )
-
-_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-KERNELS = ("rbf", *_SMOOTHNESS)
+from kernelucb.regression.named import constant_mean, named_kernel
 
 
 class FixedPriorGP(SingleTaskGP):
@@ -83,8 +78,8 @@ class FixedPriorGP(SingleTaskGP):
             train_Y,
             train_Yvar,
             likelihood=likelihood,
-            covar_module=_kernel(kernel, scales, outputscale),
-            mean_module=_mean(mean),
+            covar_module=named_kernel(kernel, scales, outputscale),
+            mean_module=constant_mean(mean),
             outcome_transform=None,
             input_transform=input_transform,
         )
@@ -104,25 +99,6 @@ def _lengthscales(value: float | Sequence[float], dimension: int) -> Tensor:
         raise ValueError(f"lengthscale has {count} entries for {dimension} input columns.")
     positive_values("lengthscale", scales, count)
     return scales
-
-
-def _kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
-    if name not in KERNELS:
-        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
-    columns = lengthscales.shape[1] if lengthscales.shape[1] > 1 else None
-    base: Kernel = RBFKernel(ard_num_dims=columns)
-    if name in _SMOOTHNESS:
-        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
-    scaled = ScaleKernel(base).double()
-    base.lengthscale = lengthscales
-    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    return scaled
-
-
-def _mean(value: float) -> ConstantMean:
-    module = ConstantMean().double()
-    module.constant = as_double(finite_scalar("mean", value))
-    return module
 
 
 def _likelihood(noise_std: float) -> GaussianLikelihood:

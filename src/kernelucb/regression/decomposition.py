@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics.features import lost_lengths
 from kernelucb._numerics.spectral import kernel_spectrum
-from kernelucb.regression.pooling import pool
+from kernelucb.regression.pooling import Pooled, pool
 from kernelucb.regression.prior import Prior
 
 
@@ -39,9 +39,21 @@ class Decomposition(NamedTuple):
     eigenvalue_cutoff: float
 
 
-def decompose(
-    prior: Prior, inputs: Tensor, targets: Tensor, noise_std: Tensor
-) -> Decomposition:
+def pooled_data(prior: Prior, inputs: Tensor, targets: Tensor, noise_std: Tensor) -> Pooled:
+    r"""Observations under the mean of a prior with repeated inputs made one.
+
+    The same for priors with the same mean.
+
+    Args:
+        prior: Prior of the outcomes.
+        inputs: ``n x d'`` kernel inputs.
+        targets: ``n`` outcomes.
+        noise_std: ``n`` noise scales.
+    """
+    return pool(inputs, targets - prior.mean(inputs), noise_std)
+
+
+def decompose(prior: Prior, pooled: Pooled) -> Decomposition:
     r"""Decompose ``D^-1/2 K D^-1/2`` by one ``eigh`` of the size of the distinct inputs.
 
     Given the function's value at an input, the outcomes there enter the likelihood through
@@ -50,14 +62,11 @@ def decompose(
 
     Args:
         prior: Prior of the outcomes.
-        inputs: ``n x d'`` kernel inputs.
-        targets: ``n`` outcomes.
-        noise_std: ``n`` noise scales.
+        pooled: From ``pooled_data``.
 
     Raises:
         InputDataError: If the kernel matrix is not finite or not positive semi-definite.
     """
-    pooled = pool(inputs, targets - prior.mean(inputs), noise_std)
     kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
     kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
     if not bool(torch.isfinite(kernel_matrix).all()):

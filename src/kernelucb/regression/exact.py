@@ -12,9 +12,10 @@ from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
 from kernelucb._numerics.frozen import draft_of
-from kernelucb.regression.decomposition import decompose
+from kernelucb.regression.decomposition import decompose, pooled_data
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.pending import PendingRegression
+from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection, project
 from kernelucb.regression.ridge import RidgeState
@@ -134,17 +135,26 @@ class KernelRegression(RidgeState):
         noise_std: float | Tensor,
         dimension: int,
         estimated: frozenset[str],
+        pooled: Pooled | None = None,
     ) -> "KernelRegression":
-        r"""State of kernel inputs (``n x d'``) and outcomes under a prior."""
+        r"""State of kernel inputs (``n x d'``) and outcomes under a prior.
+
+        ``pooled`` are the same data from ``pooled_data``, where that is done already.
+        """
         state = cls.__new__(cls)
         Module.__init__(state)
         state.dimension, state.estimated = dimension, estimated
-        state._decompose(prior, inputs, targets, noise_std)
+        state._decompose(prior, inputs, targets, noise_std, pooled)
         return state
 
     @torch.no_grad()
     def _decompose(
-        self, prior: Prior, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
+        self,
+        prior: Prior,
+        inputs: Tensor,
+        targets: Tensor,
+        noise_std: float | Tensor,
+        pooled: Pooled | None = None,
     ) -> None:
         noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
         least, most = (float(value) for value in noise.aminmax())
@@ -154,7 +164,9 @@ class KernelRegression(RidgeState):
                 "apart cannot be told from round-off together. Leave out the outcomes with "
                 "the largest, or raise the smallest."
             )
-        parts = decompose(prior, inputs, targets, noise)
+        if pooled is None:
+            pooled = pooled_data(prior, inputs, targets, noise)
+        parts = decompose(prior, pooled)
         self.prior, self.eigenvalue_cutoff = prior, parts.eigenvalue_cutoff
         self.register_buffer("train_inputs", inputs)
         self.register_buffer("train_targets", targets)

@@ -7,8 +7,11 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from kernelucb._numerics.checks import positive_values
+from kernelucb.regression.decomposition import pooled_data
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
+from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 
 
@@ -62,9 +65,16 @@ class FamilyData(NamedTuple):
         prior.check_fits(self.inputs)
         return prior
 
-    def under(self, prior: Prior, estimated: frozenset[str]) -> KernelRegression:
+    def pooled(self, prior: Prior) -> Pooled:
+        r"""The data with repeated inputs made one, for all priors with the same mean."""
+        noise = positive_values("noise_std", self.noise_std, len(self.targets))
+        return pooled_data(prior, self.inputs, self.targets, noise.to(self.inputs))
+
+    def under(
+        self, prior: Prior, estimated: frozenset[str], pooled: Pooled
+    ) -> KernelRegression:
         r"""The regression of the data under a prior; ``estimated`` are parts of it."""
-        estimated = self.estimated | estimated
+        data, estimated = (self.inputs, self.targets), self.estimated | estimated
         return KernelRegression.from_parts(
-            prior, self.inputs, self.targets, self.noise_std, self.dimension, estimated
+            prior, *data, self.noise_std, self.dimension, estimated, pooled
         )

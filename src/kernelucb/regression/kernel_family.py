@@ -52,6 +52,9 @@ class LengthscaleFamily(list[Kernel]):
 
         Args:
             dimension: Number of input columns of the kernels.
+
+        Raises:
+            UnsupportedError: If the kernels have another number of length scales.
         """
         pairs = zip(self, self.steps, strict=True)
         return [_norm_factor(kernel, step, dimension) for kernel, step in pairs]
@@ -188,10 +191,14 @@ def _numbers(values: Tensor) -> str:
 
 
 def _norm_factor(kernel: Kernel, step: Tensor, dimension: int) -> float:
-    if len(step) > 1:
-        return math.sqrt(float(step.prod()))
     dims = _unscaled(kernel).active_dims
-    return float(step) ** (0.5 * (dimension if dims is None else len(dims)))
+    columns = dimension if dims is None else len(dims)
+    if len(step) not in (1, columns):  # GPyTorch would broadcast a single column
+        raise UnsupportedError(
+            f"The family has {len(step)} length scales for each kernel, and the kernels' "
+            f"inputs have {columns} columns."
+        )
+    return math.sqrt(float(step.expand(columns).prod()))
 
 
 def _check_base(kernel: Kernel, count: int) -> None:

@@ -71,7 +71,8 @@ def family_of(
     tracker = FamilyTracker() if tracker is None else tracker
     before = tracker.recall(current)
     names = map(kernel_in_words, kernels)
-    states = [cache(partial(data.under, prior, estimated)) for prior in priors]
+    known = estimated, data.pooled(priors[0])
+    states = [cache(partial(data.under, prior, *known)) for prior in priors]
     candidates = [*map(Candidate, names, used, before, states)]
     assumptions = family_assumptions(kernels, norm_bounds, current, settings, combine)
     assumptions = _tainted(assumptions, tracker.estimated - estimated)

@@ -3,8 +3,8 @@ r"""Which kernels of a family a round explores for."""
 from typing import Literal
 
 Select = Literal["alternate", "simplest", "widest"]
-# Multiples of it modulo one are spread evenly along every arithmetic progression, so also
-# where observations come in batches of one size.
+# Multiples of it modulo one are spread along arithmetic progressions as well, so also where
+# observations come in batches of one size.
 _GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 
 

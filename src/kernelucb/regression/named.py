@@ -1,0 +1,35 @@
+r"""Kernels and means from names and numbers, which can be stored."""
+
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.means import ConstantMean
+from torch import Tensor
+
+from kernelucb._numerics.checks import as_double, finite_scalar, positive_scalar
+
+_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("rbf", *_SMOOTHNESS)
+
+
+def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
+    r"""A kernel from its name, ``1 x 1`` or ``1 x d`` length scales and its variance.
+
+    Raises:
+        ValueError: If the name is unknown, or the variance is not above zero.
+    """
+    if name not in KERNELS:
+        raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
+    columns = lengthscales.shape[1] if lengthscales.shape[1] > 1 else None
+    base: Kernel = RBFKernel(ard_num_dims=columns)
+    if name in _SMOOTHNESS:
+        base = MaternKernel(nu=_SMOOTHNESS[name], ard_num_dims=columns)
+    scaled = ScaleKernel(base).double()
+    base.lengthscale = lengthscales
+    scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
+    return scaled
+
+
+def constant_mean(value: float) -> ConstantMean:
+    r"""A mean that is one number everywhere; ``ValueError`` if it is not finite."""
+    module = ConstantMean().double()
+    module.constant = as_double(finite_scalar("mean", value))
+    return module
