@@ -19,10 +19,11 @@ from gpytorch.kernels import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb import lengthscale_family
+from kernelucb import KernelRegression, lengthscale_family
+from kernelucb.certificates.boxes import largest_change
 from kernelucb.regression.covering import cover_of_all
-from problems import frozen_kernel, uniform
-from tolerances import REARRANGED
+from problems import RKHSFunction, frozen_kernel, uniform
+from tolerances import ORDER, REARRANGED
 
 X = uniform(3, 2, 0)
 BASES = {
@@ -223,3 +224,18 @@ def test_what_is_wrong_is_said(arguments, words):
 def test_kernels_without_an_order_are_refused(kernel):
     with pytest.raises(UnsupportedError, match="list of kernels yourself"):
         lengthscale_family(kernel, 0.1, 1.0)
+
+
+@given(seed=st.integers(0, 100), product=st.booleans())
+def test_no_function_of_a_sum_changes_more_than_its_metric(seed, product):
+    r"""Branch and bound takes sums and products of kernels that fall with the distance."""
+    kernel = lengthscale_family(RBFKernel(), 0.2, 0.4).covering(2)[1].kernel
+    if product:
+        kernel = (kernel * frozen_kernel("matern52", 0.5)).requires_grad_(False)
+    function = RKHSFunction.random(kernel, 3.0, d=2, seed=seed)
+    state = KernelRegression(uniform(3, 2, seed), torch.zeros(3).double(), kernel, 0.1)
+    change = largest_change(state, 3.0)
+    centre, half = uniform(1, 2, seed), 0.3 * uniform(1, 2, seed + 1)
+    inside = centre + half * (2.0 * uniform(50, 2, seed + 2) - 1.0)
+    largest = (function(inside) - function(centre)).abs().max()
+    assert float(largest) <= float(change(centre, half)) + ORDER
