@@ -226,6 +226,13 @@ def test_kernels_without_an_order_are_refused(kernel):
         lengthscale_family(kernel, 0.1, 1.0)
 
 
+def test_neighbours_that_are_too_far_apart():
+    family = lengthscale_family(RBFKernel(), 1e-30, 1.0, ratio=1e31)
+    assert len(family.covering(2)) == 2
+    with pytest.raises(ValueError, match="smaller ratio"):
+        family.covering(3)
+
+
 @given(seed=st.integers(0, 100), product=st.booleans())
 def test_no_function_of_a_sum_changes_more_than_its_metric(seed, product):
     r"""Branch and bound takes sums and products of kernels that fall with the distance."""

@@ -12,7 +12,12 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import as_double, finite_scalar, positive_values
+from kernelucb._numerics.checks import (
+    LARGEST,
+    as_double,
+    finite_scalar,
+    positive_values,
+)
 from kernelucb._numerics.frozen import frozen_copy
 from kernelucb.regression.covering import Cover, cover_of_all, cover_of_shortest
 from kernelucb.regression.words import NESTED, in_words, kind_of, unscaled
@@ -58,6 +63,7 @@ class LengthscaleFamily(list[Kernel]):
 
         Raises:
             UnsupportedError: If the kernels have another number of length scales.
+            ValueError: If neighbours are too far apart.
         """
         rows = zip(self, self.steps, self.together, strict=True)
         return [_cover(kernel, step, all_, dimension) for kernel, step, all_ in rows]
@@ -184,6 +190,11 @@ def _cover(kernel: Kernel, step: Tensor, together: bool, dimension: int) -> Cove
             f"inputs have {columns} columns."
         )
     ratio, largest = (float(extreme) for extreme in step.aminmax())
+    if columns * math.log(largest) > math.log(LARGEST):
+        raise ValueError(
+            f"Neighbouring length scales are {largest:.4g} apart, which is too much for "
+            f"{columns} inputs; use a smaller ratio."
+        )
     if largest == 1.0:
         return Cover(kernel, 1.0)
     if not (together and math.isclose(ratio, largest)):
