@@ -54,9 +54,12 @@ class LengthscaleFamily(list[Kernel]):
         super().__init__(kernels)
         self.steps, self.covers = tuple(steps), covers
         self.together = tuple(together)
+        self._covering: dict[int, list[Cover]] = {}
 
     def covering(self, dimension: int) -> list[Cover]:
         r"""For each kernel one that covers its range, and a factor of the norm bound.
+
+        Made once for each dimension: a family is not to be changed.
 
         Args:
             dimension: Number of input columns of the kernels.
@@ -65,8 +68,11 @@ class LengthscaleFamily(list[Kernel]):
             UnsupportedError: If the kernels have another number of length scales.
             ValueError: If neighbours are too far apart.
         """
-        rows = zip(self, self.steps, self.together, strict=True)
-        return [_cover(kernel, step, all_, dimension) for kernel, step, all_ in rows]
+        if dimension not in self._covering:
+            rows = zip(self, self.steps, self.together, strict=True)
+            found = [_cover(kernel, step, both, dimension) for kernel, step, both in rows]
+            self._covering[dimension] = found
+        return self._covering[dimension]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
         r"""``"length scales from 0.4 to 0.8"``: what the chosen kernels cover, if simple.
