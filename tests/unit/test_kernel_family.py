@@ -126,6 +126,19 @@ def test_the_weight_is_enough_at_every_frequency(d, step):
     assert float((log_sum - own).min()) <= math.log1p(2e-3)
 
 
+@pytest.mark.parametrize(("ratio", "most"), [(2.0, 5), (math.sqrt(2.0), 15)])
+def test_the_sum_has_less_than_twice_the_variance(ratio, most):
+    r"""As far as the documentation says, ``2 - ratio^-d``; beyond that it grows."""
+    family = lengthscale_family(RBFKernel(), 0.5 / ratio, 0.5, ratio=1.01 * ratio)
+    for d in range(1, most + 1):
+        cover = family.covering(d)[1]
+        variance = gram(cover.kernel, uniform(1, d, 0)).item()
+        assert variance < 2.0
+        assert variance == pytest.approx(2.0 - ratio**-d, rel=1e-3)
+    beyond = family.covering(2 * most)[1].kernel
+    assert gram(beyond, uniform(1, 2 * most, 0)).item() > 2.5
+
+
 @given(seed=st.integers(0, 1000))
 def test_what_lies_between_is_covered_in_each_coordinate(seed):
     family = lengthscale_family(

@@ -28,8 +28,8 @@ class Cover(NamedTuple):
 def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) -> Cover:
     r"""Covers the length scales between those of two kernels, ``ratio`` times apart.
 
-    ``k_s + c k_l`` with ``c`` below 1 for usual ratios, at the same norm bound: of the two
-    ways the one with the smaller prior variance, the other being ``cover_of_shortest``.
+    ``k_s + c k_l`` at the same norm bound, or by a larger one as ``cover_of_shortest``:
+    whichever has the smaller prior variance.
 
     Source: ours; ``docs/mathematics.md``.
 

@@ -150,9 +150,10 @@ def lengthscale_family(
         The kernels, frozen copies. The first one covers the longest length scale, the
         others all from the next longer one down to their own. For that ``KernelFamilyUCB``
         takes the sum of both with a weight (``covering``), of less than twice the prior
-        variance for usual ratios; with ``each_coordinate``, or where coordinates have
-        different ratios, the kernel with a norm bound that is up to ``ratio^{d/2}`` times
-        as large.
+        variance at ratio 2 in up to 5 dimensions and at ``sqrt(2)`` in up to 15; beyond
+        that it grows fast, so use a smaller ratio. With ``each_coordinate``, or where
+        coordinates have different ratios, it takes the kernel with a norm bound that is up
+        to ``ratio^{d/2}`` times as large.
 
     Raises:
         ValueError: If a number is out of its range, the ends differ in number or do not fit
