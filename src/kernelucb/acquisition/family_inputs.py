@@ -1,6 +1,7 @@
 r"""A family of kernels described by names and numbers, which Ax can store."""
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import torch
@@ -17,7 +18,6 @@ from kernelucb.regression.kernel_family import (
 from kernelucb.regression.named import constant_mean, named_kernel
 
 _ENDS = ("shortest", "longest")
-_DEFAULTS = {"kernel": "rbf", "ratio": 2.0, "each_coordinate": False, "outputscale": 1.0}
 
 
 @checked
@@ -88,8 +88,9 @@ def _described(
 
 def _refuse_both(described: dict[str, Any]) -> None:
     r"""What describes a family would be ignored where the kernels are there."""
+    defaults = signature(family_inputs).parameters
     for name, value in described.items():
-        given = value is not None if name in _ENDS else value != _DEFAULTS[name]
+        given = value is not None if name in _ENDS else value != defaults[name].default
         if given:
             raise ValueError(
                 f"Both kernels and {name} are given; leave out `kernels`, or all that "

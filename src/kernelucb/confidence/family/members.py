@@ -6,11 +6,7 @@ from typing import Any, NamedTuple
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.sets import (
-    FamilySet,
-    IntersectionSet,
-    UnionSet,
-)
+from kernelucb.confidence.family.sets import FamilySet, IntersectionSet, UnionSet
 from kernelucb.confidence.fit.choice import Fit
 from kernelucb.confidence.fit.e_processes import ALONE, Shares
 from kernelucb.confidence.fit.mixture import CovarianceScale
