@@ -41,6 +41,8 @@ class Problem:
         rounds: Points that a method chooses after the random starts.
         noise_std: Of a synthetic function; tables have noise of their own.
         dataset: Of a table.
+        batch: Points that are chosen at once, before their outcomes are known; ``rounds`` is
+            their number over all batches.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Problem:
     rounds: int
     noise_std: float = 0.0
     dataset: str = ""
+    batch: int = 1
 
 
 @dataclass(frozen=True)

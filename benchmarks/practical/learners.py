@@ -44,6 +44,19 @@ class UpperConfidenceBound(Learner):
         return acquisition.UpperConfidenceBound(model, self.beta)
 
 
+class RandomizedUpperConfidenceBound(Learner):
+    r"""``mean + sqrt(beta) sd`` with a new ``beta`` from an exponential law each round.
+
+    IRGP-UCB of Takeno et al. (2023), without the shift that its theorem adds to ``beta``.
+    """
+
+    def __init__(self, mean: float) -> None:
+        self.law = torch.distributions.Exponential(1.0 / mean)
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        return acquisition.UpperConfidenceBound(model, float(self.law.sample()))
+
+
 class LogExpectedImprovement(Learner):
     r"""Over the largest posterior mean among the evaluated points."""
 
