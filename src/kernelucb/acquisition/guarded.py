@@ -161,9 +161,9 @@ class GuardedAcquisition(AcquisitionFunction):
     def excess(self, X: Tensor) -> Tensor:
         r"""Upper bound minus ``threshold`` at ``n x d`` points, in outcome units.
 
-        ``n`` values. Where one is negative the point is no possible maximiser. Pending points do not
-        change it. It may lie a little above that of ``band.bounds`` where the latter needs
-        a search; so the set is rather too large than too small.
+        ``n`` values. Where one is negative the point is no possible maximiser. Pending
+        points do not change it. It may lie a little above that of ``band.bounds`` where the
+        latter needs a search; so the set is rather too large than too small.
         """
         return in_parts(X, lambda part: self._side(part, 1)) - self.threshold
 
