@@ -1,0 +1,77 @@
+r"""Functions of known norm, starts and noise, all from named streams."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from benchmarks.guarded.configuration import Protocol, Setting
+from benchmarks.runner import fixed_kernel, rkhs_norm, stream
+from benchmarks.unknown_kernel.boxes import largest_value
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""A function on finitely many arms or on the unit cube.
+
+    Attributes:
+        kernel: That the norm is known under.
+        function: From ``n x d`` points to ``n`` values.
+        arms: ``n x d``; in the cube the starting points.
+        is_box: Whether the whole unit cube is the domain.
+        starts: ``s x d`` points that are played first.
+        noise: Of every round.
+    """
+
+    protocol: Protocol
+    kernel: Kernel
+    function: Callable[[Tensor], Tensor]
+    arms: Tensor
+    is_box: bool
+    starts: Tensor
+    noise: Tensor
+
+    @cached_property
+    def optimum(self) -> float:
+        r"""Largest value in the domain."""
+        if self.is_box:
+            return largest_value(self, self.cube)  # pyright: ignore[reportArgumentType]
+        return float(self.function(self.arms).max())
+
+    @property
+    def cube(self) -> Tensor:
+        r"""``2 x d`` limits of the unit cube."""
+        zero = torch.zeros(self.arms.shape[-1], dtype=torch.float64)
+        return torch.stack([zero, zero + 1.0])
+
+    @classmethod
+    def draw(cls, protocol: Protocol, setting: Setting, seed: int) -> "Problem":
+        r"""The problem of a seed, the same for all rules."""
+
+        def drawn(what: str) -> np.random.Generator:
+            return stream(protocol.seed, what, setting.name, seed)
+
+        kernel = fixed_kernel(setting.kernel, setting.lengthscale)
+        random, d = drawn("function"), setting.dimension
+        centres = torch.from_numpy(random.random((protocol.centres, d)))
+        weights = torch.from_numpy(random.standard_normal(protocol.centres))
+        weights *= protocol.norm / rkhs_norm(kernel, centres, weights)
+        is_box = setting.arms == 0
+        count = protocol.starts if is_box else setting.arms
+        arms = torch.from_numpy(drawn("arms").random((count, d)))
+        first = drawn("starts").permutation(count)[: protocol.starts]
+        rounds = protocol.starts + protocol.rounds
+        noise = protocol.noise_std * drawn("noise").standard_normal(rounds)
+        return cls(
+            protocol,
+            kernel,
+            lambda X: kernel(X, centres).to_dense() @ weights,
+            arms,
+            is_box,
+            arms[torch.from_numpy(first)],
+            torch.from_numpy(noise),
+        )

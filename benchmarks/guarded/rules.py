@@ -1,0 +1,126 @@
+r"""The point that a rule plays next."""
+
+import torch
+from botorch.acquisition import (
+    AcquisitionFunction,
+    LogExpectedImprovement,
+    UpperConfidenceBound,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.means import ZeroMean
+from torch import Tensor
+
+from benchmarks.guarded.configuration import Rule
+from benchmarks.guarded.problems import Problem
+from kernelucb import (
+    GuardedAcquisition,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    regret_certificate,
+)
+from kernelucb.acquisition.guarded import is_ucb_turn
+
+# Prior variances among which the search's model has the most likely one.
+_VARIANCES = torch.logspace(-1.0, 3.0, 41, dtype=torch.float64)
+_RANDOM_BETA = torch.distributions.Exponential(0.5)  # mean 2
+
+
+class Round:
+    r"""All observations so far, and what a rule makes of them.
+
+    Args:
+        problem: Whose values are not read.
+        inputs: ``n x d``.
+        outcomes: ``n``.
+        norm_bound, noise_std: That are believed; by default the true ones.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        inputs: Tensor,
+        outcomes: Tensor,
+        norm_bound: float | None = None,
+        noise_std: float | None = None,
+    ) -> None:
+        self.problem, self.protocol = problem, problem.protocol
+        self.inputs, self.outcomes = inputs, outcomes
+        self.noise_std = noise_std or self.protocol.noise_std
+        self.state = KernelRegression(inputs, outcomes, problem.kernel, self.noise_std)
+        self.band = MartingaleMixtureUCB(
+            self.state,
+            norm_bound=norm_bound or self.protocol.norm,
+            delta=self.protocol.delta,
+        )
+
+    def point(self, rule: Rule) -> Tensor:
+        r"""The point to play next, ``1 x d``."""
+        if not rule.search:
+            return self._largest(self.band)[0]
+        is_turn = rule.ucb_every > 0 and is_ucb_turn(len(self.inputs), rule.ucb_every)
+        if is_turn and rule.turns == "challenger":
+            certificate = regret_certificate(self.band, self.problem.arms)
+            return certificate.challenger.unsqueeze(0)
+        search = self._search(rule.search)
+        if not rule.is_guarded:
+            return self._largest(search)[0]
+        guard = GuardedAcquisition(
+            search,
+            self.band,
+            temperature=0.02 if self.problem.is_box else 0.0,
+            ucb_every=rule.ucb_every or None,
+        )
+        if rule.optimism and not is_turn:
+            room = self._largest(self.band)[1] - guard.threshold
+            guard.threshold += rule.optimism * room
+        return self._largest(guard)[0]
+
+    def model(self) -> SingleTaskGP:
+        r"""A Gaussian process with the given kernel and noise and the likeliest variance.
+
+        Functions of a known norm have no known variance.
+        """
+        signal = _VARIANCES.unsqueeze(-1) * self.state.eigenvalues + 1.0
+        loss = (signal.log() + self.state.targets.square() / signal).sum(-1)
+        scaled: Kernel = ScaleKernel(self.problem.kernel).double()
+        scaled.outputscale = _VARIANCES[loss.argmin()]
+        outcomes = self.outcomes.unsqueeze(-1)
+        return SingleTaskGP(
+            self.inputs,
+            outcomes,
+            torch.full_like(outcomes, self.noise_std**2),
+            covar_module=scaled.requires_grad_(False),
+            mean_module=ZeroMean(),
+            outcome_transform=None,
+        ).eval()
+
+    def _search(self, name: str) -> AcquisitionFunction:
+        model = self.model()
+        if name == "LogEI":
+            best = model.posterior(self.inputs).mean.max().detach()
+            return LogExpectedImprovement(model, best)
+        if name == "qLogNEI":
+            sampler = SobolQMCNormalSampler(torch.Size([self.protocol.samples]))
+            return qLogNoisyExpectedImprovement(
+                model, self.inputs, sampler, prune_baseline=True
+            )
+        return UpperConfidenceBound(model, float(_RANDOM_BETA.sample()))
+
+    def _largest(self, acqf: AcquisitionFunction) -> tuple[Tensor, float]:
+        r"""The maximiser in the domain, ``1 x d``, and its value."""
+        if self.problem.is_box:
+            point, value = optimize_acqf(
+                acqf,
+                self.problem.cube,
+                q=1,
+                num_restarts=self.protocol.restarts,
+                raw_samples=self.protocol.raw_samples,
+                options={"maxiter": self.protocol.iterations},
+            )
+        else:
+            point, value = optimize_acqf_discrete(acqf, 1, self.problem.arms, unique=False)
+        return point.detach(), float(value)
