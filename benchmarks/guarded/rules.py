@@ -7,14 +7,12 @@ from botorch.acquisition import (
     UpperConfidenceBound,
     qLogNoisyExpectedImprovement,
 )
-from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from botorch.sampling import SobolQMCNormalSampler
-from gpytorch.kernels import Kernel, ScaleKernel
-from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from benchmarks.guarded.configuration import Rule
+from benchmarks.guarded.model import KnownGP
 from benchmarks.guarded.problems import Problem
 from kernelucb import (
     GuardedAcquisition,
@@ -77,26 +75,23 @@ class Round:
         if rule.optimism and not is_turn:
             room = self._largest(self.band)[1] - guard.threshold
             guard.threshold += rule.optimism * room
-        return self._largest(guard)[0]
+        if self.problem.is_box or is_turn:
+            return self._largest(guard)[0]
+        # What is excluded need not be evaluated.
+        possible = self.problem.arms[guard.excess(self.problem.arms) >= 0.0]
+        return self._largest(guard, possible if len(possible) else None)[0]
 
-    def model(self) -> SingleTaskGP:
+    def model(self) -> KnownGP:
         r"""A Gaussian process with the given kernel and noise and the likeliest variance.
 
         Functions of a known norm have no known variance.
         """
         signal = _VARIANCES.unsqueeze(-1) * self.state.eigenvalues + 1.0
         loss = (signal.log() + self.state.targets.square() / signal).sum(-1)
-        scaled: Kernel = ScaleKernel(self.problem.kernel).double()
-        scaled.outputscale = _VARIANCES[loss.argmin()]
-        outcomes = self.outcomes.unsqueeze(-1)
-        return SingleTaskGP(
-            self.inputs,
-            outcomes,
-            torch.full_like(outcomes, self.noise_std**2),
-            covar_module=scaled.requires_grad_(False),
-            mean_module=ZeroMean(),
-            outcome_transform=None,
-        ).eval()
+        variance = float(_VARIANCES[loss.argmin()])
+        return KnownGP(
+            self.inputs, self.outcomes, self.problem.kernel, variance, self.noise_std
+        )
 
     def _search(self, name: str) -> AcquisitionFunction:
         model = self.model()
@@ -110,8 +105,10 @@ class Round:
             )
         return UpperConfidenceBound(model, float(_RANDOM_BETA.sample()))
 
-    def _largest(self, acqf: AcquisitionFunction) -> tuple[Tensor, float]:
-        r"""The maximiser in the domain, ``1 x d``, and its value."""
+    def _largest(
+        self, acqf: AcquisitionFunction, arms: Tensor | None = None
+    ) -> tuple[Tensor, float]:
+        r"""The maximiser in the domain, or among some arms, ``1 x d``, and its value."""
         if self.problem.is_box:
             point, value = optimize_acqf(
                 acqf,
@@ -122,5 +119,6 @@ class Round:
                 options={"maxiter": self.protocol.iterations},
             )
         else:
-            point, value = optimize_acqf_discrete(acqf, 1, self.problem.arms, unique=False)
+            arms = self.problem.arms if arms is None else arms
+            point, value = optimize_acqf_discrete(acqf, 1, arms, unique=False)
         return point.detach(), float(value)
