@@ -12,6 +12,7 @@ from torch import Tensor
 from benchmarks.guarded.configuration import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from benchmarks.unknown_kernel.boxes import largest_value
+from kernelucb.regression.prior import Prior
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Problem:
     is_box: bool
     starts: Tensor
     noise: Tensor
+
+    @cached_property
+    def prior(self) -> Prior:
+        r"""What all states are made from."""
+        return Prior(self.kernel, None)
 
     @cached_property
     def optimum(self) -> float:

@@ -48,7 +48,9 @@ class Round:
         self.problem, self.protocol = problem, problem.protocol
         self.inputs, self.outcomes = inputs, outcomes
         self.noise_std = noise_std or self.protocol.noise_std
-        self.state = KernelRegression(inputs, outcomes, problem.kernel, self.noise_std)
+        self.state = KernelRegression.from_parts(
+            problem.prior, inputs, outcomes, self.noise_std, inputs.shape[-1], frozenset()
+        )
         self.band = MartingaleMixtureUCB(
             self.state,
             norm_bound=norm_bound or self.protocol.norm,
@@ -75,11 +77,12 @@ class Round:
         if rule.optimism and not is_turn:
             room = self._largest(self.band)[1] - guard.threshold
             guard.threshold += rule.optimism * room
-        if self.problem.is_box or is_turn:
-            return self._largest(guard)[0]
-        # What is excluded need not be evaluated.
-        possible = self.problem.arms[guard.excess(self.problem.arms) >= 0.0]
-        return self._largest(guard, possible if len(possible) else None)[0]
+        arms = None
+        if rule.search == "qLogNEI" and not (self.problem.is_box or is_turn):
+            # What is excluded need not be evaluated, which costs more than the guard.
+            possible = self.problem.arms[guard.excess(self.problem.arms) >= 0.0]
+            arms = possible if len(possible) else None
+        return self._largest(guard, arms)[0]
 
     def model(self) -> KnownGP:
         r"""A Gaussian process with the given kernel and noise and the likeliest variance.
