@@ -1,20 +1,24 @@
 r"""Tables of the runs: regret and certified gaps over those of the first rule."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from benchmarks.guarded.configuration import Experiment, Rule, Setting, Task
 from benchmarks.guarded.play import Run
 from benchmarks.runner import Moments, RunStore, markdown_table
 
-_LEAST_GAP = 1e-3  # gaps below it, such as 0 where one arm is left, count as it in ratios
-_LIMIT = 1.1
+_LEAST_GAP = 0.01  # a tenth of the noise; 0 where one arm is left
+_ROUND_OFF = 1e-6
+Measure = Callable[[Run], float]
 
 
 class Results:
-    r"""The runs of an experiment, seeds along the first axis of every array."""
+    r"""The runs of an experiment."""
 
     def __init__(self, store: RunStore[Run], experiment: Experiment) -> None:
         self.experiment = experiment
+        self.first, *self.others = experiment.rules
         self.runs = {
             (setting.name, rule.name): [
                 store.load(Task(experiment.protocol, setting, rule, seed))
@@ -24,13 +28,25 @@ class Results:
             for rule in experiment.rules
         }
 
-    def totals(self, setting: Setting, rule: Rule) -> np.ndarray:
-        r"""Cumulative regrets."""
-        return np.array([sum(run.regret) for run in self._of(setting, rule)])
+    def values(self, measure: Measure, setting: Setting, rule: Rule) -> np.ndarray:
+        r"""One for each seed."""
+        return np.array([measure(run) for run in self.runs[setting.name, rule.name]])
 
-    def gaps(self, setting: Setting, rule: Rule) -> np.ndarray:
-        r"""Certified gaps in the end."""
-        return np.array([run.gaps[-1] for run in self._of(setting, rule)])
+    def ratio(self, measure: Measure, setting: Setting, rule: Rule) -> float:
+        r"""Of the means over seeds, over that of the first rule."""
+        own = self.values(measure, setting, rule)
+        return float(own.sum() / self.values(measure, setting, self.first).sum())
+
+    def geometric(self, measure: Measure, rule: Rule) -> str:
+        r"""Geometric mean of all paired ratios, ± its standard error over seeds."""
+        logs = [
+            np.log(self.values(measure, setting, rule))
+            - np.log(self.values(measure, setting, self.first))
+            for setting in self.experiment.settings
+        ]
+        moments = Moments.of(np.mean(logs, axis=0))
+        mean = np.exp(moments.mean)
+        return f"{mean:.2f} ± {mean * moments.standard_error:.2f}"
 
     def rows(self) -> list[dict]:
         r"""One row for each run."""
@@ -39,9 +55,10 @@ class Results:
                 "setting": setting,
                 "rule": rule,
                 "seed": seed,
-                "cumulative": f"{sum(run.regret):.5g}",
+                "cumulative": f"{total_regret(run):.5g}",
                 "best": f"{max(min(run.regret), 0.0):.4g}",
                 "recommended": f"{max(run.recommended[-1], 0.0):.4g}",
+                "most_played": f"{most_played(run):.3g}",
                 "rounds": " ".join(map(str, run.rounds)),
                 "gaps": " ".join(f"{gap:.4g}" for gap in run.gaps),
                 "seconds": f"{run.seconds:.3g}",
@@ -58,55 +75,82 @@ class Results:
             for run in runs
             for gap, regret in zip(run.gaps, run.recommended, strict=True)
         ]
-        return sum(regret > gap + 1e-6 for gap, regret in pairs), len(pairs)
+        return sum(regret > gap + _ROUND_OFF for gap, regret in pairs), len(pairs)
 
-    def _of(self, setting: Setting, rule: Rule) -> list[Run]:
-        return self.runs[setting.name, rule.name]
+
+def total_regret(run: Run) -> float:
+    r"""Cumulative regret."""
+    return sum(run.regret)
+
+
+def most_played(run: Run) -> float:
+    r"""Share of one point in the last half of the rounds, the one played most often.
+
+    On arms, where points with the same value are one.
+    """
+    late = np.round(run.regret[len(run.regret) // 2 :], 9)
+    return float(np.unique(late, return_counts=True)[1].max() / len(late))
+
+
+def gap_after(look: int) -> Measure:
+    r"""The gap of one of the certificates, by its index."""
+    return lambda run: max(run.gaps[look], _LEAST_GAP)
 
 
 def table(results: Results) -> list[str]:
-    r"""Each setting and rule, then each rule over all settings."""
-    experiment, cells = results.experiment, []
-    first, *_ = experiment.rules
-    ratios: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for setting in experiment.settings:
-        totals, gaps = results.totals(setting, first), results.gaps(setting, first)
-        for rule in experiment.rules:
-            own, gap = results.totals(setting, rule), results.gaps(setting, rule)
-            regret, width = _over(own, totals), _over(gap, gaps, _LEAST_GAP)
-            ratios.setdefault(rule.name, []).append((regret, width))
-            mean, certified = Moments.of(own), Moments.of(gap)
-            cells.append(
-                [
-                    setting.title,
-                    rule.label,
-                    f"{mean.mean:.1f} ± {mean.standard_error:.1f}",
-                    f"{own.sum() / totals.sum():.2f} / {_geometric(regret)}",
-                    f"{certified.mean:.3f} ± {certified.standard_error:.3f}",
-                    f"{gap.sum() / gaps.sum():.2f} / {_geometric(width)}",
-                ]
-            )
-    for rule in experiment.rules:
-        regret, width = (np.stack(each) for each in zip(*ratios[rule.name], strict=True))
-        cells.append(["all", rule.label, "", _geometric(regret), "", _geometric(width)])
+    r"""Regret and gap in each setting, then each rule over all settings."""
+    experiment = results.experiment
+    rounds, seeds = experiment.protocol.rounds, len(experiment.seeds)
     false, count = results.false_gaps()
-    header = ["function", "rule", "cumulative regret", "over UCB's", "certified gap"]
     return [
-        f"{experiment.protocol.rounds} rounds, {len(experiment.seeds)} seeds; mean ± "
-        "standard error. Ratios: of the means / geometric mean over seeds ± its standard "
-        f"error. {false} of {count} certificates were wrong.",
+        f"Cumulative regret of {rounds} rounds: that of {results.first.label} ± standard "
+        f"error over {seeds} seeds, and that of the others over it (ratio of the means).",
         "",
-        *markdown_table([*header, "over UCB's"], cells),
+        *_by_setting(results, total_regret, 1),
+        "",
+        f"Certified gap after {rounds} rounds, in the same way.",
+        "",
+        *_by_setting(results, gap_after(-1), 3),
+        "",
+        f"Over {results.first.label}'s, geometric means over functions and seeds ± "
+        "standard error over seeds; simple regret of the point that the last certificate "
+        f"is for; gaps below {_LEAST_GAP:g} count as that. On arms, the share of the last "
+        "half of the rounds that the most played one has. "
+        f"{false} of {count} certificates were wrong.",
+        "",
+        *_by_rule(results),
     ]
 
 
-def _over(own: np.ndarray, others: np.ndarray, least: float = 0.0) -> np.ndarray:
-    r"""Logarithms of paired ratios."""
-    return np.log(np.maximum(own, least) / np.maximum(others, least))
+def _by_setting(results: Results, measure: Measure, digits: int) -> list[str]:
+    cells = []
+    for setting in results.experiment.settings:
+        first = Moments.of(results.values(measure, setting, results.first))
+        ratios = [results.ratio(measure, setting, rule) for rule in results.others]
+        mean = f"{first.mean:.{digits}f} ± {first.standard_error:.{digits}f}"
+        cells.append([setting.title, mean, *(f"{ratio:.2f}" for ratio in ratios)])
+    rules = (rule.label for rule in results.experiment.rules)
+    return markdown_table(["function", *rules], cells)
 
 
-def _geometric(logs: np.ndarray) -> str:
-    r"""Geometric mean, seeds along the last axis; other axes are averaged first."""
-    moments = Moments.of(np.atleast_2d(logs).mean(0))
-    mean = np.exp(moments.mean)
-    return f"{mean:.2f} ± {mean * moments.standard_error:.2f}"
+def _by_rule(results: Results) -> list[str]:
+    experiment, cells = results.experiment, []
+    has_arms = experiment.settings[0].arms > 0
+    looks = results.runs[experiment.settings[0].name, results.first.name][0].rounds
+    for rule in experiment.rules:
+        share, recommended = (
+            np.mean([results.values(m, setting, rule) for setting in experiment.settings])
+            for m in (most_played, lambda run: max(run.recommended[-1], 0.0))
+        )
+        cells.append(
+            [
+                rule.label,
+                results.geometric(total_regret, rule),
+                *(results.geometric(gap_after(i), rule) for i in range(len(looks))),
+                f"{recommended:.4f}",
+                *([f"{share:.0%}"] if has_arms else []),
+            ]
+        )
+    gaps = (f"gap after {look}" for look in looks)
+    share = ["most played arm"] if has_arms else []
+    return markdown_table(["rule", "regret", *gaps, "simple regret", *share], cells)
