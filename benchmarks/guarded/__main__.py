@@ -19,6 +19,7 @@ BENCHMARK = Benchmark(
     "Guarded search where kernel, norm and noise are known.",
     *RUN_OPTIONS,
 )
+_SEQUENCES = (number("--sequences", "at most, for each rule and belief"),)
 _SEEDS = (number("--seeds", "only the first ones"),)
 
 
@@ -32,7 +33,9 @@ def compare(call: Call) -> list[Path]:
     return write_summary(call.folders.results, call.command, results.rows(), lines)
 
 
-@BENCHMARK.command("coverage", options=(number("--sequences", "for each rule and belief"),))
+@BENCHMARK.command(
+    "coverage", options=(number("--sequences", "at most, for each rule and belief"),)
+)
 def run_coverage(call: Call) -> list[Path]:
     r"""Misses in any round over many short sequences, for every rule."""
     part = CONFIGURATION.coverage

@@ -185,14 +185,14 @@ class Coverage:
     false_alarm: float
 
     def tasks(self, sequences: int | None = None) -> list[CoverageTask]:
-        r"""All blocks, or those of so many sequences for each rule and belief."""
-        beliefs = [((1.0, 1.0), sequences or self.sequences)]
-        beliefs += [(belief, sequences or self.wrong_sequences) for belief in self.wrong]
+        r"""All blocks, or those of at most so many sequences for each rule and belief."""
+        counts = {(1.0, 1.0): self.sequences}
+        counts |= dict.fromkeys(self.wrong, self.wrong_sequences)
         return [
             CoverageTask(self.protocol, self.setting, rule, *belief, block, self.size)
-            for belief, count in beliefs
+            for belief, count in counts.items()
             for rule in self.rules
-            for block in range(math.ceil(count / self.size))
+            for block in range(math.ceil(min(sequences or count, count) / self.size))
         ]
 
 
