@@ -42,8 +42,8 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     tables = {"ranks": _rank_table(results)}
     tables |= {measure: _regret_table(results, measure) for measure in MEASURES}
     if ours := [m for m in results.experiment.ours if m in results.experiment.methods]:
-        parts = [[*_paired_table(results, method), ""] for method in ours]
-        tables["paired"] = sum(parts, [])[:-1]
+        parts = ("\n".join(_paired_table(results, method)) for method in ours)
+        tables["paired"] = ["\n\n".join(parts)]
     for name, lines in tables.items():
         write_lines(folder / f"{stem}_{name}.md", lines)
     names = ["runs.csv", "curves.csv", *(f"{name}.md" for name in tables)]

@@ -36,9 +36,8 @@ class AxDefault(Learner):
             self._tell(inputs, outcomes)
             trials = self.client.get_next_trials(max_trials=count)
         self.waiting = list(trials)
-        rows = [
-            [trial[f"x{i}"] for i in range(inputs.shape[-1])] for trial in trials.values()
-        ]
+        names = _names(inputs.shape[-1])
+        rows = [[trial[name] for name in names] for trial in trials.values()]
         return torch.tensor(rows, dtype=inputs.dtype)
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
@@ -46,15 +45,19 @@ class AxDefault(Learner):
 
     def _tell(self, inputs: Tensor, outcomes: Tensor) -> None:
         r"""Attach what has been evaluated since the last call."""
-        for point, outcome in zip(
-            inputs[self.known :], outcomes[self.known :], strict=True
-        ):
-            values = {f"x{i}": float(value) for i, value in enumerate(point)}
-            index = (
-                self.waiting.pop(0) if self.waiting else self.client.attach_trial(values)
-            )
+        names, new = _names(inputs.shape[-1]), slice(self.known, None)
+        for point, outcome in zip(inputs[new], outcomes[new], strict=True):
+            if self.waiting:
+                index = self.waiting.pop(0)
+            else:
+                values = dict(zip(names, point.tolist(), strict=True))
+                index = self.client.attach_trial(values)
             self.client.complete_trial(index, {_OBJECTIVE: float(outcome)})
         self.known = len(inputs)
+
+
+def _names(dimension: int) -> list[str]:
+    return [f"x{number}" for number in range(dimension)]
 
 
 def _client(dimension: int) -> Any:
@@ -64,8 +67,8 @@ def _client(dimension: int) -> Any:
 
     set_stderr_log_level(logging.WARNING)  # it remarks on every trial
     cube = [
-        RangeParameterConfig(name=f"x{i}", parameter_type="float", bounds=(0.0, 1.0))
-        for i in range(dimension)
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0))
+        for name in _names(dimension)
     ]
     client = Client(random_seed=int(torch.randint(2**31, ())))
     client.configure_experiment(parameters=cube, name="practical")
