@@ -3,6 +3,8 @@ r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 from kernelucb.acquisition.bkb import BKBUCB
 from kernelucb.acquisition.family import KernelFamilyUCB
 from kernelucb.acquisition.family_inputs import family_inputs
+from kernelucb.acquisition.guarded import GuardedAcquisition
+from kernelucb.acquisition.guarded_inputs import guarded_inputs
 from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
@@ -33,11 +35,13 @@ for _bound in (
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
 register_input_constructor(KernelFamilyUCB, family_inputs)
+register_input_constructor(GuardedAcquisition, guarded_inputs)
 
 __all__ = [
     "AbbasiYadkoriUCB",
     "BKBUCB",
     "BOUNDS",
+    "GuardedAcquisition",
     "IGPUCB",
     "KernelFamilyUCB",
     "MartingaleMixtureUCB",

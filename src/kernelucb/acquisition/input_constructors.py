@@ -4,12 +4,11 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Any
 
+from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
-
-from kernelucb.acquisition.base import KernelUCB
 
 # What Ax and BoTorch would otherwise drop without a word, and what to do instead.
 _REJECTED = {
@@ -23,8 +22,9 @@ _REJECTED = {
 
 
 def register_input_constructor(
-    acqf_class: type[KernelUCB], build: Callable[..., dict[str, Any]] | None = None
-) -> type[KernelUCB]:
+    acqf_class: type[AcquisitionFunction],
+    build: Callable[..., dict[str, Any]] | None = None,
+) -> type[AcquisitionFunction]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
     It checks that every required argument is there, and rejects what would otherwise be
@@ -58,7 +58,7 @@ def register_input_constructor(
 
 
 def parameters_of(
-    acqf_class: type[KernelUCB], build: Callable[..., Any] | None = None
+    acqf_class: type[AcquisitionFunction], build: Callable[..., Any] | None = None
 ) -> list[Parameter]:
     r"""What a bound, or what builds it, takes; its ``**options`` are those of the class."""
     own = signature(build or acqf_class).parameters

@@ -74,7 +74,7 @@ def read_model(model: Any) -> ModelData:
     )
     prior.check_fits(inputs.double())
     _check_prior(model, inputs)
-    raw = _raw_inputs(model)
+    raw = raw_inputs(model)
     if inputs.dtype != torch.float64:
         # Where the inputs were exchanged in eval mode, only the transformed ones are known.
         known = torch.equal(model.transform_inputs(raw), model.train_inputs[0])
@@ -153,7 +153,7 @@ def _check_prior(model: Any, inputs: Tensor) -> None:
         raise _other_prior(model, "has its own `__call__`")
     if not _is_of_the_library(model.posterior) and not _posterior_is_as_read(model):
         raise _other_prior(model, "has its own `posterior`")
-    raw, transform = _raw_inputs(model), getattr(model, "input_transform", None)
+    raw, transform = raw_inputs(model), getattr(model, "input_transform", None)
     known = raw if transform is None else transform(raw)
     if not torch.equal(model.transform_inputs(raw), known):
         raise _other_prior(model, "transforms inputs by more than its `input_transform`")
@@ -169,7 +169,7 @@ def _is_of_the_library(method: Any) -> bool:
 
 def _posterior_is_as_read(model: Any) -> bool:
     r"""Whether ``posterior`` agrees with BoTorch's at some of the data, up to jitter."""
-    rows = _raw_inputs(model)[:_COMPARED_POSTERIOR]
+    rows = raw_inputs(model)[:_COMPARED_POSTERIOR]
     points = torch.cat([rows, _NEARBY * rows]).unsqueeze(-2)
     with fast_computations(False, False, False):
         own, theirs = model.posterior(points), GPyTorchModel.posterior(model, points)
@@ -241,7 +241,8 @@ def outcome_units(transform: OutcomeTransform | None) -> tuple[float, float]:
     return offset, scale
 
 
-def _raw_inputs(model: Any) -> Tensor:
+def raw_inputs(model: Any) -> Tensor:
+    r"""Inputs of the observations before the input transform, ``n x d``."""
     raw = getattr(model, "_original_train_inputs", None)
     return (model.train_inputs[0] if raw is None else raw).detach()
 
@@ -259,4 +260,4 @@ def _estimated_parts(model: Any) -> frozenset[str]:
 
 
 def _learned_inputs(model: Any) -> bool:
-    return learns(getattr(model, "input_transform", None), _raw_inputs(model))
+    return learns(getattr(model, "input_transform", None), raw_inputs(model))

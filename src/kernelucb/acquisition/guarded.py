@@ -1,0 +1,236 @@
+r"""Any acquisition function, within the possible maximisers of a band."""
+
+import math
+from typing import Any
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import nonnegative_scalar, whole_number
+from kernelucb._numerics.domains import checked_points
+from kernelucb._numerics.parts import in_parts
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.regression.observed import observed_inputs
+
+_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+# Below the value of any acquisition function, and so are its multiples in single precision.
+_EXCLUDED = -1e30
+_PROBES = 64
+
+
+class GuardedAcquisition(AcquisitionFunction):
+    r"""An acquisition function within the possible maximisers of a band.
+
+    Band and search are two objects: the band says what is known of the function, the
+    acquisition function says where to look next. This one takes any of BoTorch's, analytic
+    or Monte Carlo, and keeps it to the points whose upper bound is at least the largest
+    lower bound among the observed points. On the event that the band holds (for what
+    ``band.assumptions`` say, with probability ``1 - delta`` in all rounds at once) every
+    maximiser of the function among the candidates is one of them: the guard takes nothing
+    away that can be the optimum. With ``maximize=False`` the sides are swapped.
+
+    Inside that set values are those of ``acqf``, up to a term that vanishes within a few
+    ``temperature`` of its edge; outside they fall steeply, with a gradient that leads back.
+    So ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
+    functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
+    fixed features. A candidate may lie outside by a few ``temperature``. With
+    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
+    where no gradient is needed. The set always holds the observed point with the largest
+    lower bound; if no candidate is in it, the one with the largest upper bound is chosen.
+
+    **What holds.** The band, and every certificate from it, whatever is played: they allow
+    inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
+    itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen by the
+    band's own upper bound: on the same event the best of these points has a regret of at
+    most the mean width of the band at them, when they were chosen, which is what bounds
+    the simple regret of the pure rule; there are at least ``T // k`` of them among the
+    first ``T``.
+
+    Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
+
+    Example:
+        >>> band = MartingaleMixtureUCB(model, norm_bound=10.0, noise_std=0.1)
+        >>> acqf = GuardedAcquisition(qLogNoisyExpectedImprovement(model, X), band)
+        >>> candidate, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
+        ...                              raw_samples=256)
+        >>> lower, upper = band.bounds(candidate)
+
+    Attributes:
+        acqf, band: As given.
+        threshold: The largest lower bound among the observed points (the smallest upper
+            bound, with the sign changed, where small outcomes are sought), outcome units.
+    """
+
+    @checked
+    def __init__(
+        self,
+        acqf: AcquisitionFunction,
+        band: KernelUCB,
+        *,
+        observed: Tensor | None = None,
+        temperature: float = 0.02,
+        ucb_every: int | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""Guard an acquisition function.
+
+        Args:
+            acqf: What is maximised within the guard: an acquisition function of BoTorch
+                that takes ``b x q x d`` points. It may be on another model than the band,
+                such as one that is refitted in every round.
+            band: A bound of this package, for the same objective and direction.
+            observed: ``n x d`` points whose lower bounds are compared; by default those
+                that the band's model has observed. Any points of the domain will do.
+            temperature: Width of the smooth edge, in prior standard deviations of the
+                band. Zero makes the restriction exact and leaves no gradient outside.
+            ucb_every: One point in each block of so many is the one with the largest upper
+                bound of ``band``. Which one follows from the number of observations and
+                pending points. By default none is.
+            X_pending: ``p x d`` points under evaluation, for ``acqf`` and ``band``; those
+                of ``acqf`` when absent.
+
+        Raises:
+            UnsupportedError: If ``acqf`` is a one-shot function or one with an output for
+                each point of the batch, if it seeks the other direction than ``band``, or
+                if the inputs that were observed are not known.
+            ValueError: If a scalar is out of its range.
+            BotorchTensorDimensionError: If ``observed`` is not ``n x d``.
+        """
+        _check(acqf, band)
+        super().__init__(model=acqf.model)
+        self.acqf, self.band = acqf, band
+        self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
+        self.temperature = nonnegative_scalar("temperature", temperature)
+        self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
+        points = observed_inputs(band.model) if observed is None else observed
+        points = checked_points("observed", points, band.regression.dimension)
+        with torch.no_grad():
+            self.threshold = float(self._side(points, -1).max())
+            self._unit = 1.0 if self._log else _spread(acqf, points)
+        inherited = getattr(acqf, "X_pending", None)
+        self.set_X_pending(inherited if X_pending is None else X_pending)
+
+    @property
+    def X_pending(self) -> Tensor | None:
+        r"""``p x d`` points under evaluation. Assigning them is ``set_X_pending``."""
+        return self._X_pending
+
+    @X_pending.setter
+    def X_pending(self, X_pending: Tensor | None) -> None:
+        # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
+        none = X_pending is None or X_pending.numel() == 0
+        points = None if none else X_pending
+        self.band.set_X_pending(points)
+        count = 0 if points is None else len(points)
+        self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
+            _num_observations(self.band) + count, self.ucb_every
+        )
+        # Analytic functions refuse pending points, and also to be told that there are none.
+        known = getattr(self.acqf, "X_pending", None)
+        if not self._is_ucb_turn and not (points is None and known is None):
+            self.acqf.set_X_pending(points)
+        self._X_pending = points
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Value to maximise at ``b x q x d`` candidates, where ``b`` may be several.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` does not fit the band or ``acqf``, or has
+                ``q > 1`` where it is the band's turn.
+        """
+        if self._is_ucb_turn:
+            return self._upper_bound(X)
+        value = self.acqf(X)
+        shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
+        excess = self.excess(X.reshape(-1, X.shape[-1])).reshape(shape)
+        if self.temperature == 0.0:
+            least = excess.amin(-1) / self.band.prior_std
+            excluded = _EXCLUDED * (1.0 - least.to(value))
+            return torch.where(least >= 0.0, value, excluded)
+        width = self.temperature * self.band.prior_std
+        penalty = logsigmoid(excess / width).sum(-1)
+        return value + self._unit * penalty.to(value)
+
+    def excess(self, X: Tensor) -> Tensor:
+        r"""Upper bound minus ``threshold`` at ``n x d`` points, in outcome units.
+
+        ``n`` values. Where one is negative the point is no possible maximiser. Pending
+        points do not change it. It may lie a little above that of ``band.bounds`` where the
+        latter needs a search; so the set is rather too large than too small.
+        """
+        return in_parts(X, lambda part: self._side(part, 1)) - self.threshold
+
+    def _side(self, X: Tensor, side: int) -> Tensor:
+        r"""The bound on the good (1) or bad (-1) side, large outcomes being sought."""
+        band, sign = self.band.confidence_set, self.band.direction
+        points = band.project(X)
+        find = band.majorant if side > 0 else band.support
+        return sign * points.baseline + side * find(points, side * sign).value
+
+    def _upper_bound(self, X: Tensor) -> Tensor:
+        if X.shape[-2] != 1:
+            raise BotorchTensorDimensionError(
+                f"X has q = {X.shape[-2]}, and it is the turn of the upper bound, which "
+                "scores one point at a time; with ucb_every use optimize_acqf with "
+                "sequential=True."
+            )
+        return self.band(X)
+
+
+def is_ucb_turn(count: int, every: int) -> bool:
+    r"""Whether the point after ``count`` others is the one of its block of ``every``.
+
+    Its place in the block moves by the golden ratio: no batch size always misses it.
+    """
+    block, place = divmod(count, every)
+    return place == int(block * _GOLDEN_RATIO % 1.0 * every)
+
+
+def _num_observations(band: KernelUCB[Any, Any]) -> int:
+    state: Any = band.regression
+    for owner in (band, state):
+        count = getattr(owner, "num_observations", None)
+        if count is not None:
+            return int(count)
+    raise UnsupportedError(
+        f"{type(band).__name__} does not say how many observations it has, which "
+        "ucb_every counts; leave out ucb_every."
+    )
+
+
+def _check(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
+    name = type(acqf).__name__
+    if isinstance(acqf, OneShotAcquisitionFunction):
+        raise UnsupportedError(
+            f"{name} is a one-shot function: its points are candidates and fantasies "
+            "together. Guard another one, such as qLogNoisyExpectedImprovement."
+        )
+    transform = getattr(acqf, "posterior_transform", None)
+    weight = 1.0
+    if isinstance(transform, ScalarizedPosteriorTransform) and transform.scalarize:
+        weights = transform.get_buffer("weights")
+        weight = float(weights) if weights.numel() == 1 else math.nan
+    direction = weight if getattr(acqf, "maximize", True) else -weight
+    if direction * band.direction < 0.0:
+        large = ("small", "large")
+        raise UnsupportedError(
+            f"{name} seeks {large[direction > 0]} outcomes and the band "
+            f"{large[band.direction > 0]} ones; give both the same maximize and "
+            "posterior_transform."
+        )
+
+
+def _spread(acqf: AcquisitionFunction, points: Tensor) -> float:
+    r"""How much a function whose unit is not known varies around ``n x d`` points."""
+    box = torch.stack([points.amin(0), points.amax(0)])
+    probes = draw_sobol_samples(box, n=_PROBES, q=1, seed=0)
+    values = acqf(torch.cat([probes, points.unsqueeze(-2)]))
+    spread = float(values.max() - values.min())
+    return spread if spread > 0.0 else 1.0

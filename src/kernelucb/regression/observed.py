@@ -1,0 +1,31 @@
+r"""Where a model was observed, in raw inputs."""
+
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.from_model import raw_inputs
+from kernelucb.regression.state import State
+
+
+def observed_inputs(model: Model | State) -> Tensor:
+    r"""Raw inputs of all observations of a model or state, ``n x d``.
+
+    Raises:
+        UnsupportedError: If it does not keep them.
+    """
+    if isinstance(model, ModelList):
+        parts: Any = model.models
+        return torch.cat([observed_inputs(part) for part in parts])
+    if isinstance(model, KernelRegression) and model.prior.input_transform is None:
+        return model.train_inputs
+    if isinstance(model, Model) and hasattr(model, "train_inputs"):
+        return raw_inputs(model)
+    raise UnsupportedError(
+        f"{type(model).__name__} does not keep the inputs that were observed; give them as "
+        "`observed`."
+    )
