@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
@@ -134,6 +135,9 @@ class GuardedAcquisition(AcquisitionFunction):
         )
         # Analytic functions refuse pending points, and also to be told that there are none.
         known = getattr(self.acqf, "X_pending", None)
+        is_analytic = isinstance(self.acqf, AnalyticAcquisitionFunction)
+        if is_analytic and count > 0 and not self._is_ucb_turn:
+            _refuse_pending(self.acqf, count)
         if not self._is_ucb_turn and not (points is None and known is None):
             self.acqf.set_X_pending(points)
         self._X_pending = points
@@ -193,10 +197,21 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
 
 
+def _refuse_pending(acqf: AcquisitionFunction, count: int) -> None:
+    raise UnsupportedError(
+        f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+        f"there are {count} (in Ax, trials that are running or abandoned). Search with a "
+        "Monte Carlo function, such as qLogNoisyExpectedImprovement."
+    )
+
+
 def _num_observations(band: KernelUCB[Any, Any]) -> int:
-    state: Any = band.regression
-    for owner in (band, state):
-        count = getattr(owner, "num_observations", None)
+    parts: Any = getattr(band, "acqfs", None)
+    if parts is not None:
+        return max(_num_observations(part) for part in parts)
+    names = {"num_observations": (band, band.regression), "num_evaluations": (band.model,)}
+    for name, owner in ((name, owner) for name in names for owner in names[name]):
+        count = getattr(owner, name, None)
         if count is not None:
             return int(count)
     raise UnsupportedError(
