@@ -65,7 +65,7 @@ def rehearsed_guard(
     guard: Mapping[str, Any],
     config: ModelConfig,
 ) -> Tensor:
-    r"""Value of a search within the bound after one outcome, where that is; one number.
+    r"""Value of a search within the bound, after one outcome, elsewhere; one number.
 
     ``guard`` are arguments of ``guarded_inputs`` beside those that Ax passes.
     """
@@ -95,7 +95,9 @@ def rehearsed_guard(
         bounds=[(0.0, 1.0)] * X.shape[-1],
         posterior_transform=_sum_of(count),
     )
-    return GuardedAcquisition(**inputs)(X.unsqueeze(-2))
+    candidates = config.model_options.get("candidates")
+    elsewhere = X + 0.5 if candidates is None else X.new_tensor(candidates[-1:])
+    return GuardedAcquisition(**inputs)(elsewhere.unsqueeze(-2))
 
 
 def _num_outcomes(options: Mapping[str, Any]) -> int:
