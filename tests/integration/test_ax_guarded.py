@@ -42,8 +42,7 @@ from tolerances import STORED
 pytestmark = [
     *AX_WARNINGS,
     # A Monte Carlo function at a point that was observed has a singular covariance.
-    pytest.mark.filterwarnings("ignore:A not p.d.:linear_operator.utils.warnings."
-    "NumericalWarning"),
+    pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
 ]
 
 SEARCH = "qLogNoisyExpectedImprovement"
@@ -224,8 +223,9 @@ class TestTrialsUnderWay:
         client.mark_trial_abandoned(abandoned)
         next_trial(client)
         acqf, expected = acquisition(client), points(pending[abandoned], pending[running])
-        for each in (acqf, acqf.acqf, acqf.band):
+        for each in (acqf, acqf.band):
             assert rows(each.X_pending) == rows(expected)
+        assert rows(acqf.acqf.X_baseline[-2:]) == rows(expected)
         statement = kernelucb.ax.last_bound(client).assumptions["outcomes"].statement
         assert "1 trial failed and 1 was abandoned" in statement
 
@@ -238,7 +238,11 @@ class TestTrialsUnderWay:
         with pytest.raises(UnsupportedError, match="there are 1 .in Ax, trials that are"):
             next_trial(client)
         other = kernelucb.ax.generation_strategy(
-            MartingaleMixtureUCB, OPTIONS, search=SEARCH, optimizer_options=FAST
+            MartingaleMixtureUCB,
+            OPTIONS,
+            num_initial=4,
+            search=SEARCH,
+            optimizer_options=FAST,
         )
         client.set_generation_strategy(other)
         run(client, 1)
@@ -258,7 +262,7 @@ class TestStorage:
         [
             (SEARCH, {}),
             (SEARCH, {"ucb_every": 2, "tau_max": 0.1}),
-            ("qExpectedImprovement", {}),
+            ("qProbabilityOfImprovement", {"tau": 0.01}),
             (LogExpectedImprovement, {"temperature": 0.1}),
         ],
     )

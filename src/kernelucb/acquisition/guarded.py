@@ -1,13 +1,12 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
-import math
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
@@ -105,7 +104,7 @@ class GuardedAcquisition(AcquisitionFunction):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``.
         """
         _check(acqf, band)
-        super().__init__(model=acqf.model)
+        super().__init__(model=getattr(acqf, "model", band.model))
         self.acqf, self.band = acqf, band
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
@@ -133,13 +132,8 @@ class GuardedAcquisition(AcquisitionFunction):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             _num_observations(self.band) + count, self.ucb_every
         )
-        # Analytic functions refuse pending points, and also to be told that there are none.
-        known = getattr(self.acqf, "X_pending", None)
-        is_analytic = isinstance(self.acqf, AnalyticAcquisitionFunction)
-        if is_analytic and count > 0 and not self._is_ucb_turn:
-            _refuse_pending(self.acqf, count)
-        if not self._is_ucb_turn and not (points is None and known is None):
-            self.acqf.set_X_pending(points)
+        if not self._is_ucb_turn:
+            _tell_pending(self.acqf, points)
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -197,12 +191,15 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
 
 
-def _refuse_pending(acqf: AcquisitionFunction, count: int) -> None:
-    raise UnsupportedError(
-        f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
-        f"there are {count} (in Ax, trials that are running or abandoned). Search with a "
-        "Monte Carlo function, such as qLogNoisyExpectedImprovement."
-    )
+def _tell_pending(acqf: AcquisitionFunction, points: Tensor | None) -> None:
+    if not isinstance(acqf, AnalyticAcquisitionFunction):
+        acqf.set_X_pending(points)
+    elif points is not None:  # such a function also refuses to be told of none
+        raise UnsupportedError(
+            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+            f"there are {len(points)} (in Ax, trials that are running or abandoned). Guard "
+            "a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+        )
 
 
 def _num_observations(band: KernelUCB[Any, Any]) -> int:
@@ -227,19 +224,31 @@ def _check(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
             f"{name} is a one-shot function: its points are candidates and fantasies "
             "together. Guard another one, such as qLogNoisyExpectedImprovement."
         )
-    transform = getattr(acqf, "posterior_transform", None)
-    weight = 1.0
-    if isinstance(transform, ScalarizedPosteriorTransform) and transform.scalarize:
-        weights = transform.get_buffer("weights")
-        weight = float(weights) if weights.numel() == 1 else math.nan
-    direction = weight if getattr(acqf, "maximize", True) else -weight
-    if direction * band.direction < 0.0:
-        large = ("small", "large")
+    direction = _direction(acqf)
+    if direction * band.direction < 0:
+        names = {1: "large", -1: "small"}
         raise UnsupportedError(
-            f"{name} seeks {large[direction > 0]} outcomes and the band "
-            f"{large[band.direction > 0]} ones; give both the same maximize and "
+            f"{name} seeks {names[direction]} outcomes and the band "
+            f"{names[band.direction]} ones; give both the same maximize and "
             "posterior_transform."
         )
+
+
+def _direction(acqf: AcquisitionFunction) -> int:
+    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
+    transform = getattr(acqf, "posterior_transform", None)
+    objective = getattr(acqf, "objective", None)
+    maximize = getattr(acqf, "maximize", None)
+    if maximize is None:
+        sign = int(isinstance(objective, IdentityMCObjective))
+    else:
+        sign = 1 if maximize else -1
+    if transform is None:
+        return sign
+    weights = getattr(transform, "weights", None)
+    if not isinstance(weights, Tensor) or weights.numel() != 1:
+        return 0
+    return sign if float(weights) > 0.0 else -sign
 
 
 def _spread(acqf: AcquisitionFunction, points: Tensor) -> float:

@@ -71,10 +71,13 @@ def rehearsed_guard(
     """
     own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
     model = _rehearsal_model(config, own)
-    X = torch.zeros(1, 1, dtype=torch.float64)
-    if isinstance(model, KernelRegression):
-        model = SingleTaskGP(X, X, torch.ones_like(X))
-    X = observed_inputs(model)
+    if isinstance(model, KernelRegression):  # which is a state, and no model
+        X = model.train_inputs
+        model = SingleTaskGP(X, torch.zeros_like(X), torch.ones_like(X))
+    elif isinstance(model, MetaModel):
+        X = _first_input(config)
+    else:
+        X = observed_inputs(model)
     count = _num_outcomes(options) if acqf_class is ScalarizedUCB else 1
     data = {
         f"y{j}": SupervisedDataset(
@@ -123,11 +126,17 @@ def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
     if isinstance(model_class, type) and issubclass(model_class, MetaModel):
         nothing: Any = SimpleNamespace(X=None, Y=None)
         model = model_class(**model_class.construct_inputs(nothing, **prior))
-        inputs = prior.get("candidates") or prior["task_inputs"][0]
-        first = torch.tensor(inputs[:1], dtype=torch.float64)
+        first = _first_input(config)
         return model.condition_on_observations(first, model.posterior(first).mean)
     # What Ax makes of any other configuration shows in a trial.
     return KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
+
+
+def _first_input(config: ModelConfig) -> Tensor:
+    r"""The first candidate, or the first input of the first task, ``1 x d``."""
+    prior = config.model_options
+    inputs = prior.get("candidates") or prior["task_inputs"][0]
+    return torch.tensor(inputs[:1], dtype=torch.float64)
 
 
 def entries(value: Any) -> Sequence[Any]:

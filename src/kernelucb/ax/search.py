@@ -139,7 +139,7 @@ def _rehearse(
     try:
         with with_rng_seed(0):  # samplers draw seeds from the global generator
             value = rehearsed_guard(acqf_class, options, guard, config)
-    except (ValueError, BotorchError):
+    except (ValueError, BotorchError, Warning):
         raise
     except Exception as error:
         raise UnsupportedError(
