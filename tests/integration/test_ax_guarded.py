@@ -1,27 +1,25 @@
 r"""Any acquisition function searches within a bound in an Ax experiment."""
 
-import json
 import math
 
 import pytest
 import torch
-from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_bench import (
-    AX_WARNINGS,
     FAST,
+    GUARDED_WARNINGS,
     OPTIONS,
     REQUIRED,
+    SEARCH,
     UNIT,
     begun,
-    curve,
-    fixed_client,
-    make_client,
     next_trial,
     node,
     points,
     rows,
     run,
+    searching,
+    searching_in_turns,
     wave,
     waves,
 )
@@ -37,32 +35,17 @@ import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, MetaUCB, ScalarizedUCB
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from tolerances import STORED
 
-pytestmark = [
-    *AX_WARNINGS,
-    # A Monte Carlo function at a point that was observed has a singular covariance.
-    pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
-]
-
-SEARCH = "qLogNoisyExpectedImprovement"
-X = torch.tensor([[0.2], [0.9]], dtype=torch.float64)
-
-
-def searching(search=SEARCH, **arguments):
-    return make_client(search=search, **arguments)
-
-
-def curve_client():
-    return fixed_client(search=SEARCH, search_options={"ucb_every": 3})
+pytestmark = GUARDED_WARNINGS
 
 
 def acquisition(client):
     return client._generation_strategy.adapter.generator._acquisition.acqf
 
 
-def reopened(client):
-    return Client._from_json_snapshot(json.loads(json.dumps(client._to_json_snapshot())))
+def acquisition_options(client):
+    spec = client._generation_strategy._nodes[1].generator_specs[0]
+    return spec.generator_kwargs["botorch_acqf_options"]
 
 
 class TestSearch:
@@ -131,7 +114,9 @@ class TestEstimatedPriors:
     def test_features(self):
         grid = torch.linspace(0.0, 1.0, 20, dtype=torch.float64).unsqueeze(-1)
         weights = torch.randn(60, 3, dtype=torch.float64)
-        model = FeatureMetaModel(grid, weights @ FEATURES.double()(grid).detach().mT, FEATURES)
+        model = FeatureMetaModel(
+            grid, weights @ FEATURES.double()(grid).detach().mT, FEATURES
+        )
         config = kernelucb.ax.meta_model_config(model)
         client = searching(
             parameters=UNIT,
@@ -161,8 +146,8 @@ class TestEstimatedPriors:
             num_initial=1,
             optimizer_options={},
             model_config=kernelucb.ax.meta_model_config(model),
-            search_options={"temperature": 0.0},
         )
+        assert acquisition_options(client)["temperature"] == 0.0
         run(client, 5, lambda p: {"y": float(values[-1, p["arm"]])})
         best, *_ = client.get_best_parameterization(use_model_predictions=False)
         assert best["arm"] == 6
@@ -204,19 +189,15 @@ class TestSpaces:
         assert len({tuple(arm.parameters.values()) for arm in arms}) == 5
 
 
-def wave_client():
-    return searching(search_options={"ucb_every": 3})
-
-
 class TestTrialsUnderWay:
     def test_batches(self):
-        client = begun(4, wave_client, waves)
+        client = begun(4, searching_in_turns, waves)
         strategy = client._generation_strategy
         (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
         assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
 
     def test_failed_trials_leave_and_running_and_abandoned_ones_are_pending(self):
-        client = begun(3, lambda: searching(), waves)
+        client = begun(3, searching, waves)
         failed, abandoned, running = pending = client.get_next_trials(max_trials=3)
         assert len(set(map(str, pending.values()))) == 3
         client.mark_trial_failed(failed)
@@ -232,10 +213,12 @@ class TestTrialsUnderWay:
     def test_an_analytic_function_and_what_to_do_about_a_trial_under_way(self):
         client = run(searching("LogExpectedImprovement"), 4)
         index, _ = next_trial(client)
-        with pytest.raises(UnsupportedError, match="LogExpectedImprovement is analytic and"):
+        with pytest.raises(
+            UnsupportedError, match="LogExpectedImprovement is analytic and"
+        ):
             next_trial(client)
         client.mark_trial_abandoned(index)
-        with pytest.raises(UnsupportedError, match="there are 1 .in Ax, trials that are"):
+        with pytest.raises(UnsupportedError, match="there are 1 "):
             next_trial(client)
         other = kernelucb.ax.generation_strategy(
             MartingaleMixtureUCB,
@@ -248,96 +231,3 @@ class TestTrialsUnderWay:
         run(client, 1)
         assert node(client).startswith(SEARCH)
         assert kernelucb.ax.last_bound(client).regression.num_observations == 4
-
-
-def chosen(client):
-    torch.manual_seed(torch.seed())  # a reopened experiment ignores the global seed
-    _, parameters = next_trial(client)
-    return parameters
-
-
-class TestStorage:
-    @pytest.mark.parametrize(
-        ("search", "options"),
-        [
-            (SEARCH, {}),
-            (SEARCH, {"ucb_every": 2, "tau_max": 0.1}),
-            ("qProbabilityOfImprovement", {"tau": 0.01}),
-            (LogExpectedImprovement, {"temperature": 0.1}),
-        ],
-    )
-    def test_a_reopened_experiment_goes_on_as_it_would_have(self, search, options):
-        client = searching(search, search_options=options)
-        for step in range(4):
-            parameters = {"u": 3.3 * step - 4.0, "v": (7.0 * step) % 15.0}
-            index = client.attach_trial(parameters=parameters)
-            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
-        for _ in range(2):
-            twin = reopened(client)
-            index, parameters = next_trial(client)
-            assert chosen(twin) == pytest.approx(parameters, abs=15.0 * STORED)
-            client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
-
-    def test_with_trials_under_way(self):
-        client = begun(3, wave_client, waves)
-        lost, _ = client.get_next_trials(max_trials=2)
-        client.mark_trial_abandoned(lost)
-        twin = reopened(client)
-        assert chosen(twin) == pytest.approx(chosen(client), abs=15.0 * STORED)
-
-    @pytest.mark.parametrize("acqf_class", REQUIRED)
-    def test_the_options_are_stored(self, acqf_class):
-        strategy = kernelucb.ax.generation_strategy(
-            acqf_class,
-            REQUIRED[acqf_class],
-            search=qUpperConfidenceBound,
-            search_options={"beta": torch.tensor(3.0), "temperature": 0.5},
-        )
-        client = Client()
-        client.configure_experiment(parameters=UNIT)
-        client.configure_optimization(objective="y")
-        client.set_generation_strategy(strategy)
-        copy = reopened(client)._generation_strategy
-        arguments = copy._nodes[1].generator_specs[0].generator_kwargs
-        assert arguments == strategy._nodes[1].generator_specs[0].generator_kwargs
-        assert arguments["botorch_acqf_class"] is GuardedAcquisition
-        assert arguments["botorch_acqf_options"] == {
-            "search": "qUpperConfidenceBound",
-            "search_options": {"beta": 3.0},
-            "temperature": 0.5,
-            "band": acqf_class,
-            "band_options": REQUIRED[acqf_class],
-        }
-
-
-class TestCertificates:
-    def test_they_are_those_of_the_bound(self):
-        searched, plain = begun(4, curve_client, curve), fixed_client()
-        for trial in searched._experiment.trials.values():
-            parameters = trial.arm.parameters
-            index = plain.attach_trial(parameters=parameters)
-            plain.complete_trial(trial_index=index, raw_data=curve(parameters))
-        bounds = [kernelucb.ax.current_bound(each) for each in (searched, plain)]
-        assert type(bounds[0]) is MartingaleMixtureUCB
-        for mine, theirs in zip(bounds[0].bounds(X), bounds[1].bounds(X), strict=True):
-            assert_close(mine, theirs)
-        assert bounds[0].assumptions.certified
-        decisions = [
-            kernelucb.ax.CertifiedGapStoppingStrategy(0.5, each).decide()
-            for each in (searched, plain)
-        ]
-        assert decisions[0].arm == decisions[1].arm
-        gaps = [decision.certificate.gap for decision in decisions]
-        assert gaps[0] == pytest.approx(gaps[1])
-
-    def test_they_do_not_mind_trials_under_way(self):
-        client = run(fixed_client(search="LogExpectedImprovement"), 4, curve)
-        next_trial(client)
-        assert kernelucb.ax.current_bound(client).X_pending is None
-        stopping = kernelucb.ax.CertifiedGapStoppingStrategy(100.0, client)
-        assert stopping.decide().stop
-
-    def test_an_experiment_that_the_bound_does_not_support(self):
-        client = searching(constraints=["cost <= 1.0"])
-        with pytest.raises(UnsupportedError, match="MartingaleMixtureUCB cannot keep"):
-            next_trial(client)

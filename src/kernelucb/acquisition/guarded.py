@@ -113,7 +113,8 @@ class GuardedAcquisition(AcquisitionFunction):
         points = checked_points("observed", points, band.regression.dimension)
         with torch.no_grad():
             self.threshold = float(self._side(points, -1).max())
-            self._unit = 1.0 if self._log else _spread(acqf, points)
+            is_unit_known = self._log or self.temperature == 0.0
+            self._unit = 1.0 if is_unit_known else _spread(acqf, points)
         inherited = getattr(acqf, "X_pending", None)
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
@@ -206,9 +207,10 @@ def _num_observations(band: KernelUCB[Any, Any]) -> int:
     parts: Any = getattr(band, "acqfs", None)
     if parts is not None:
         return max(_num_observations(part) for part in parts)
-    names = {"num_observations": (band, band.regression), "num_evaluations": (band.model,)}
-    for name, owner in ((name, owner) for name in names for owner in names[name]):
-        count = getattr(owner, name, None)
+    name = "num_observations"
+    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
+    for owner, attribute in places:
+        count = getattr(owner, attribute, None)
         if count is not None:
             return int(count)
     raise UnsupportedError(

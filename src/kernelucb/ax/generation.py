@@ -132,7 +132,8 @@ def generation_strategy(
             its name: import its module before an experiment is reopened.
         search_options: Options of the search: ``temperature`` and ``ucb_every`` are those
             of ``GuardedAcquisition``, all others go to the input constructor of ``search``
-            (its ``beta`` or ``tau_max``, say).
+            (its ``beta`` or ``tau_max``, say). ``temperature`` is 0 with a prior that is
+            known at candidates only.
 
     Returns:
         A strategy for ``Client.set_generation_strategy``, which Ax can store.

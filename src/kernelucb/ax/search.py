@@ -73,6 +73,13 @@ def checked_search(
     plain = {option: plain_value(option, each) for option, each in search_options.items()}
     guard = {option: plain.pop(option) for option in _OF_THE_GUARD if option in plain}
     _check_names(searched, plain)
+    # Between candidates there is no prior, so no unit for a smooth edge, and no need.
+    exact = getattr(config.botorch_model_class, "finite_domain", False)
+    if exact and guard.setdefault("temperature", 0.0) != 0.0:
+        raise ValueError(
+            "temperature must be 0 where the prior is known at candidates only: the "
+            "restriction is exact there."
+        )
     guard = {"search": name, "search_options": plain, **guard}
     _rehearse(name, acqf_class, options, guard, config)
     return guard | {"band": acqf_class, "band_options": dict(options)}
