@@ -198,8 +198,8 @@ def _tell_pending(acqf: AcquisitionFunction, points: Tensor | None) -> None:
     elif points is not None:  # such a function also refuses to be told of none
         raise UnsupportedError(
             f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
-            f"there are {len(points)} (in Ax, trials that are running or abandoned). Guard "
-            "a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+            f"there are {len(points)} (X_pending; in Ax, trials that are running or "
+            "abandoned). Guard a Monte Carlo function, such as qLogExpectedImprovement."
         )
 
 

@@ -134,7 +134,7 @@ def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
 
 def bound_of(spec: GeneratorSpec) -> GeneratorSpec | None:
     r"""What builds the bound alone, that is maximised or searched within, if any."""
-    arguments = spec.generator_kwargs
+    arguments: dict[str, Any] = spec.generator_kwargs
     acqf_class = arguments.get("botorch_acqf_class")
     options = arguments.get("botorch_acqf_options") or {}
     if acqf_class is GuardedAcquisition:

@@ -70,7 +70,7 @@ def rehearsed_guard(
     ``guard`` are arguments of ``guarded_inputs`` beside those that Ax passes.
     """
     own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
-    model = _rehearsal_model(config, own)
+    model: Any = _rehearsal_model(config, own)
     if isinstance(model, KernelRegression):  # which is a state, and no model
         X = model.train_inputs
         model = SingleTaskGP(X, torch.zeros_like(X), torch.ones_like(X))
