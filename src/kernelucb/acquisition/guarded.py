@@ -1,5 +1,6 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,11 +31,12 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Band and search are two objects: the band says what is known of the function, the
     acquisition function says where to look next. This one takes any of BoTorch's, analytic
-    or Monte Carlo, and keeps it to the points whose upper bound is at least the largest
-    lower bound among the observed points. On the event that the band holds (for what
-    ``band.assumptions`` say, with probability ``1 - delta`` in all rounds at once) every
-    maximiser of the function among the candidates is one of them: the guard takes nothing
-    away that can be the optimum. With ``maximize=False`` the sides are swapped.
+    or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
+    function of the band's confidence set is at least what it is at the ``reference``, the
+    observed point with the largest lower bound. Where the true function is in the set (in
+    all rounds at once with probability ``1 - delta``, for what ``band.assumptions`` say)
+    every maximiser among the candidates is one of them: the guard takes nothing away that
+    can be the optimum. With ``maximize=False`` all of this is about minimisers.
 
     Inside that set values are those of ``acqf``, up to a term that vanishes within a few
     ``temperature`` of its edge; outside they fall steeply, with a gradient that leads back.
@@ -42,8 +44,8 @@ class GuardedAcquisition(AcquisitionFunction):
     functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
     fixed features. A candidate may lie outside by a few ``temperature``. With
     ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
-    where no gradient is needed. The set always holds the observed point with the largest
-    lower bound; if no candidate is in it, the one with the largest upper bound is chosen.
+    where no gradient is needed. The set always holds the ``reference``; if no candidate is
+    in it, the one that may come closest to the reference is chosen.
 
     **What holds.** The band, and every certificate from it, whatever is played: they allow
     inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
@@ -64,9 +66,11 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Attributes:
         acqf, band: As given.
-        threshold: The largest lower bound among the observed points (the smallest upper
-            bound, with the sign changed, where small outcomes are sought), outcome units.
+        reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
+            bound is smallest, where small outcomes are sought).
     """
+
+    reference: Tensor
 
     @checked
     def __init__(
@@ -86,7 +90,7 @@ class GuardedAcquisition(AcquisitionFunction):
                 that takes ``b x q x d`` points. It may be on another model than the band,
                 such as one that is refitted in every round.
             band: A bound of this package, for the same objective and direction.
-            observed: ``n x d`` points whose lower bounds are compared; by default those
+            observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points of the domain will do.
             temperature: Width of the smooth edge, in prior standard deviations of the
                 band. Zero makes the restriction exact and leaves no gradient outside.
@@ -112,10 +116,12 @@ class GuardedAcquisition(AcquisitionFunction):
         points = observed_inputs(band.model) if observed is None else observed
         points = checked_points("observed", points, band.regression.dimension)
         with torch.no_grad():
-            self.threshold = float(self._side(points, -1).max())
+            worst = in_parts(points, partial(_worst, band))
+            self.register_buffer("reference", points[worst.argmax()].unsqueeze(0))
             is_unit_known = self._log or self.temperature == 0.0
             self._unit = 1.0 if is_unit_known else _spread(acqf, points)
         inherited = getattr(acqf, "X_pending", None)
+        self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
     @property
@@ -133,8 +139,11 @@ class GuardedAcquisition(AcquisitionFunction):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             _num_observations(self.band) + count, self.ucb_every
         )
-        if not self._is_ucb_turn:
-            _tell_pending(self.acqf, points)
+        # Some functions forget their own when told of none, and analytic ones refuse to be.
+        if not self._is_ucb_turn and (points is not None or self._told):
+            _check_pending(self.acqf, count)
+            self.acqf.set_X_pending(points)
+            self._told = points is not None
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -158,20 +167,20 @@ class GuardedAcquisition(AcquisitionFunction):
         return value + self._unit * penalty.to(value)
 
     def excess(self, X: Tensor) -> Tensor:
-        r"""Upper bound minus ``threshold`` at ``n x d`` points, in outcome units.
+        r"""How much better than the ``reference`` a point may be, outcome units.
 
-        ``n`` values. Where one is negative the point is no possible maximiser. Pending
-        points do not change it. It may lie a little above that of ``band.bounds`` where the
-        latter needs a search; so the set is rather too large than too small.
+        Maps ``n x d`` points to ``n`` values, the largest of ``f(x) - f(reference)`` over
+        the confidence set (of its negative, where small outcomes are sought; the
+        difference of both sides of the band where the set is not one of functions). Where
+        it is negative the point is no possible maximiser. Pending points do not change it.
         """
-        return in_parts(X, lambda part: self._side(part, 1)) - self.threshold
-
-    def _side(self, X: Tensor, side: int) -> Tensor:
-        r"""The bound on the good (1) or bad (-1) side, large outcomes being sought."""
-        band, sign = self.band.confidence_set, self.band.direction
-        points = band.project(X)
-        find = band.majorant if side > 0 else band.support
-        return sign * points.baseline + side * find(points, side * sign).value
+        band = self.band
+        find = partial(
+            band.confidence_set.max_gain_over,
+            reference=self.reference,
+            sign=band.direction,
+        )
+        return in_parts(X, find)
 
     def _upper_bound(self, X: Tensor) -> Tensor:
         if X.shape[-2] != 1:
@@ -192,15 +201,20 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
 
 
-def _tell_pending(acqf: AcquisitionFunction, points: Tensor | None) -> None:
-    if not isinstance(acqf, AnalyticAcquisitionFunction):
-        acqf.set_X_pending(points)
-    elif points is not None:  # such a function also refuses to be told of none
+def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
+    if isinstance(acqf, AnalyticAcquisitionFunction):
         raise UnsupportedError(
             f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
-            f"there are {len(points)} (X_pending; in Ax, trials that are running or "
-            "abandoned). Guard a Monte Carlo function, such as qLogExpectedImprovement."
+            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
+            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
         )
+
+
+def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
+    r"""What ``n`` points are worth at least, large values being sought."""
+    confidence_set, sign = band.confidence_set, band.direction
+    points = confidence_set.project(X)
+    return sign * points.baseline - confidence_set.support(points, -sign).value
 
 
 def _num_observations(band: KernelUCB[Any, Any]) -> int:

@@ -1,0 +1,42 @@
+r"""The methods of this package."""
+
+from typing import Any
+
+from botorch.acquisition import AcquisitionFunction
+
+from benchmarks.practical.learners.base import Learner
+from benchmarks.practical.model import LeanGP
+from kernelucb import MartingaleMixtureUCB, NormTracker
+
+
+class MixtureOfFilters(Learner):
+    r"""``MartingaleMixtureUCB`` with no other argument than the model."""
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        return MartingaleMixtureUCB(model)
+
+
+class MartingaleMixture(Learner):
+    r"""Flynn & Reeb's exact bound with no other argument than the model."""
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        return MartingaleMixtureUCB(model, fit="martingale")
+
+
+class EstimatedNorm(Learner):
+    r"""Flynn & Reeb's exact bound with other numbers than the defaults of ``NormTracker``.
+
+    With ``keep`` the estimate never falls over the rounds; without, as with
+    ``norm_bound=None``, every round has its own.
+    """
+
+    def __init__(
+        self, inflation: float, floor: float, keep: bool = False, **options: Any
+    ) -> None:
+        self.numbers = {"inflation": inflation, "floor": floor}
+        self.kept = NormTracker(**self.numbers) if keep else None
+        self.options = {"fit": "martingale", **options}
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        tracker = self.kept or NormTracker(**self.numbers)
+        return MartingaleMixtureUCB(model, norm_bound=tracker, **self.options)
