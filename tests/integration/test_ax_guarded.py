@@ -191,10 +191,14 @@ class TestSpaces:
 
 class TestTrialsUnderWay:
     def test_batches(self):
-        client = begun(4, searching_in_turns, waves)
-        strategy = client._generation_strategy
-        (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
-        assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
+        for make in (searching, searching_in_turns):
+            client = begun(4, make, waves)
+            strategy = client._generation_strategy
+            (batch,) = strategy.gen(experiment=client._experiment, n=3)[0]
+            assert len({tuple(arm.parameters.values()) for arm in batch.arms}) == 3
+            acqf = acquisition(client)
+            assert acqf.X_pending is None
+            assert len(acqf.acqf.X_baseline) <= 4
 
     def test_failed_trials_leave_and_running_and_abandoned_ones_are_pending(self):
         client = begun(3, searching, waves)

@@ -79,21 +79,15 @@ def rehearsed_guard(
     else:
         X = observed_inputs(model)
     count = _num_outcomes(options) if acqf_class is ScalarizedUCB else 1
-    data = {
-        f"y{j}": SupervisedDataset(
-            X=X,
-            Y=torch.zeros(len(X), 1, dtype=torch.float64),
-            feature_names=[f"x{i}" for i in range(X.shape[-1])],
-            outcome_names=[f"y{j}"],
-        )
-        for j in range(count)
-    }
+    names = [f"x{i}" for i in range(X.shape[-1])]
+    data = SupervisedDataset(X, X[:, :1], feature_names=names, outcome_names=["y"])
+    models: list[Any] = [model] * count
     inputs = guarded_inputs(
-        model if count == 1 else ModelListGP(*[model] * count),
+        model if count == 1 else ModelListGP(*models),
         **guard,
         band=acqf_class,
         band_options=options,
-        training_data=data["y0"] if count == 1 else data,
+        training_data=data if count == 1 else {f"y{j}": data for j in range(count)},
         X_baseline=X,
         bounds=[(0.0, 1.0)] * X.shape[-1],
         posterior_transform=_sum_of(count),
