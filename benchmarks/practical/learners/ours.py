@@ -5,8 +5,9 @@ from typing import Any
 from botorch.acquisition import AcquisitionFunction
 
 from benchmarks.practical.learners.base import Learner
+from benchmarks.practical.learners.rivals import LogNoisyExpectedImprovement
 from benchmarks.practical.model import LeanGP
-from kernelucb import MartingaleMixtureUCB, NormTracker
+from kernelucb import GuardedAcquisition, MartingaleMixtureUCB, NormTracker
 
 
 class MixtureOfFilters(Learner):
@@ -14,6 +15,23 @@ class MixtureOfFilters(Learner):
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
         return MartingaleMixtureUCB(model)
+
+
+class GuardedImprovement(LogNoisyExpectedImprovement):
+    r"""``qLogNoisyExpectedImprovement`` within the default band's possible maximisers.
+
+    The band is that of the same model, its norm estimated. ``every`` is ``ucb_every``.
+    """
+
+    def __init__(self, samples: int, every: int | None = None, **search: bool) -> None:
+        super().__init__(samples, **search)
+        self.every = every
+
+    def acquisition(self, model: LeanGP) -> AcquisitionFunction:
+        improvement = super().acquisition(model)
+        return GuardedAcquisition(
+            improvement, MartingaleMixtureUCB(model), ucb_every=self.every
+        )
 
 
 class MartingaleMixture(Learner):
