@@ -73,7 +73,8 @@ def rehearsed_guard(
     model: Any = _rehearsal_model(config, own)
     if isinstance(model, KernelRegression):  # which is a state, and no model
         X = model.train_inputs
-        model = SingleTaskGP(X, torch.zeros_like(X), torch.ones_like(X))
+        Y = torch.zeros_like(X[:, :1])
+        model = SingleTaskGP(X, Y, torch.ones_like(Y))
     elif isinstance(model, MetaModel):
         X = _first_input(config)
     else:
