@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
@@ -119,9 +120,10 @@ class GuardedAcquisition(AcquisitionFunction):
         with torch.no_grad():
             worst = in_parts(points, partial(_worst, band))
             self.register_buffer("reference", points[worst.argmax()].unsqueeze(0))
-            known = self._log or self.temperature == 0.0
-            self._unit = 1.0 if known else _spread(acqf, points)
+            is_unit_known = self._log or self.temperature == 0.0
+            self._unit = 1.0 if is_unit_known else _spread(acqf, points)
         inherited = getattr(acqf, "X_pending", None)
+        self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
     @property
@@ -139,10 +141,11 @@ class GuardedAcquisition(AcquisitionFunction):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             _num_observations(self.band) + count, self.ucb_every
         )
-        # Analytic functions refuse pending points, and also to be told that there are none.
-        known = getattr(self.acqf, "X_pending", None)
-        if not self._is_ucb_turn and not (points is None and known is None):
+        # Some functions forget their own when told of none, and analytic ones refuse to be.
+        if not self._is_ucb_turn and (points is not None or self._told):
+            _check_pending(self.acqf, count)
             self.acqf.set_X_pending(points)
+            self._told = points is not None
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -210,6 +213,15 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
 
 
+def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
+    if isinstance(acqf, AnalyticAcquisitionFunction):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
+            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+        )
+
+
 def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
     r"""What ``n`` points are worth at least, large values being sought."""
     confidence_set, sign = band.confidence_set, band.direction
@@ -218,9 +230,13 @@ def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
 
 
 def _num_observations(band: KernelUCB[Any, Any]) -> int:
-    state: Any = band.regression
-    for owner in (band, state):
-        count = getattr(owner, "num_observations", None)
+    parts: Any = getattr(band, "acqfs", None)
+    if parts is not None:
+        return max(_num_observations(part) for part in parts)
+    name = "num_observations"
+    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
+    for owner, attribute in places:
+        count = getattr(owner, attribute, None)
         if count is not None:
             return int(count)
     raise UnsupportedError(
