@@ -2,6 +2,7 @@ r"""What the sets of functions have in common: a norm bound, and differences of 
 
 from typing import ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
@@ -38,9 +39,13 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         r"""The set with variances of another state."""
         return type(self)(self.regression, self.constraints, self.assumptions, design)
 
-    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
-        points, other = self.regression.project(X), self.regression.project(reference)
+        both = self.regression.project(torch.cat([X, reference]))
+        points, other = both.rows(slice(-1)), both.rows(slice(-1, None))
         change = self.regression.difference(points, other)
-        support = self.support(QueryPoints(change, change), sign)
+        find = self.majorant if cheap else self.support
+        support = find(QueryPoints(change, change), sign)
         return sign * change.prior_mean + support.value
