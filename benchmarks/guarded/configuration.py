@@ -72,8 +72,6 @@ class Rule:
         search: What the guard keeps: ``"qLogNEI"``, ``"LogEI"`` or ``"random UCB"``; where
             it is empty, the upper bound is played in every round.
         ucb_every: As ``GuardedAcquisition`` takes it; 0 for none.
-        optimism: Moves the guard's threshold from the largest lower bound (0) towards the
-            largest upper bound (1).
         turns: What is played where it is the band's turn: ``"upper"``, its upper bound, or
             ``"challenger"``, that of the regret certificate.
         is_guarded: Whether there is a guard.
@@ -83,7 +81,6 @@ class Rule:
     label: str
     search: str = ""
     ucb_every: int = 0
-    optimism: float = 0.0
     turns: str = "upper"
     is_guarded: bool = True
 

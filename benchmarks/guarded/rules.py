@@ -60,29 +60,26 @@ class Round:
     def point(self, rule: Rule) -> Tensor:
         r"""The point to play next, ``1 x d``."""
         if not rule.search:
-            return self._largest(self.band)[0]
+            return self._largest(self.band)
         is_turn = rule.ucb_every > 0 and is_ucb_turn(len(self.inputs), rule.ucb_every)
         if is_turn and rule.turns == "challenger":
             certificate = regret_certificate(self.band, self.problem.arms)
             return certificate.challenger.unsqueeze(0)
         search = self._search(rule.search)
         if not rule.is_guarded:
-            return self._largest(search)[0]
+            return self._largest(search)
         guard = GuardedAcquisition(
             search,
             self.band,
             temperature=0.02 if self.problem.is_box else 0.0,
             ucb_every=rule.ucb_every or None,
         )
-        if rule.optimism and not is_turn:
-            room = self._largest(self.band)[1] - guard.threshold
-            guard.threshold += rule.optimism * room
         arms = None
         if rule.search == "qLogNEI" and not (self.problem.is_box or is_turn):
             # What is excluded need not be evaluated, which costs more than the guard.
             possible = self.problem.arms[guard.excess(self.problem.arms) >= 0.0]
             arms = possible if len(possible) else None
-        return self._largest(guard, arms)[0]
+        return self._largest(guard, arms)
 
     def model(self) -> KnownGP:
         r"""A Gaussian process with the given kernel and noise and the likeliest variance.
@@ -108,12 +105,10 @@ class Round:
             )
         return UpperConfidenceBound(model, float(_RANDOM_BETA.sample()))
 
-    def _largest(
-        self, acqf: AcquisitionFunction, arms: Tensor | None = None
-    ) -> tuple[Tensor, float]:
-        r"""The maximiser in the domain, or among some arms, ``1 x d``, and its value."""
+    def _largest(self, acqf: AcquisitionFunction, arms: Tensor | None = None) -> Tensor:
+        r"""The maximiser in the domain, or among some arms, ``1 x d``."""
         if self.problem.is_box:
-            point, value = optimize_acqf(
+            point, _ = optimize_acqf(
                 acqf,
                 self.problem.cube,
                 q=1,
@@ -123,5 +118,5 @@ class Round:
             )
         else:
             arms = self.problem.arms if arms is None else arms
-            point, value = optimize_acqf_discrete(acqf, 1, arms, unique=False)
-        return point.detach(), float(value)
+            point, _ = optimize_acqf_discrete(acqf, 1, arms, unique=False)
+        return point.detach()

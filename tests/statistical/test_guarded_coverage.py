@@ -8,6 +8,7 @@ is counted, (b) the counts, (c) noise or a norm twice as large as claimed are fo
 """
 
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -25,11 +26,26 @@ from tolerances import LINEAR_SOLVE
 
 DELTA, NOISE_STD, TAU, ROUNDS = 0.1, 0.3, 0.5, 60
 CLAIM = Claim(2000, DELTA)
-ARMS = Arms(12, NOISE_STD)
-# Of the regularisers of the band and of the Gaussian process that the search is on.
-PRIORS = torch.stack([ARMS.gram() / TAU, ARMS.gram()])
-# Noise decides at the first, the norm at the second.
-NORMS = (0.5, 20.0)
+
+
+class Setting(NamedTuple):
+    r"""Arms, and the norm of the function on them."""
+
+    arms: Arms
+    norm: float
+
+    @property
+    def priors(self):
+        r"""Of the regularisers of the band and of the process that the search is on."""
+        gram = self.arms.gram()
+        return torch.stack([gram / TAU, gram])
+
+
+# In the first the noise decides whether a sequence fails, in the second the norm; in the
+# second the guard excludes arms.
+FAINT = Setting(Arms(12, NOISE_STD), 0.5)
+LOUD = Setting(Arms(12, NOISE_STD, variance=1.0), 20.0)
+SETTINGS = pytest.mark.parametrize("setting", [FAINT, LOUD], ids=["faint", "loud"])
 
 
 class Band:
@@ -37,11 +53,22 @@ class Band:
 
     def __init__(self, game, norm):
         squared = 2.0 * (game.log_det[:, :1] + 2.0 * math.log(1.0 / DELTA)) + norm**2
-        half = (squared * TAU * game.variance[:, 0]).sqrt()
+        self.game, self.width = game, (TAU * squared).sqrt()
+        half = self.width * game.variance[:, 0].sqrt()
         self.lower, self.upper = game.mean[:, 0] - half, game.mean[:, 0] + half
 
     def misses(self, truth):
         return ((truth < self.lower) | (truth > self.upper)).any(-1)
+
+    def gain_over_best(self):
+        r"""Largest ``f(x) - f(r)`` in the set, ``r`` the played arm with the best bound."""
+        game, mean, variance = self.game, self.game.mean[:, 0], self.game.variance[:, 0]
+        lower = torch.where(game.counts > 0.0, self.lower, -torch.inf)
+        best = lower.argmax(-1, keepdim=True)
+        rows = best.unsqueeze(-1).expand_as(game.covariance[:, 0, :1])
+        shared = game.covariance[:, 0].gather(1, rows).squeeze(1)
+        difference = variance + variance.gather(1, best) - 2.0 * shared
+        return mean - mean.gather(1, best) + self.width * difference.clamp_min(0.0).sqrt()
 
 
 def log_ei(game):
@@ -56,10 +83,8 @@ def guarded(every):
         band = Band(game, norm)
         if not game.arms or (every and is_ucb_turn(len(game.arms), every)):
             return band.upper.argmax(-1)
-        lower = torch.where(game.counts > 0.0, band.lower, -torch.inf)
-        possible = band.upper >= lower.amax(-1, keepdim=True)
-        value = torch.where(possible, log_ei(game), -1e30 + band.upper)
-        return value.argmax(-1)
+        possible = band.gain_over_best() >= 0.0
+        return torch.where(possible, log_ei(game), -torch.inf).argmax(-1)
 
     return rule
 
@@ -83,49 +108,48 @@ RULES = {
 }
 
 
-def games(rule, norm, believed, loudness=1.0):
-    truth = ARMS.truth(norm, CLAIM.sequences)
-    chosen = lambda game: rule(game, believed)  # noqa: E731
-    return played(PRIORS, truth, ROUNDS, chosen, gaussian, 5, loudness)
+def games(rule, setting, belief=1.0, loudness=1.0):
+    truth = setting.arms.truth(setting.norm, CLAIM.sequences)
+    chosen = lambda game: rule(game, belief * setting.norm)  # noqa: E731
+    return played(setting.priors, truth, ROUNDS, chosen, gaussian, 5, loudness)
 
 
-def failures(name, norm, believed, loudness=1.0):
+def failures(name, setting, belief=1.0, loudness=1.0):
     missed = torch.zeros(CLAIM.sequences, dtype=torch.bool)
-    for game in games(RULES[name](), norm, believed, loudness):
-        missed |= Band(game, believed).misses(game.truth)
+    for game in games(RULES[name](), setting, belief, loudness):
+        missed |= Band(game, belief * setting.norm).misses(game.truth)
     return int(missed.sum())
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@SETTINGS
 @pytest.mark.parametrize("name", RULES)
-def test_misses_are_rarer_than_delta(name, norm, stands):
+def test_misses_are_rarer_than_delta(name, setting, stands):
     r"""2000 sequences at delta 0.1: false alarm 7.7e-05, power 1.000."""
-    assert stands(CLAIM, failures(name, norm, norm))
+    assert stands(CLAIM, failures(name, setting))
 
 
-@pytest.mark.parametrize(
-    ("norm", "belief", "loudness"), [(0.5, 1.0, 2.0), (20.0, 0.5, 1.0)]
-)
 @pytest.mark.parametrize("name", RULES)
-def test_half_the_noise_or_half_the_norm_is_found_out(name, norm, belief, loudness):
-    r"""In most of the sequences."""
-    assert failures(name, norm, belief * norm, loudness) > CLAIM.sequences / 2
+def test_half_the_noise_or_half_the_norm_is_found_out_in_most_sequences(name):
+    assert failures(name, FAINT, loudness=2.0) > CLAIM.sequences / 2
+    assert failures(name, LOUD, belief=0.5) > CLAIM.sequences / 2
 
 
+@SETTINGS
 @pytest.mark.parametrize("every", [None, 4])
-def test_the_rule_that_is_counted_is_the_library_s(every):
-    norm = NORMS[0]
-    for n, game in enumerate(games(guarded(every), norm, norm)):
+def test_the_rule_that_is_counted_is_the_library_s(every, setting):
+    arms, guard = setting.arms, None
+    for n, game in enumerate(games(guarded(every), setting)):
         if n in (1, 2, 9, 50):
             for index in (0, 1):
-                history = History.of(ARMS, game, index, n)
-                counted = ARMS.inputs[game.arms[n][index]].reshape(1, 1, 1)
-                guard = library(history, every, norm)
-                largest = guard(ARMS.inputs.unsqueeze(1)).max()
+                history = History.of(arms, game, index, n)
+                counted = arms.inputs[game.arms[n][index]].reshape(1, 1, 1)
+                guard = library(history, every, setting)
+                largest = guard(arms.inputs.unsqueeze(1)).max()
                 assert guard(counted) >= largest - LINEAR_SOLVE * largest.abs()
+    assert (guard.excess(arms.inputs) < 0.0).any() == (setting is LOUD)
 
 
-def library(history, every, norm):
+def library(history, every, setting):
     r"""The guarded acquisition function after a sequence's history."""
     X, Y = history.X, history.Y.unsqueeze(-1)
     noise = history.noise_std.square().unsqueeze(-1)
@@ -133,13 +157,13 @@ def library(history, every, norm):
         X,
         Y,
         noise,
-        covar_module=ARMS.kernel,
+        covar_module=setting.arms.kernel,
         mean_module=ZeroMean(),
         outcome_transform=None,
     ).eval()
     band = MartingaleMixtureUCB(
-        history.state(ARMS.kernel),
-        norm_bound=norm,
+        history.state(setting.arms.kernel),
+        norm_bound=setting.norm,
         delta=DELTA,
         fit="martingale",
         covariance_scale=1.0 / TAU,
