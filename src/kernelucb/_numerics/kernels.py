@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from functools import reduce
 from operator import add, mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -43,6 +43,60 @@ def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
 def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
     r"""Kernel values of ``n`` pairs of inputs, both ``n x d'``."""
     return _values(kernel, left, right, _squared_lengths)
+
+
+class Stationary(NamedTuple):
+    r"""A stationary kernel as plain numbers, read once: hyper-parameters are not followed.
+
+    Attributes:
+        kind: The class of the unscaled kernel.
+        columns: Input columns that it takes; None for all.
+        lengthscale: ``1 x d'`` or ``1 x 1`` length scales.
+        shape: ``nu`` of a Matern kernel, ``alpha`` of a rational quadratic one.
+        variance: Kernel value of two equal inputs.
+    """
+
+    kind: type[Kernel]
+    columns: Tensor | None
+    lengthscale: Tensor
+    shape: float
+    variance: float
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, kernel: Any) -> "Stationary | None":
+        r"""The kernel's numbers; None if it is none of these, which take any scaling."""
+        if not _is_own(kernel):
+            return None
+        variance, columns = 1.0, kernel.active_dims
+        while type(kernel) is ScaleKernel:
+            variance *= float(kernel.outputscale)
+            kernel = kernel.base_kernel
+        kind = type(kernel)
+        if kind not in _STATIONARY:
+            return None
+        shape = float(getattr(kernel, _SHAPES[kind])) if kind in _SHAPES else 0.0
+        return cls(kind, columns, kernel.lengthscale.clone(), shape, variance)
+
+    def covariance(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``."""
+        return self._values(left, right, _squared_distances)
+
+    def diagonal(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Values of ``n`` pairs of inputs, both ``n x d'``."""
+        return self._values(left, right, _squared_lengths)
+
+    def scaled(self, factor: float) -> "Stationary":
+        r"""The kernel times a factor."""
+        return self._replace(variance=factor * self.variance)
+
+    def _values(self, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
+        if self.columns is not None:
+            left = left.index_select(-1, self.columns)
+            right = right.index_select(-1, self.columns)
+        squared = distance(left / self.lengthscale, right / self.lengthscale)
+        values = _STATIONARY[self.kind](self.shape, squared)
+        return values if self.variance == 1.0 else self.variance * values
 
 
 def constant_variance(kernel: Kernel) -> bool:
@@ -112,8 +166,9 @@ def _on_active_columns(
         return reduce(_COMBINED[kind], parts)
     if kind is PeriodicKernel:
         return _periodic(kernel, left, right, distance)
+    shape = getattr(kernel, _SHAPES[kind]) if kind in _SHAPES else 0.0
     lengthscale = kernel.lengthscale
-    return _STATIONARY[kind](kernel, distance(left / lengthscale, right / lengthscale))
+    return _STATIONARY[kind](shape, distance(left / lengthscale, right / lengthscale))
 
 
 def _is_own(kernel: Any) -> bool:
@@ -139,21 +194,22 @@ def _rbf(_: Any, squared: Tensor) -> Tensor:
     return squared.mul_(-0.5).exp_()
 
 
-def _matern(kernel: Any, squared: Tensor) -> Tensor:
-    length = safe_sqrt(2.0 * kernel.nu * squared)
-    if kernel.nu == 0.5:
+def _matern(nu: float, squared: Tensor) -> Tensor:
+    length = safe_sqrt(2.0 * nu * squared)
+    if nu == 0.5:
         return torch.exp(-length)
     factor = 1.0 + length
-    if kernel.nu == 2.5:
+    if nu == 2.5:
         factor = factor + 5.0 / 3.0 * squared
     return factor * torch.exp(-length)
 
 
-def _rational_quadratic(kernel: Any, squared: Tensor) -> Tensor:
-    return (1.0 + squared / (2.0 * kernel.alpha)).pow(-kernel.alpha)
+def _rational_quadratic(alpha: Any, squared: Tensor) -> Tensor:
+    return (1.0 + squared / (2.0 * alpha)).pow(-alpha)
 
 
 _STATIONARY = {RBFKernel: _rbf, MaternKernel: _matern, RQKernel: _rational_quadratic}
+_SHAPES = {MaternKernel: "nu", RQKernel: "alpha"}
 
 
 def _squared_lengths(left: Tensor, right: Tensor) -> Tensor:
