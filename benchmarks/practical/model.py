@@ -34,9 +34,9 @@ class LeanGP(SingleTaskGP):
         observation_noise=False,
         posterior_transform=None,
     ) -> GPyTorchPosterior:
-        r"""Latent posterior at ``b x q x d`` points, outcome units."""
-        if output_indices or observation_noise or posterior_transform:
-            raise NotImplementedError("Only the latent posterior of the one output.")
+        r"""Posterior at ``b x q x d`` points, outcome units; latent, or with noise."""
+        if output_indices or posterior_transform:
+            raise NotImplementedError("Only the posterior of the one output.")
         factor, weights = self._solve()
         kernel, scale = self._covariance(X, self.train_inputs[0]), self._scale
         mean = self._constant + kernel @ weights
@@ -47,6 +47,9 @@ class LeanGP(SingleTaskGP):
         else:
             dense = self._covariance(X, X) - half.mT @ half
             covariance = DenseLinearOperator(dense * scale**2)
+        if observation_noise:
+            noise = self.likelihood.noise.detach() * scale**2
+            covariance = covariance.add_diagonal(noise)
         return GPyTorchPosterior(
             MultivariateNormal(self._offset + scale * mean, covariance)
         )

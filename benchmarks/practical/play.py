@@ -25,10 +25,11 @@ class Run:
     Attributes:
         regret: Of every evaluation, random starts first.
         recommended: Of the evaluated point with the largest posterior mean, after the
-            random starts and after every round.
-        failed_fits: Rounds in which the hyper-parameters of the round before were taken.
-        failed_searches: Rounds in which a random point was taken.
-        repeated_searches: Rounds in which BoTorch began the search anew by itself.
+            random starts and after every evaluation; within a batch it is that before the
+            batch.
+        failed_fits: Batches in which the hyper-parameters of the round before were taken.
+        failed_searches: Batches of random points in place of a search.
+        repeated_searches: Batches in which BoTorch began the search anew by itself.
         fit_seconds: Processor time of all fits.
         search_seconds: Processor time of choosing all points.
     """
@@ -73,19 +74,20 @@ class _Search:
         self.failed = self.repeated = 0
         self.seconds = 0.0
 
-    def next_point(self, model: LeanGP) -> Tensor:
+    def next_points(self, model: LeanGP, count: int) -> Tensor:
         start = process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                point = self.learner.select(model, self.environment)
+                points = self.learner.select(model, self.environment, count)
             except (NanError, NotPSDError, torch.linalg.LinAlgError):  # pyright: ignore
-                point = self.environment.random_point()
+                random = [self.environment.random_point() for _ in range(count)]
+                points = torch.stack(random)
                 self.failed += 1
         # Subclasses, such as the warning of a jitter, are not about the search.
         self.repeated += any(warning.category is RuntimeWarning for warning in caught)
         self.seconds += process_time() - start
-        return point
+        return points
 
 
 def play(task: Task) -> Run:
@@ -101,15 +103,21 @@ def _play(task: Task) -> Run:
     for _ in range(task.starts):
         history.evaluate(environment.random_point())
     recommended, failed_fits, fit_seconds, previous = [], 0, 0.0, None
-    for number in range(task.problem.rounds + 1):
+    left = task.problem.rounds
+    while True:
         start = process_time()
         model, failed = fitted_model(*history.data(), previous)
         fit_seconds += process_time() - start
         failed_fits += failed
         previous = hyperparameters(model)
         recommended.append(history.recommended(model))
-        if number < task.problem.rounds:
-            history.evaluate(search.next_point(model))
+        if not left:
+            break
+        count = min(task.problem.batch, left)
+        for point in search.next_points(model, count):
+            history.evaluate(point)
+        recommended += recommended[-1:] * (count - 1)
+        left -= count
     if not np.all(np.isfinite(history.regret)):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
     return Run(

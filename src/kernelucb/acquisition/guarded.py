@@ -1,12 +1,12 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
-import math
+from functools import partial
 from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
@@ -30,11 +30,12 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Band and search are two objects: the band says what is known of the function, the
     acquisition function says where to look next. This one takes any of BoTorch's, analytic
-    or Monte Carlo, and keeps it to the points whose upper bound is at least the largest
-    lower bound among the observed points. On the event that the band holds (for what
-    ``band.assumptions`` say, with probability ``1 - delta`` in all rounds at once) every
-    maximiser of the function among the candidates is one of them: the guard takes nothing
-    away that can be the optimum. With ``maximize=False`` the sides are swapped.
+    or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
+    function of the band's confidence set is at least what it is at the ``reference``, the
+    observed point with the largest lower bound. Where the true function is in the set (in
+    all rounds at once with probability ``1 - delta``, for what ``band.assumptions`` say)
+    every maximiser among the candidates is one of them: the guard takes nothing away that
+    can be the optimum. With ``maximize=False`` all of this is about minimisers.
 
     Inside that set values are those of ``acqf``, up to a term that vanishes within a few
     ``temperature`` of its edge; outside they fall steeply, with a gradient that leads back.
@@ -42,8 +43,8 @@ class GuardedAcquisition(AcquisitionFunction):
     functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
     fixed features. A candidate may lie outside by a few ``temperature``. With
     ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
-    where no gradient is needed. The set always holds the observed point with the largest
-    lower bound; if no candidate is in it, the one with the largest upper bound is chosen.
+    where no gradient is needed. The set always holds the ``reference``; if no candidate is
+    in it, the one that may come closest to the reference is chosen.
 
     **What holds.** The band, and every certificate from it, whatever is played: they allow
     inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
@@ -64,9 +65,11 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Attributes:
         acqf, band: As given.
-        threshold: The largest lower bound among the observed points (the smallest upper
-            bound, with the sign changed, where small outcomes are sought), outcome units.
+        reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
+            bound is smallest, where small outcomes are sought).
     """
+
+    reference: Tensor
 
     @checked
     def __init__(
@@ -86,7 +89,7 @@ class GuardedAcquisition(AcquisitionFunction):
                 that takes ``b x q x d`` points. It may be on another model than the band,
                 such as one that is refitted in every round.
             band: A bound of this package, for the same objective and direction.
-            observed: ``n x d`` points whose lower bounds are compared; by default those
+            observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points of the domain will do.
             temperature: Width of the smooth edge, in prior standard deviations of the
                 band. Zero makes the restriction exact and leaves no gradient outside.
@@ -104,7 +107,7 @@ class GuardedAcquisition(AcquisitionFunction):
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``.
         """
         _check(acqf, band)
-        super().__init__(model=acqf.model)
+        super().__init__(model=getattr(acqf, "model", band.model))
         self.acqf, self.band = acqf, band
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
@@ -112,7 +115,8 @@ class GuardedAcquisition(AcquisitionFunction):
         points = observed_inputs(band.model) if observed is None else observed
         points = checked_points("observed", points, band.regression.dimension)
         with torch.no_grad():
-            self.threshold = float(self._side(points, -1).max())
+            worst = in_parts(points, partial(_worst, band))
+            self.register_buffer("reference", points[worst.argmax()].unsqueeze(0))
             self._unit = 1.0 if self._log else _spread(acqf, points)
         inherited = getattr(acqf, "X_pending", None)
         self.set_X_pending(inherited if X_pending is None else X_pending)
@@ -159,20 +163,20 @@ class GuardedAcquisition(AcquisitionFunction):
         return value + self._unit * penalty.to(value)
 
     def excess(self, X: Tensor) -> Tensor:
-        r"""Upper bound minus ``threshold`` at ``n x d`` points, in outcome units.
+        r"""How much better than the ``reference`` a point may be, outcome units.
 
-        ``n`` values. Where one is negative the point is no possible maximiser. Pending
-        points do not change it. It may lie a little above that of ``band.bounds`` where the
-        latter needs a search; so the set is rather too large than too small.
+        Maps ``n x d`` points to ``n`` values, the largest of ``f(x) - f(reference)`` over
+        the confidence set (of its negative, where small outcomes are sought; the
+        difference of both sides of the band where the set is not one of functions). Where
+        it is negative the point is no possible maximiser. Pending points do not change it.
         """
-        return in_parts(X, lambda part: self._side(part, 1)) - self.threshold
-
-    def _side(self, X: Tensor, side: int) -> Tensor:
-        r"""The bound on the good (1) or bad (-1) side, large outcomes being sought."""
-        band, sign = self.band.confidence_set, self.band.direction
-        points = band.project(X)
-        find = band.majorant if side > 0 else band.support
-        return sign * points.baseline + side * find(points, side * sign).value
+        band = self.band
+        find = partial(
+            band.confidence_set.max_gain_over,
+            reference=self.reference,
+            sign=band.direction,
+        )
+        return in_parts(X, find)
 
     def _upper_bound(self, X: Tensor) -> Tensor:
         if X.shape[-2] != 1:
@@ -191,6 +195,13 @@ def is_ucb_turn(count: int, every: int) -> bool:
     """
     block, place = divmod(count, every)
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
+
+
+def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
+    r"""What ``n`` points are worth at least, large values being sought."""
+    confidence_set, sign = band.confidence_set, band.direction
+    points = confidence_set.project(X)
+    return sign * points.baseline - confidence_set.support(points, -sign).value
 
 
 def _num_observations(band: KernelUCB[Any, Any]) -> int:
@@ -212,19 +223,31 @@ def _check(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
             f"{name} is a one-shot function: its points are candidates and fantasies "
             "together. Guard another one, such as qLogNoisyExpectedImprovement."
         )
-    transform = getattr(acqf, "posterior_transform", None)
-    weight = 1.0
-    if isinstance(transform, ScalarizedPosteriorTransform) and transform.scalarize:
-        weights = transform.get_buffer("weights")
-        weight = float(weights) if weights.numel() == 1 else math.nan
-    direction = weight if getattr(acqf, "maximize", True) else -weight
-    if direction * band.direction < 0.0:
-        large = ("small", "large")
+    direction = _direction(acqf)
+    if direction * band.direction < 0:
+        names = {1: "large", -1: "small"}
         raise UnsupportedError(
-            f"{name} seeks {large[direction > 0]} outcomes and the band "
-            f"{large[band.direction > 0]} ones; give both the same maximize and "
+            f"{name} seeks {names[direction]} outcomes and the band "
+            f"{names[band.direction]} ones; give both the same maximize and "
             "posterior_transform."
         )
+
+
+def _direction(acqf: AcquisitionFunction) -> int:
+    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
+    transform = getattr(acqf, "posterior_transform", None)
+    objective = getattr(acqf, "objective", None)
+    maximize = getattr(acqf, "maximize", None)
+    if maximize is None:
+        sign = int(isinstance(objective, IdentityMCObjective))
+    else:
+        sign = 1 if maximize else -1
+    if transform is None:
+        return sign
+    weights = getattr(transform, "weights", None)
+    if not isinstance(weights, Tensor) or weights.numel() != 1:
+        return 0
+    return sign if float(weights) > 0.0 else -sign
 
 
 def _spread(acqf: AcquisitionFunction, points: Tensor) -> float:
