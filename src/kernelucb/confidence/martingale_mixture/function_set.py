@@ -2,12 +2,14 @@ r"""What the sets of functions have in common: a norm bound, and differences of 
 
 from typing import ClassVar, Self
 
+import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
+from kernelucb.regression.projection import Projection
 
 
 class FunctionSet(RidgeSet[RidgeStateT]):
@@ -28,6 +30,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     ) -> None:
         super().__init__(regression, assumptions, design)
         self.constraints = constraints
+        self._reference: tuple[Tensor, int, Projection] | None = None
 
     @property
     def norm(self) -> float:
@@ -40,7 +43,21 @@ class FunctionSet(RidgeSet[RidgeStateT]):
 
     def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
-        points, other = self.regression.project(X), self.regression.project(reference)
+        points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self.support(QueryPoints(change, change), sign)
         return sign * change.prior_mean + support.value
+
+    def _projected(self, reference: Tensor) -> Projection:
+        r"""A reference as the data see it; the last one is kept, for a search over ``X``."""
+        if reference.requires_grad:
+            return self.regression.project(reference)
+        if self._reference is not None:
+            known, version, other = self._reference
+            same = known is reference and version == reference._version
+            if same and other.features.device == self.regression.eigenvalues.device:
+                return other
+        with torch.no_grad():
+            other = self.regression.project(reference)
+        self._reference = reference, reference._version, other
+        return other
