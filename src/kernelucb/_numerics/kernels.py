@@ -7,7 +7,7 @@ the points on the right first, around whose mean it expands.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add, mul
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.safe_math import safe_sqrt
 
@@ -79,24 +80,41 @@ class Stationary(NamedTuple):
         return cls(kind, columns, kernel.lengthscale.clone(), shape, variance)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
-        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``."""
-        return self._values(left, right, _squared_distances)
+        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``; differentiable once."""
+        left, right = self._scaled(left), self._scaled(right)
+        if torch.is_grad_enabled() and (left.requires_grad or right.requires_grad):
+            return _StationaryValues.apply(self, left, right)
+        return self.variance * self._of(_squared_distances(left, right))
 
     def diagonal(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Values of ``n`` pairs of inputs, both ``n x d'``."""
-        return self._values(left, right, _squared_lengths)
+        left, right = self._scaled(left), self._scaled(right)
+        return self.variance * self._of(_squared_lengths(left, right))
+
+    def slopes(self, squared: Tensor) -> Tensor:
+        r"""Derivatives in the scaled squared distances; zero where they are infinite."""
+        if self.kind is RBFKernel:
+            return (-0.5 * self.variance) * torch.exp(-0.5 * squared)
+        if self.kind is RQKernel:
+            base = 1.0 + squared / (2.0 * self.shape)
+            return (-0.5 * self.variance) * base.pow(-self.shape - 1.0)
+        length = (2.0 * self.shape * squared).sqrt()
+        decay = (-self.shape * self.variance) * torch.exp(-length)
+        if self.shape == 0.5:
+            return torch.where(length > 0.0, decay / length, 0.0)
+        return decay if self.shape == 1.5 else decay * (1.0 + length) / 3.0
 
     def scaled(self, factor: float) -> "Stationary":
         r"""The kernel times a factor."""
         return self._replace(variance=factor * self.variance)
 
-    def _values(self, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
+    def _scaled(self, inputs: Tensor) -> Tensor:
         if self.columns is not None:
-            left = left.index_select(-1, self.columns)
-            right = right.index_select(-1, self.columns)
-        squared = distance(left / self.lengthscale, right / self.lengthscale)
-        values = _STATIONARY[self.kind](self.shape, squared)
-        return values if self.variance == 1.0 else self.variance * values
+            inputs = inputs.index_select(-1, self.columns)
+        return inputs / self.lengthscale
+
+    def _of(self, squared: Tensor) -> Tensor:
+        return _STATIONARY[self.kind](self.shape, squared)
 
 
 def constant_variance(kernel: Kernel) -> bool:
@@ -208,8 +226,12 @@ def _rational_quadratic(alpha: Any, squared: Tensor) -> Tensor:
     return (1.0 + squared / (2.0 * alpha)).pow(-alpha)
 
 
-_STATIONARY = {RBFKernel: _rbf, MaternKernel: _matern, RQKernel: _rational_quadratic}
-_SHAPES = {MaternKernel: "nu", RQKernel: "alpha"}
+_STATIONARY: dict[Any, Callable[[Any, Tensor], Tensor]] = {
+    RBFKernel: _rbf,
+    MaternKernel: _matern,
+    RQKernel: _rational_quadratic,
+}
+_SHAPES: dict[Any, str] = {MaternKernel: "nu", RQKernel: "alpha"}
 
 
 def _squared_lengths(left: Tensor, right: Tensor) -> Tensor:
@@ -232,11 +254,37 @@ class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor | None]:
         (grad,), (left, right) = grad_outputs, ctx.saved_tensors
-        centre = right.mean(-2, keepdim=True)
-        left, right = left - centre, right - centre
-        left_grad = right_grad = None
-        if ctx.needs_input_grad[0]:
-            left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
-        if ctx.needs_input_grad[1]:
-            right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
-        return left_grad, right_grad
+        return _distance_gradients(left, right, grad, ctx.needs_input_grad)
+
+
+def _distance_gradients(
+    left: Tensor, right: Tensor, grad: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    r"""Gradients of squared distances in both points, where they are needed."""
+    centre = right.mean(-2, keepdim=True)
+    left, right = left - centre, right - centre
+    left_grad = right_grad = None
+    if needed[0]:
+        left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
+    if needed[1]:
+        right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
+    return left_grad, right_grad
+
+
+class _StationaryValues(torch.autograd.Function):
+    r"""Values of a stationary kernel at scaled inputs, in one step."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Stationary, left: Tensor, right: Tensor) -> Tensor:
+        squared = _squared_distances(left, right)
+        ctx.save_for_backward(left, right, kernel.slopes(squared))
+        return kernel.variance * _STATIONARY[kernel.kind](kernel.shape, squared)
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        left, right, slopes = ctx.saved_tensors
+        needed = ctx.needs_input_grad[1:]
+        return None, *_distance_gradients(left, right, grad_outputs[0] * slopes, needed)

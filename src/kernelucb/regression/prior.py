@@ -145,6 +145,7 @@ def _constant(mean: Any) -> float | None:
     r"""The value of a mean (or None, which is zero); None if it is not one number."""
     if mean is None or type(mean) is ZeroMean:
         return 0.0
-    if type(mean) is ConstantMean and mean.constant.numel() == 1:
-        return float(mean.constant)
-    return None
+    if type(mean) is not ConstantMean:
+        return None
+    constant: Any = mean.constant
+    return float(constant) if constant.numel() == 1 else None

@@ -1,6 +1,7 @@
 r"""The exact bound (minimum over every regulariser) and the grid bound (DMM)."""
 
 import math
+
 import torch
 from torch import Tensor
 
@@ -107,13 +108,16 @@ class ExactSet(FunctionSet[RidgeStateT]):
             log_tau, gap, _ = self._search(ellipsoids, as_array(values))
         tau = ellipsoids.xp.exp(log_tau)
         finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
+        gap = torch.as_tensor(gap)
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
+        inside = torch.as_tensor(ellipsoids.half_width) <= finite.detach()
+        if not bool(inside.any()):
+            return Support(finite, regularizer, gap)
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
-        inside = ball <= finite
         return Support(
             value=torch.where(inside, ball, finite),
             regularizer=torch.where(inside, torch.inf, regularizer),
-            gap=torch.where(inside, 0.0, torch.as_tensor(gap)),
+            gap=torch.where(inside, 0.0, gap),
         )
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:

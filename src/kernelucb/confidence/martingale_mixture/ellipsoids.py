@@ -107,7 +107,7 @@ class Ellipsoids:
 
 
 class _WithSlopes(torch.autograd.Function):
-    r"""Values computed already, with their derivatives in features and residual variance."""
+    r"""Values computed already, with slopes in features and residual variance."""
 
     @staticmethod
     def forward(
@@ -123,6 +123,8 @@ class _WithSlopes(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
         (grad,), (feature_slopes, residual_slopes) = grad_outputs, ctx.saved_tensors
         return None, None, None, grad.unsqueeze(-1) * feature_slopes, grad * residual_slopes

@@ -49,7 +49,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         return sign * change.prior_mean + support.value
 
     def _projected(self, reference: Tensor) -> Projection:
-        r"""A reference as the data see it; the last one is kept, for a search over ``X``."""
+        r"""A reference as the data see it; the last one is kept, for searches."""
         if reference.requires_grad:
             return self.regression.project(reference)
         if self._reference is not None:
