@@ -30,6 +30,11 @@ AX_WARNINGS = [
     # Ax copies a tensor with torch.tensor when it counts objectives.
     pytest.mark.filterwarnings("ignore:To copy construct from:UserWarning:ax[.]"),
 ]
+GUARDED_WARNINGS = [
+    *AX_WARNINGS,
+    # A Monte Carlo function at a point that was observed has a singular covariance.
+    pytest.mark.filterwarnings("ignore:A not p.d.::linear_operator"),
+]
 
 FAST = {"num_restarts": 2, "raw_samples": 16}
 OPTIONS = {"norm_bound": 300.0, "noise_std": 1.0}
@@ -62,6 +67,17 @@ def make_client(
         kernelucb.ax.generation_strategy(acqf_class, options, **arguments)
     )
     return client
+
+
+SEARCH = "qLogNoisyExpectedImprovement"
+
+
+def searching(search=SEARCH, **arguments):
+    return make_client(search=search, **arguments)
+
+
+def searching_in_turns():
+    return searching(search_options={"ucb_every": 3})
 
 
 def next_trial(client):

@@ -15,6 +15,7 @@ from ax_bench import (
     AX_WARNINGS,
     OPTIONS,
     REQUIRED,
+    SEARCH,
     UNIT,
     begun,
     make_client,
@@ -208,9 +209,12 @@ for path in sys.argv[1:]:
 class TestStorage:
     def test_a_saved_experiment_goes_on_in_another_process(self, tmp_path):
         paths, trials = [], []
-        for acqf_class in (MartingaleMixtureUCB, KernelFamilyUCB):
-            paths.append(str(tmp_path / f"{acqf_class.__name__}.json"))
-            client = make_client(acqf_class=acqf_class, options=REQUIRED[acqf_class])
+        bounds = [(MartingaleMixtureUCB, None), (KernelFamilyUCB, None)]
+        for acqf_class, search in (*bounds, (MartingaleMixtureUCB, SEARCH)):
+            paths.append(str(tmp_path / f"{acqf_class.__name__}_{search}.json"))
+            client = make_client(
+                acqf_class=acqf_class, options=REQUIRED[acqf_class], search=search
+            )
             run(client, 3).save_to_json_file(paths[-1])
             torch.manual_seed(3)
             trials.append(next_trial(client))
@@ -220,9 +224,9 @@ class TestStorage:
             text=True,
             check=True,
         )
-        results = map(json.loads, process.stdout.splitlines()[-2:])
+        results = map(json.loads, process.stdout.splitlines()[-3:])
         # The kernel of the first bound is Ax's, the family was given.
-        for result, trial, given in zip(results, trials, (False, True), strict=True):
+        for result, trial, given in zip(results, trials, (False, True, False), strict=True):
             assert result[0] == trial[0]
             assert result[1] == pytest.approx(trial[1], abs=1e-5)
             assert result[2] is given

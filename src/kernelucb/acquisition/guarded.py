@@ -6,11 +6,12 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import smooth_l1_loss
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
@@ -20,8 +21,8 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.regression.observed import observed_inputs
 
 _GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
-# Below the value of any acquisition function, and so are its multiples in single precision.
-_EXCLUDED = -1e30
+# More than the value of any acquisition function, also in single precision.
+_EXCLUDED = 1e30
 _PROBES = 64
 
 
@@ -37,14 +38,16 @@ class GuardedAcquisition(AcquisitionFunction):
     every maximiser among the candidates is one of them: the guard takes nothing away that
     can be the optimum. With ``maximize=False`` all of this is about minimisers.
 
-    Inside that set values are those of ``acqf``, up to a term that vanishes within a few
-    ``temperature`` of its edge; outside they fall steeply, with a gradient that leads back.
-    So ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
-    functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
-    fixed features. A candidate may lie outside by a few ``temperature``. With
-    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
-    where no gradient is needed. The set always holds the ``reference``; if no candidate is
-    in it, the one that may come closest to the reference is chosen.
+    Inside that set values are exactly those of ``acqf``. Outside they fall steeply and
+    smoothly, with a gradient that leads back: by half a unit at one ``temperature`` and by
+    one for every further one, the unit being one where ``acqf`` is a logarithm and the
+    spread of its values among the observed points elsewhere. So ``optimize_acqf`` works as
+    with ``acqf``, with ``q > 1`` (jointly for Monte Carlo functions, ``sequential=True``
+    where ``acqf`` takes pending points), constraints and fixed features. A candidate may
+    lie outside by a few ``temperature``. With ``temperature=0`` the restriction is exact;
+    use that with ``optimize_acqf_discrete``, where no gradient is needed. The set always
+    holds the ``reference``; if no candidate is in it, the one that may come closest to the
+    reference is chosen.
 
     **What holds.** The band, and every certificate from it, whatever is played: they allow
     inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
@@ -91,8 +94,8 @@ class GuardedAcquisition(AcquisitionFunction):
             band: A bound of this package, for the same objective and direction.
             observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points of the domain will do.
-            temperature: Width of the smooth edge, in prior standard deviations of the
-                band. Zero makes the restriction exact and leaves no gradient outside.
+            temperature: How far outside, in prior standard deviations of the band, a point
+                starts to pay. Zero makes the restriction exact and leaves no gradient.
             ucb_every: One point in each block of so many is the one with the largest upper
                 bound of ``band``. Which one follows from the number of observations and
                 pending points. By default none is.
@@ -117,8 +120,10 @@ class GuardedAcquisition(AcquisitionFunction):
         with torch.no_grad():
             worst = in_parts(points, partial(_worst, band))
             self.register_buffer("reference", points[worst.argmax()].unsqueeze(0))
-            self._unit = 1.0 if self._log else _spread(acqf, points)
+            is_unit_known = self._log or self.temperature == 0.0
+            self._unit = 1.0 if is_unit_known else _spread(acqf, points)
         inherited = getattr(acqf, "X_pending", None)
+        self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
     @property
@@ -136,10 +141,11 @@ class GuardedAcquisition(AcquisitionFunction):
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
             _num_observations(self.band) + count, self.ucb_every
         )
-        # Analytic functions refuse pending points, and also to be told that there are none.
-        known = getattr(self.acqf, "X_pending", None)
-        if not self._is_ucb_turn and not (points is None and known is None):
+        # Some functions forget their own when told of none, and analytic ones refuse to be.
+        if not self._is_ucb_turn and (points is not None or self._told):
+            _check_pending(self.acqf, count)
             self.acqf.set_X_pending(points)
+            self._told = points is not None
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -153,28 +159,38 @@ class GuardedAcquisition(AcquisitionFunction):
             return self._upper_bound(X)
         value = self.acqf(X)
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
-        excess = self.excess(X.reshape(-1, X.shape[-1])).reshape(shape)
+        penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
+        return value - self._unit * penalty.to(value)
+
+    def _penalty(self, X: Tensor) -> Tensor:
+        r"""What ``n x d`` points pay for being outside, ``n`` values; zero inside."""
+        with torch.no_grad():
+            excess = self.excess(X) / self.band.prior_std
+        outside = excess < 0.0
+        penalty = torch.zeros_like(excess)
         if self.temperature == 0.0:
-            least = excess.amin(-1) / self.band.prior_std
-            excluded = _EXCLUDED * (1.0 - least.to(value))
-            return torch.where(least >= 0.0, value, excluded)
-        width = self.temperature * self.band.prior_std
-        penalty = logsigmoid(excess / width).sum(-1)
-        return value + self._unit * penalty.to(value)
+            return torch.where(outside, _EXCLUDED * (1.0 - excess), penalty)
+        if bool(outside.any()):  # inside there is no gradient to compute
+            distance = self.excess(X[outside]) / self.band.prior_std / self.temperature
+            zero = torch.zeros_like(distance)
+            penalty[outside] = smooth_l1_loss(distance, zero, reduction="none")
+        return penalty
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, outcome units.
 
-        Maps ``n x d`` points to ``n`` values, the largest of ``f(x) - f(reference)`` over
+        Maps ``n x d`` points to ``n`` values: the largest of ``f(x) - f(reference)`` over
         the confidence set (of its negative, where small outcomes are sought; the
-        difference of both sides of the band where the set is not one of functions). Where
-        it is negative the point is no possible maximiser. Pending points do not change it.
+        difference of both sides of the band where the set is not one of functions), or a
+        little more, since it is taken from a grid instead of searched. Where it is negative
+        the point is no possible maximiser. Pending points do not change it.
         """
         band = self.band
         find = partial(
             band.confidence_set.max_gain_over,
             reference=self.reference,
             sign=band.direction,
+            cheap=True,
         )
         return in_parts(X, find)
 
@@ -197,6 +213,15 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * _GOLDEN_RATIO % 1.0 * every)
 
 
+def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
+    if isinstance(acqf, AnalyticAcquisitionFunction):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
+            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+        )
+
+
 def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
     r"""What ``n`` points are worth at least, large values being sought."""
     confidence_set, sign = band.confidence_set, band.direction
@@ -205,9 +230,13 @@ def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
 
 
 def _num_observations(band: KernelUCB[Any, Any]) -> int:
-    state: Any = band.regression
-    for owner in (band, state):
-        count = getattr(owner, "num_observations", None)
+    parts: Any = getattr(band, "acqfs", None)
+    if parts is not None:
+        return max(_num_observations(part) for part in parts)
+    name = "num_observations"
+    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
+    for owner, attribute in places:
+        count = getattr(owner, attribute, None)
         if count is not None:
             return int(count)
     raise UnsupportedError(

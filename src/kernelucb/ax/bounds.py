@@ -15,6 +15,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.arguments import checked
+from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.experiments import check_experiment, complete_assumptions
 from kernelucb.ax.models import TRANSFORMS
@@ -23,6 +24,8 @@ from kernelucb.ax.models import TRANSFORMS
 @checked
 def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
     r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
+
+    With a ``search`` of its own, the band that the search was kept to.
 
     It was computed before the last trial was observed, and its ``assumptions`` name the
     trials that had failed, been abandoned or stopped early, or been completed without an
@@ -115,23 +118,44 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""What builds the strategy's bound; ``UnsupportedError`` if it has none."""
+    r"""What builds the strategy's bound, whatever searches within it.
+
+    ``UnsupportedError`` if it has none.
+    """
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
-            acqf_class = spec.generator_kwargs.get("botorch_acqf_class")
-            is_bound = isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB)
-            # Without transforms of its own, Ax would winsorise and standardise outcomes.
-            transforms = spec.generator_kwargs.get("transforms", [None])
-            if is_bound and set(transforms) <= set(TRANSFORMS):
-                return spec
+            if (bound := bound_of(spec)) is not None:
+                return bound
     raise UnsupportedError(
         f"The generation strategy {strategy.name} has no bound of this package on outcomes "
         "as they were reported; make it with kernelucb.ax.generation_strategy."
     )
 
 
+def bound_of(spec: GeneratorSpec) -> GeneratorSpec | None:
+    r"""What builds the bound alone, that is maximised or searched within, if any."""
+    arguments: dict[str, Any] = spec.generator_kwargs
+    acqf_class = arguments.get("botorch_acqf_class")
+    options = arguments.get("botorch_acqf_options") or {}
+    if acqf_class is GuardedAcquisition:
+        acqf_class, options = options.get("band"), options.get("band_options") or {}
+        arguments = {
+            **arguments,
+            "botorch_acqf_class": acqf_class,
+            "botorch_acqf_options": options,
+        }
+    # Without transforms of its own, Ax would winsorise and standardise outcomes.
+    untouched = set(arguments.get("transforms", [None])) <= set(TRANSFORMS)
+    is_bound = isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB)
+    if not (is_bound and untouched):
+        return None
+    return GeneratorSpec(spec.generator_enum, generator_kwargs=arguments)
+
+
 def acquisition_of(adapter: Adapter | None) -> KernelUCB | None:
-    r"""The bound that an adapter maximised last, if any."""
+    r"""The bound that an adapter maximised, or searched within, last, if any."""
     generator = getattr(adapter, "generator", None)
     acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
+    if isinstance(acqf, GuardedAcquisition):
+        return acqf.band
     return acqf if isinstance(acqf, KernelUCB) else None

@@ -17,7 +17,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.options import LENGTHS
+from kernelucb.ax.rehearsal import LENGTHS
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
 from kernelucb.models.fixed import FixedPriorGP

@@ -11,13 +11,16 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
+from botorch.acquisition import AcquisitionFunction
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
+from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.models import TRANSFORMS, default_model_config
 from kernelucb.ax.nodes import KernelUCBNode
 from kernelucb.ax.options import checked_optimizer_options, checked_options
+from kernelucb.ax.search import checked_search
 
 
 @checked
@@ -30,8 +33,20 @@ def generation_strategy(
     seed: int | None = None,
     model_config: ModelConfig | None = None,
     optimizer_options: Mapping[str, Any] | None = None,
+    search: type[AcquisitionFunction] | str | None = None,
+    search_options: Mapping[str, Any] | None = None,
 ) -> GenerationStrategy:
-    r"""Sobol points, then trials that maximise a confidence bound.
+    r"""Sobol points, then trials that maximise a confidence bound, or search within it.
+
+    **Search.** Without ``search`` the bound itself is maximised. With it, an acquisition
+    function of BoTorch on the same model chooses the trials, kept to the possible
+    maximisers of the bound (see ``GuardedAcquisition``, also for what holds): bands,
+    assumptions and certificates are those of the bound, whatever chooses. The function must
+    have an input constructor in BoTorch and be for one objective, without constraints; one
+    of a sum of outcomes will do with ``ScalarizedUCB``. An analytic one, such as
+    ``LogExpectedImprovement``, works until a trial is running or abandoned, and then raises
+    ``UnsupportedError``: give the client a strategy with a Monte Carlo function, which goes
+    on from the same trials.
 
     **Units.** Ax's own strategies winsorise and standardise the outcomes anew in every
     trial, which would change what a fixed norm bound means. This one leaves outcomes
@@ -112,13 +127,21 @@ def generation_strategy(
             ``Standardize``, or absent. By default ``SingleTaskGP`` with ``Standardize``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``
             and ``raw_samples``; those that Ax chooses when absent.
+        search: Class of the acquisition function that searches within the bound, or its
+            name, such as ``qLogNoisyExpectedImprovement``. A class of your own is stored by
+            its name: import its module before an experiment is reopened.
+        search_options: Options of the search: ``temperature`` and ``ucb_every`` are those
+            of ``GuardedAcquisition``, all others go to the input constructor of ``search``
+            (its ``beta`` or ``tau_max``, say). ``temperature`` is 0 with a prior that is
+            known at candidates only.
 
     Returns:
         A strategy for ``Client.set_generation_strategy``, which Ax can store.
 
     Raises:
         UnsupportedError: If ``acqf_class`` is not one of the bounds, or does not support
-            the model.
+            the model, or ``search`` cannot search within it (one-shot functions, and those
+            for several objectives or without an input constructor).
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
@@ -141,10 +164,19 @@ def generation_strategy(
             f"horizon is {horizon}, but the bound waits for {observed} observed trials; "
             "make it larger, or min_observed smaller."
         )
-    initial = _initial_node(acqf_class.__name__, num_initial, observed, seed)
-    bound = _bound_node(acqf_class, acqf_options, config, optimizer_kwargs)
-    name = f"{initial.name}+{bound.name}"
-    return GenerationStrategy(name=name, nodes=[initial, bound])
+    if search is not None:
+        guard = checked_search(
+            acqf_class, acqf_options, config, search, search_options or {}
+        )
+        name = f"{guard['search']} within {acqf_class.__name__}"
+        bound = _bound_node(name, GuardedAcquisition, guard, config, optimizer_kwargs)
+    elif search_options is None:
+        name = acqf_class.__name__
+        bound = _bound_node(name, acqf_class, acqf_options, config, optimizer_kwargs)
+    else:
+        raise ValueError("search_options is given without search; give both or none.")
+    initial = _initial_node(bound.name, num_initial, observed, seed)
+    return GenerationStrategy(name=f"{initial.name}+{bound.name}", nodes=[initial, bound])
 
 
 def _initial_node(
@@ -175,12 +207,13 @@ def _initial_node(
 
 
 def _bound_node(
-    acqf_class: type[KernelUCB],
+    name: str,
+    acqf_class: type[AcquisitionFunction],
     acqf_options: dict[str, Any],
     model_config: ModelConfig,
     optimizer_kwargs: dict[str, Any],
 ) -> KernelUCBNode:
-    r"""Trials that maximise the bound, on outcomes that no transform has touched."""
+    r"""Trials that maximise a function, on outcomes that no transform has touched."""
     # A bound is for one outcome, a batched model for several.
     model = SurrogateSpec(model_configs=[model_config], allow_batched_models=False)
     gen_options = {"optimizer_kwargs": optimizer_kwargs}
@@ -195,7 +228,7 @@ def _bound_node(
         generator_gen_kwargs={"model_gen_options": gen_options},
     )
     return KernelUCBNode(
-        name=acqf_class.__name__,
+        name=name,
         generator_specs=[spec],
         should_deduplicate=True,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,

@@ -13,7 +13,7 @@ from ax.generation_strategy.generation_node import GenerationNode
 from ax.storage.json_store.decoder import object_from_json
 from ax.utils.common.random import with_rng_seed
 
-from kernelucb.ax.bounds import acquisition_of, bound_spec
+from kernelucb.ax.bounds import acquisition_of, bound_of, bound_spec
 from kernelucb.ax.experiments import check_experiment, complete_assumptions
 
 
@@ -26,9 +26,9 @@ class KernelUCBNode(GenerationNode):
 
     def gen(self, *, experiment: Experiment, **arguments: Any) -> GeneratorRun | None:
         r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
-        spec = bound_spec(self.generation_strategy)
-        check_experiment(spec, experiment)
-        seed = self._seed(experiment) if spec in self.generator_specs else None
+        check_experiment(bound_spec(self.generation_strategy), experiment)
+        is_search = any(bound_of(spec) is not None for spec in self.generator_specs)
+        seed = self._seed(experiment) if is_search else None
         with with_rng_seed(seed):
             run = super().gen(experiment=experiment, **arguments)
         acqf = acquisition_of(self._fitted_adapter)

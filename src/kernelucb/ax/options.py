@@ -1,21 +1,16 @@
 r"""Options of a bound in Ax, tried out before the first trial."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from ax.generators.torch.botorch_modular.utils import ModelConfig
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
-from botorch.models import SingleTaskGP
 from botorch.optim import initializers, optimize, optimize_mixed
-from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite_scalar, whole_number
+from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import (
     BOUNDS,
@@ -26,24 +21,13 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
+from kernelucb.ax.rehearsal import BUILDERS, entries, rehearsed_bound
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
-from kernelucb.models.fixed import FixedPriorGP
-from kernelucb.models.meta import MetaModel
-from kernelucb.regression import KernelRegression
 
 _KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
-
-# What builds a bound from a model and options that Ax can store, if not its class.
-_BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
-    ScalarizedUCB: ScalarizedUCB.from_model,
-    KernelFamilyUCB: KernelFamilyUCB.from_lengthscales,
-}
-
-# Options with an entry for each input of the bound.
-LENGTHS = ("shortest", "longest")
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
 VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
@@ -113,7 +97,7 @@ def checked_options(
         )
     is_sum = acqf_class is ScalarizedUCB
     _check_names(acqf_class, options, _NOT_AN_OPTION)
-    plain = {option: _plain(option, value) for option, value in options.items()}
+    plain = {option: plain_value(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
     if is_sum:
         nested = plain.get("options") or {}
@@ -122,7 +106,7 @@ def checked_options(
             raise ValueError(f"options must be a mapping in the options, got {given}.")
         where = " (in `options`)"
         _check_names(MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION, where)
-        noise = next((n for n in _entries(noise) if isinstance(n, list)), None)
+        noise = next((n for n in entries(noise) if isinstance(n, list)), None)
     if isinstance(noise, list):
         raise ValueError(
             "noise_std must be one number, since the trials are not known yet; report a "
@@ -145,52 +129,7 @@ def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"Leave out the option `{option}`: Ax sets it itself.")
         if option in ("num_restarts", "raw_samples"):
             whole_number(option, options[option])
-    return {option: _plain(option, value) for option, value in options.items()}
-
-
-def rehearsed_bound(
-    acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
-) -> KernelUCB:
-    r"""The bound after one outcome, equal to the prior mean, which contradicts nothing.
-
-    What its constructor raises is about the options; what its assumptions call estimated is
-    estimated in every trial. The outcome has a standard error, as all may have later.
-    """
-    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
-    model = _rehearsal_model(config, own)
-    if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
-        raise UnsupportedError(
-            "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
-            "bounds need a model without an estimated prior."
-        )
-    build = _BUILDERS.get(acqf_class, acqf_class)
-    if acqf_class is not ScalarizedUCB:
-        return build(model, **options)
-    count = max(len(_entries(value)) for value in (1, *options.values()))
-    weights = ScalarizedPosteriorTransform(torch.ones(count, dtype=torch.float64))
-    return build([model] * count, posterior_transform=weights, **options)
-
-
-def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
-    r"""A model of one outcome with the mean and the number of inputs that are given."""
-    model_class: Any = config.botorch_model_class
-    prior = config.model_options
-    given = {**prior, **options} if model_class is FixedPriorGP else options
-    columns = max(len(_entries(given.get(name))) for name in ("lengthscale", *LENGTHS))
-    X = torch.zeros(1, columns, dtype=torch.float64)
-    Y = X[:, :1] + finite_scalar("mean", given.get("mean", 0.0))
-    if model_class is FixedPriorGP:
-        return FixedPriorGP(X, Y, torch.ones_like(Y), **prior)
-    if model_class is SingleTaskGP:
-        return SingleTaskGP(X, Y, torch.ones_like(Y))
-    if isinstance(model_class, type) and issubclass(model_class, MetaModel):
-        nothing: Any = SimpleNamespace(X=None, Y=None)
-        model = model_class(**model_class.construct_inputs(nothing, **prior))
-        inputs = prior.get("candidates") or prior["task_inputs"][0]
-        first = torch.tensor(inputs[:1], dtype=torch.float64)
-        return model.condition_on_observations(first, model.posterior(first).mean)
-    # What Ax makes of any other configuration shows in a trial.
-    return KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
+    return {option: plain_value(option, value) for option, value in options.items()}
 
 
 def _check_names(
@@ -199,7 +138,7 @@ def _check_names(
     refused: Mapping[str, str],
     where: str = "",
 ) -> None:
-    name, build = f"{acqf_class.__name__}{where}", _BUILDERS.get(acqf_class)
+    name, build = f"{acqf_class.__name__}{where}", BUILDERS.get(acqf_class)
     parameters = {each.name: each for each in parameters_of(acqf_class, build)}
     allowed = [option for option in parameters if option not in refused]
     for option in options:
@@ -214,15 +153,11 @@ def _check_names(
             raise ValueError(f"{name} needs the option `{option}`.")
 
 
-def _entries(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _plain(option: str, value: Any) -> Any:
+def plain_value(option: str, value: Any) -> Any:
     r"""A number, a word, a value object, or a list or dictionary of these."""
     if isinstance(value, VALUES):
-        entries = {name: _plain(name, entry) for name, entry in vars(value).items()}
-        return type(value)(**entries)
+        fields = {name: plain_value(name, entry) for name, entry in vars(value).items()}
+        return type(value)(**fields)
     if isinstance(value, PrequentialRadius):
         raise ValueError(
             f"{option} cannot be a PrequentialRadius: it needs the predictions made before "
@@ -231,9 +166,9 @@ def _plain(option: str, value: Any) -> Any:
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {key: _plain(key, entry) for key, entry in value.items()}
+        return {key: plain_value(key, entry) for key, entry in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(option, entry) for entry in value]
+        return [plain_value(option, entry) for entry in value]
     if isinstance(value, NormTracker):
         raise ValueError(
             f"{option} cannot be a NormTracker, which Ax cannot store; with "

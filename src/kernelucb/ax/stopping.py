@@ -28,7 +28,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
 from kernelucb.ax.experiments import missing_outcomes
-from kernelucb.ax.options import rehearsed_bound
+from kernelucb.ax.rehearsal import rehearsed_bound
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError

@@ -19,6 +19,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
+    GuardedAcquisition,
     KernelFamilyUCB,
     ScalarizedUCB,
 )
@@ -30,8 +31,9 @@ from kernelucb.models.fixed import FixedPriorGP
 
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
-    for bound in (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB):
-        register_acquisition_function(bound)
+    bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
+    for acqf_class in (*bounds, GuardedAcquisition):
+        register_acquisition_function(acqf_class)
     for model in (DiscreteMetaModel, FeatureMetaModel, FixedPriorGP):
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses

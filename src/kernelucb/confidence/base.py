@@ -115,15 +115,17 @@ class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
         upper = points.baseline + self.support(points, 1).value
         return lower, upper
 
-    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
         r"""Upper bound on ``sign * (f(x) - f(reference))``, ``b`` values, outcome units.
 
         Here the difference of two sides of the band; sets of functions give the maximum.
         ``X`` is ``b x d``, ``reference`` ``1 x d``; ``sign`` is -1 where small outcomes are
-        sought.
+        sought. A ``cheap`` one is found without a search and is somewhat larger.
         """
         points, other = self.project(X), self.project(reference)
-        above = self.support(points, sign).value
+        above = (self.majorant if cheap else self.support)(points, sign).value
         below = self.support(other, -sign).value
         return sign * (points.baseline - other.baseline) + above + below
 

@@ -67,13 +67,16 @@ class ModelErrorSet(ConfidenceSet[StateT, PointsT]):
         r"""See ``ConfidenceSet``."""
         return type(self)(self.neighbours.with_pending(X_pending), self.error)
 
-    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
         r"""That over the other set, plus twice the error, at the reference as well.
 
         There the gain is zero, but not the largest gain of points next to it, which branch
         and bound needs: the error may change by any amount from point to point.
         """
-        return self.neighbours.max_gain_over(X, reference, sign) + 2.0 * self.error
+        gain = self.neighbours.max_gain_over(X, reference, sign, cheap)
+        return gain + 2.0 * self.error
 
     def _widened(self, support: Support) -> Support:
         return support._replace(value=support.value + self.error)

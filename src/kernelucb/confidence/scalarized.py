@@ -110,10 +110,13 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
         sets = [part.with_pending(X_pending) for part in self._sets()]
         return ScalarizedSet(sets, self.weights, self.assumptions, self.regression.offset)
 
-    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
         r"""Sum of the sets' own bounds on differences; see ``ConfidenceSet``."""
         excess = [
-            abs(weight) * part.max_gain_over(X, reference, sign if weight > 0 else -sign)
+            abs(weight)
+            * part.max_gain_over(X, reference, sign if weight > 0 else -sign, cheap)
             for part, weight in zip(self._sets(), self.weights, strict=True)
         ]
         return torch.stack(excess).sum(0)

@@ -45,8 +45,8 @@ class Projection(NamedTuple):
         parts = (None if part is None else part.detach() for part in self)
         return Projection._make(parts)
 
-    def rows(self, mask: Tensor) -> "Projection":
-        r"""Those of the points where ``mask`` is true."""
+    def rows(self, mask: Tensor | slice) -> "Projection":
+        r"""Those of the points in a slice, or where ``mask`` is true."""
         parts = (None if part is None else part[mask] for part in self)
         return Projection._make(parts)
 

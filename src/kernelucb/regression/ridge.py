@@ -11,6 +11,7 @@ from torch.nn import Module
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb._numerics.features import split_variance
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 
@@ -70,9 +71,10 @@ class RidgeState(Module, ABC):
         prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
         same = (points.inputs == other.inputs).all(-1)
         prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
-        between = points.features - other.features
-        farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
-        features, rest = split_variance(between, prior_variance, farthest.square())
+        farthest = safe_sqrt(points.residual_variance) + safe_sqrt(other.residual_variance)
+        features, rest = split_variance(
+            points.features - other.features, prior_variance, farthest.square()
+        )
         mean = points.prior_mean - other.prior_mean
         return Projection(points.inputs, mean, prior_variance, features, rest)
 

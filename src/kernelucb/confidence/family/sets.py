@@ -96,9 +96,11 @@ class FamilySet(ConfidenceSet[FamilyStates, FamilyPoints]):
         parts = [part.with_pending(X_pending) for part in self.parts]
         return type(self)(parts, self.regression.prior_std, self.assumptions)
 
-    def max_gain_over(self, X: Tensor, reference: Tensor, sign: int = 1) -> Tensor:
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
         r"""From the maximum over each part; see ``ConfidenceSet``."""
-        gains = [part.max_gain_over(X, reference, sign) for part in self.parts]
+        gains = [part.max_gain_over(X, reference, sign, cheap) for part in self.parts]
         return self.joined(gains)
 
     def _joined(self, supports: Sequence[Support]) -> Support:

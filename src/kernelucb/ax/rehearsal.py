@@ -1,0 +1,139 @@
+r"""A bound, and a search within it, tried out on one outcome before the first trial."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from ax.generators.torch.botorch_modular.utils import ModelConfig
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import UnsupportedError
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from kernelucb._numerics.checks import finite_scalar
+from kernelucb.acquisition import (
+    META_ACQUISITIONS,
+    GuardedAcquisition,
+    KernelFamilyUCB,
+    ScalarizedUCB,
+    guarded_inputs,
+)
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.models.meta import MetaModel
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.observed import observed_inputs
+
+# What builds a bound from a model and options that Ax can store, if not its class.
+BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
+    ScalarizedUCB: ScalarizedUCB.from_model,
+    KernelFamilyUCB: KernelFamilyUCB.from_lengthscales,
+}
+
+# Options with an entry for each input of the bound.
+LENGTHS = ("shortest", "longest")
+
+
+def rehearsed_bound(
+    acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
+) -> KernelUCB:
+    r"""The bound after one outcome, equal to the prior mean, which contradicts nothing.
+
+    What its constructor raises is about the options; what its assumptions call estimated is
+    estimated in every trial. The outcome has a standard error, as all may have later.
+    """
+    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
+    model = _rehearsal_model(config, own)
+    if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
+        raise UnsupportedError(
+            "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
+            "bounds need a model without an estimated prior."
+        )
+    build = BUILDERS.get(acqf_class, acqf_class)
+    if acqf_class is not ScalarizedUCB:
+        return build(model, **options)
+    count = _num_outcomes(options)
+    return build([model] * count, posterior_transform=_sum_of(count), **options)
+
+
+def rehearsed_guard(
+    acqf_class: type[KernelUCB],
+    options: Mapping[str, Any],
+    guard: Mapping[str, Any],
+    config: ModelConfig,
+) -> Tensor:
+    r"""Value of a search within the bound, after one outcome, elsewhere; one number.
+
+    ``guard`` are arguments of ``guarded_inputs`` beside those that Ax passes.
+    """
+    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
+    model: Any = _rehearsal_model(config, own)
+    if isinstance(model, KernelRegression):  # which is a state, and no model
+        X = model.train_inputs
+        Y = torch.zeros_like(X[:, :1])
+        model = SingleTaskGP(X, Y, torch.ones_like(Y))
+    elif isinstance(model, MetaModel):
+        X = _first_input(config)
+    else:
+        X = observed_inputs(model)
+    count = _num_outcomes(options) if acqf_class is ScalarizedUCB else 1
+    names = [f"x{i}" for i in range(X.shape[-1])]
+    data = SupervisedDataset(X, X[:, :1], feature_names=names, outcome_names=["y"])
+    models: list[Any] = [model] * count
+    inputs = guarded_inputs(
+        model if count == 1 else ModelListGP(*models),
+        **guard,
+        band=acqf_class,
+        band_options=options,
+        training_data=data if count == 1 else {f"y{j}": data for j in range(count)},
+        X_baseline=X,
+        bounds=[(0.0, 1.0)] * X.shape[-1],
+        posterior_transform=_sum_of(count),
+    )
+    candidates = config.model_options.get("candidates")
+    elsewhere = X + 0.5 if candidates is None else X.new_tensor(candidates[-1:])
+    return GuardedAcquisition(**inputs)(elsewhere.unsqueeze(-2))
+
+
+def _num_outcomes(options: Mapping[str, Any]) -> int:
+    return max(len(entries(value)) for value in (1, *options.values()))
+
+
+def _sum_of(count: int) -> ScalarizedPosteriorTransform:
+    return ScalarizedPosteriorTransform(torch.ones(count, dtype=torch.float64))
+
+
+def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
+    r"""A model of one outcome with the mean and the number of inputs that are given."""
+    model_class: Any = config.botorch_model_class
+    prior = config.model_options
+    given = {**prior, **options} if model_class is FixedPriorGP else options
+    columns = max(len(entries(given.get(name))) for name in ("lengthscale", *LENGTHS))
+    X = torch.zeros(1, columns, dtype=torch.float64)
+    Y = X[:, :1] + finite_scalar("mean", given.get("mean", 0.0))
+    if model_class is FixedPriorGP:
+        return FixedPriorGP(X, Y, torch.ones_like(Y), **prior)
+    if model_class is SingleTaskGP:
+        return SingleTaskGP(X, Y, torch.ones_like(Y))
+    if isinstance(model_class, type) and issubclass(model_class, MetaModel):
+        nothing: Any = SimpleNamespace(X=None, Y=None)
+        model = model_class(**model_class.construct_inputs(nothing, **prior))
+        first = _first_input(config)
+        return model.condition_on_observations(first, model.posterior(first).mean)
+    # What Ax makes of any other configuration shows in a trial.
+    return KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
+
+
+def _first_input(config: ModelConfig) -> Tensor:
+    r"""The first candidate, or the first input of the first task, ``1 x d``."""
+    prior = config.model_options
+    inputs = prior.get("candidates") or prior["task_inputs"][0]
+    return torch.tensor(inputs[:1], dtype=torch.float64)
+
+
+def entries(value: Any) -> Sequence[Any]:
+    r"""The entries of a list, or the one value for all outcomes or inputs."""
+    return value if isinstance(value, list) else [value]
