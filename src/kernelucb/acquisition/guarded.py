@@ -164,17 +164,15 @@ class GuardedAcquisition(AcquisitionFunction):
 
     def _penalty(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points pay for being outside, ``n`` values; zero inside."""
-        with torch.no_grad():
-            excess = self.excess(X) / self.band.prior_std
-        outside = excess < 0.0
-        penalty = torch.zeros_like(excess)
+        excess = self.excess(X) / self.band.prior_std
+        inside = torch.zeros_like(excess)
         if self.temperature == 0.0:
-            return torch.where(outside, _EXCLUDED * (1.0 - excess), penalty)
-        if bool(outside.any()):  # inside there is no gradient to compute
-            distance = self.excess(X[outside]) / self.band.prior_std / self.temperature
-            zero = torch.zeros_like(distance)
-            penalty[outside] = smooth_l1_loss(distance, zero, reduction="none")
-        return penalty
+            excess = excess.detach()
+            return torch.where(excess < 0.0, _EXCLUDED * (1.0 - excess), inside)
+        if not bool((excess < 0.0).any()):
+            return inside  # there is no gradient to compute
+        distance = excess.clamp_max(0.0) / self.temperature
+        return smooth_l1_loss(distance, inside, reduction="none")
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, outcome units.
