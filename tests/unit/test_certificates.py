@@ -27,7 +27,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
-from kernelucb.confidence.martingale_mixture.dual import EllipsoidObjective
+from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
 from problems import KERNELS, frozen_kernel, frozen_model, make_problem, uniform
@@ -71,9 +71,9 @@ def test_is_the_largest_difference_over_the_set(name):
 
 def test_a_point_s_gain_over_itself_is_not_searched_for(monkeypatch):
     r"""It is zero at every regulariser; the search there took as many steps as allowed."""
-    steps, slopes = [], EllipsoidObjective.slopes
+    steps, slopes = [], Ellipsoids.slopes
     monkeypatch.setattr(
-        EllipsoidObjective, "slopes", lambda *given: steps.append(0) or slopes(*given)
+        Ellipsoids, "slopes", lambda *given: steps.append(0) or slopes(*given)
     )
     problem = make_problem(n=8)
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=3.0)

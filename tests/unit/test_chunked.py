@@ -59,9 +59,9 @@ def test_searches_are_few(monkeypatch):
     r"""Counted where Newton's method starts: a small share of the candidates."""
     searched, plain = [], ExactSet._search
 
-    def counted(self, points, sign):
-        searched.append(len(points.centre.prior_mean))
-        return plain(self, points, sign)
+    def counted(self, ellipsoids, values):
+        searched.append(len(values))
+        return plain(self, ellipsoids, values)
 
     monkeypatch.setattr(ExactSet, "_search", counted)
     acqf, candidates = BOUNDS["exact"], uniform(5000, 2, 6)

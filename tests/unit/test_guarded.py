@@ -107,7 +107,9 @@ def test_values_inside_are_those_of_the_function(log):
     acqf = guarded(Plain(PROBLEM.model, log=log))
     inside = GRID[acqf.excess(GRID) >= 0.0].unsqueeze(-2)
     assert len(inside) > 10
-    assert torch.equal(acqf(inside), acqf.acqf(inside))
+    paid = (acqf.acqf(inside) - acqf(inside)) / acqf._unit
+    assert float(paid.min()) >= 0.0
+    assert float(paid.max()) < 0.02
 
 
 def test_outside_the_gradient_leads_back():

@@ -70,16 +70,17 @@ def split_variance(
         reach: ``b`` upper bounds on the rest, sharp near a section, where the difference
             of ``prior_variance`` and the squared features is round-off.
     """
-    features = raw_features
-    squared = features.square().sum(-1)
-    excessive = squared > prior_variance
+    squared = raw_features.square().sum(-1)
+    rest = prior_variance - squared
+    if bool(((rest >= 0.0) & (rest <= reach)).all()):
+        return raw_features, rest
+    features, excessive = raw_features, rest < 0.0
     if bool(excessive.any()):
         rows = raw_features[excessive]
         rows = rows * _room_factors(rows, prior_variance[excessive])
         features = features.index_put((excessive,), rows)
-        squared = features.square().sum(-1)
-    rest = (prior_variance - squared).clamp_min(0.0)
-    return features, torch.minimum(rest, reach)
+        rest = prior_variance - features.square().sum(-1)
+    return features, torch.minimum(rest.clamp_min(0.0), reach)
 
 
 @torch.no_grad()

@@ -7,10 +7,10 @@ the points on the right first, around whose mean it expands.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add, mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -25,6 +25,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.safe_math import safe_sqrt
 
@@ -43,6 +44,77 @@ def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
 def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
     r"""Kernel values of ``n`` pairs of inputs, both ``n x d'``."""
     return _values(kernel, left, right, _squared_lengths)
+
+
+class Stationary(NamedTuple):
+    r"""A stationary kernel as plain numbers, read once: hyper-parameters are not followed.
+
+    Attributes:
+        kind: The class of the unscaled kernel.
+        columns: Input columns that it takes; None for all.
+        lengthscale: ``1 x d'`` or ``1 x 1`` length scales.
+        shape: ``nu`` of a Matern kernel, ``alpha`` of a rational quadratic one.
+        variance: Kernel value of two equal inputs.
+    """
+
+    kind: type[Kernel]
+    columns: Tensor | None
+    lengthscale: Tensor
+    shape: float
+    variance: float
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, kernel: Any) -> "Stationary | None":
+        r"""The kernel's numbers; None if it is none of these, which take any scaling."""
+        if not _is_own(kernel):
+            return None
+        variance, columns = 1.0, kernel.active_dims
+        while type(kernel) is ScaleKernel:
+            variance *= float(kernel.outputscale)
+            kernel = kernel.base_kernel
+        kind = type(kernel)
+        if kind not in _STATIONARY:
+            return None
+        shape = float(getattr(kernel, _SHAPES[kind])) if kind in _SHAPES else 0.0
+        return cls(kind, columns, kernel.lengthscale.clone(), shape, variance)
+
+    def covariance(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``; differentiable once."""
+        left, right = self._scaled(left), self._scaled(right)
+        if torch.is_grad_enabled() and (left.requires_grad or right.requires_grad):
+            return _StationaryValues.apply(self, left, right)
+        return self.variance * self._of(_squared_distances(left, right))
+
+    def diagonal(self, left: Tensor, right: Tensor) -> Tensor:
+        r"""Values of ``n`` pairs of inputs, both ``n x d'``."""
+        left, right = self._scaled(left), self._scaled(right)
+        return self.variance * self._of(_squared_lengths(left, right))
+
+    def slopes(self, squared: Tensor) -> Tensor:
+        r"""Derivatives in the scaled squared distances; zero where they are infinite."""
+        if self.kind is RBFKernel:
+            return (-0.5 * self.variance) * torch.exp(-0.5 * squared)
+        if self.kind is RQKernel:
+            base = 1.0 + squared / (2.0 * self.shape)
+            return (-0.5 * self.variance) * base.pow(-self.shape - 1.0)
+        length = (2.0 * self.shape * squared).sqrt()
+        decay = (-self.shape * self.variance) * torch.exp(-length)
+        if self.shape == 0.5:
+            return torch.where(length > 0.0, decay / length, 0.0)
+        return decay if self.shape == 1.5 else decay * (1.0 + length) / 3.0
+
+    def scaled(self, factor: float) -> "Stationary":
+        r"""The kernel times a factor."""
+        return self._replace(variance=factor * self.variance)
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        if self.columns is not None:
+            inputs = inputs.index_select(-1, self.columns)
+        return inputs / self.lengthscale
+
+    def _of(self, squared: Tensor) -> Tensor:
+        return _STATIONARY[self.kind](self.shape, squared)
 
 
 def constant_variance(kernel: Kernel) -> bool:
@@ -112,8 +184,9 @@ def _on_active_columns(
         return reduce(_COMBINED[kind], parts)
     if kind is PeriodicKernel:
         return _periodic(kernel, left, right, distance)
+    shape = getattr(kernel, _SHAPES[kind]) if kind in _SHAPES else 0.0
     lengthscale = kernel.lengthscale
-    return _STATIONARY[kind](kernel, distance(left / lengthscale, right / lengthscale))
+    return _STATIONARY[kind](shape, distance(left / lengthscale, right / lengthscale))
 
 
 def _is_own(kernel: Any) -> bool:
@@ -139,21 +212,26 @@ def _rbf(_: Any, squared: Tensor) -> Tensor:
     return squared.mul_(-0.5).exp_()
 
 
-def _matern(kernel: Any, squared: Tensor) -> Tensor:
-    length = safe_sqrt(2.0 * kernel.nu * squared)
-    if kernel.nu == 0.5:
+def _matern(nu: float, squared: Tensor) -> Tensor:
+    length = safe_sqrt(2.0 * nu * squared)
+    if nu == 0.5:
         return torch.exp(-length)
     factor = 1.0 + length
-    if kernel.nu == 2.5:
+    if nu == 2.5:
         factor = factor + 5.0 / 3.0 * squared
     return factor * torch.exp(-length)
 
 
-def _rational_quadratic(kernel: Any, squared: Tensor) -> Tensor:
-    return (1.0 + squared / (2.0 * kernel.alpha)).pow(-kernel.alpha)
+def _rational_quadratic(alpha: Any, squared: Tensor) -> Tensor:
+    return (1.0 + squared / (2.0 * alpha)).pow(-alpha)
 
 
-_STATIONARY = {RBFKernel: _rbf, MaternKernel: _matern, RQKernel: _rational_quadratic}
+_STATIONARY: dict[Any, Callable[[Any, Tensor], Tensor]] = {
+    RBFKernel: _rbf,
+    MaternKernel: _matern,
+    RQKernel: _rational_quadratic,
+}
+_SHAPES: dict[Any, str] = {MaternKernel: "nu", RQKernel: "alpha"}
 
 
 def _squared_lengths(left: Tensor, right: Tensor) -> Tensor:
@@ -176,11 +254,37 @@ class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor | None]:
         (grad,), (left, right) = grad_outputs, ctx.saved_tensors
-        centre = right.mean(-2, keepdim=True)
-        left, right = left - centre, right - centre
-        left_grad = right_grad = None
-        if ctx.needs_input_grad[0]:
-            left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
-        if ctx.needs_input_grad[1]:
-            right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
-        return left_grad, right_grad
+        return _distance_gradients(left, right, grad, ctx.needs_input_grad)
+
+
+def _distance_gradients(
+    left: Tensor, right: Tensor, grad: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    r"""Gradients of squared distances in both points, where they are needed."""
+    centre = right.mean(-2, keepdim=True)
+    left, right = left - centre, right - centre
+    left_grad = right_grad = None
+    if needed[0]:
+        left_grad = 2.0 * (left * grad.sum(-1, keepdim=True) - grad @ right)
+    if needed[1]:
+        right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
+    return left_grad, right_grad
+
+
+class _StationaryValues(torch.autograd.Function):
+    r"""Values of a stationary kernel at scaled inputs, in one step."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Stationary, left: Tensor, right: Tensor) -> Tensor:
+        squared = _squared_distances(left, right)
+        ctx.save_for_backward(left, right, kernel.slopes(squared))
+        return kernel.variance * _STATIONARY[kernel.kind](kernel.shape, squared)
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        left, right, slopes = ctx.saved_tensors
+        needed = ctx.needs_input_grad[1:]
+        return None, *_distance_gradients(left, right, grad_outputs[0] * slopes, needed)

@@ -3,8 +3,9 @@ r"""A batch of one-dimensional minimisations, solved side by side."""
 from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+
+from kernelucb._numerics.arrays import Array, library_of
 
 _MAX_STEPS = 60
 
@@ -14,22 +15,21 @@ class Minimum(NamedTuple):
 
     Attributes:
         argument: Where the search stopped.
-        gap: Twice the decrease that the last Newton step predicted: an upper estimate of
-            how far the value at ``argument`` is above the minimum.
+        gap: An estimate of how far the value at ``argument`` is above the minimum.
         converged: Whether ``gap`` met the tolerance.
     """
 
-    argument: Tensor
-    gap: Tensor
-    converged: Tensor
+    argument: Array
+    gap: Array
+    converged: Array
 
 
 def minimize_quasiconvex(
-    slopes: Callable[[Tensor], tuple[Tensor, Tensor]],
-    lower: Tensor,
-    upper: Tensor,
-    start: Tensor,
-    tolerance: Tensor,
+    slopes: Callable[[Array], tuple[Array, Array]],
+    lower: Array,
+    upper: Array,
+    start: Array,
+    tolerance: Array,
 ) -> Minimum:
     r"""Minimise ``n`` quasi-convex functions by Newton's method inside a shrinking bracket.
 
@@ -37,30 +37,38 @@ def minimize_quasiconvex(
     function lies, so every evaluation shrinks the bracket. A Newton step that would leave
     it, or that is not half as long as the one before, is replaced by a bisection.
 
+    A step promises at most its length times the slope. Newton's method squares an error, so
+    two of its steps in a row, ``s`` after ``t``, say how much the next would be: ``s^3 /
+    t^2``. Then what is left to gain is only ``(s / t)^4`` times what the step promised.
+
     Args:
         slopes: Maps ``n`` arguments to ``n`` first and ``n`` second derivatives.
-        lower: Left ends of brackets that hold the minima.
+        lower: Left ends of brackets that hold the minima, tensors or NumPy arrays as all.
         upper: Right ends.
         start: First guesses inside the brackets.
-        tolerance: A search ends with the step whose predicted decrease is at most half
-            of this.
+        tolerance: A search ends with the step that leaves at most so much to gain.
     """
+    xp = library_of(start)
     position, last_step = start, upper - lower
-    gap = torch.full_like(start, torch.inf)
-    done = torch.zeros_like(start, dtype=torch.bool)
-    for _ in range(_MAX_STEPS):
-        first, second = slopes(position)
-        lower = torch.where(first < 0, position, lower)
-        upper = torch.where(first > 0, position, upper)
-        newton = position - first / second
-        newton_step = (newton - position).abs()
-        usable = (newton >= lower) & (newton <= upper) & (newton_step <= 0.5 * last_step)
-        proposal = torch.where(usable, newton, 0.5 * (lower + upper))
-        step = (proposal - position).abs()
-        gap = torch.where(done, gap, first.abs() * step)
-        position = torch.where(done, position, proposal)
-        done = done | (gap <= tolerance)
-        if bool(done.all()):
-            break
-        last_step = step
+    gap = xp.full_like(start, xp.inf)
+    done = in_a_row = gap < 0.0
+    with np.errstate(all="ignore"):  # steps that are not finite are not usable
+        for _ in range(_MAX_STEPS):
+            first, second = slopes(position)
+            lower = xp.where(first < 0, position, lower)
+            upper = xp.where(first > 0, position, upper)
+            newton = position - first / second
+            newton_step = abs(newton - position)
+            usable = newton_step <= 0.5 * last_step
+            usable &= (newton >= lower) & (newton <= upper)
+            proposal = xp.where(usable, newton, 0.5 * (lower + upper))
+            step = abs(proposal - position)
+            left = abs(first) * step
+            left = xp.where(in_a_row & usable, left * (step / last_step) ** 4, left)
+            gap = xp.where(done, gap, left)
+            position = xp.where(done, position, proposal)
+            done = done | (gap <= tolerance)
+            if done.all():
+                break
+            last_step, in_a_row = step, usable
     return Minimum(position, gap, done)

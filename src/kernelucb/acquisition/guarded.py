@@ -11,7 +11,7 @@ from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
-from torch.nn.functional import smooth_l1_loss
+from torch.nn.functional import softplus
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
@@ -24,6 +24,8 @@ _GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 # More than the value of any acquisition function, also in single precision.
 _EXCLUDED = 1e30
 _PROBES = 64
+# Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
+_SHIFT = 4.0
 
 
 class GuardedAcquisition(AcquisitionFunction):
@@ -33,29 +35,30 @@ class GuardedAcquisition(AcquisitionFunction):
     acquisition function says where to look next. This one takes any of BoTorch's, analytic
     or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
     function of the band's confidence set is at least what it is at the ``reference``, the
-    observed point with the largest lower bound. Where the true function is in the set (in
-    all rounds at once with probability ``1 - delta``, for what ``band.assumptions`` say)
-    every maximiser among the candidates is one of them: the guard takes nothing away that
-    can be the optimum. With ``maximize=False`` all of this is about minimisers.
+    observed point with the largest lower bound. Where the true function is in the set (with
+    the probability that ``band.assumptions`` states, on what they rest on) every maximiser
+    among the candidates is one of them: the guard takes nothing away that can be the
+    optimum. With ``maximize=False`` all of this is about minimisers.
 
-    Inside that set values are exactly those of ``acqf``. Outside they fall steeply and
-    smoothly, with a gradient that leads back: by half a unit at one ``temperature`` and by
-    one for every further one, the unit being one where ``acqf`` is a logarithm and the
-    spread of its values among the observed points elsewhere. So ``optimize_acqf`` works as
-    with ``acqf``, with ``q > 1`` (jointly for Monte Carlo functions, ``sequential=True``
-    where ``acqf`` takes pending points), constraints and fixed features. A candidate may
-    lie outside by a few ``temperature``. With ``temperature=0`` the restriction is exact;
-    use that with ``optimize_acqf_discrete``, where no gradient is needed. The set always
-    holds the ``reference``; if no candidate is in it, the one that may come closest to the
-    reference is chosen.
+    Inside that set values are those of ``acqf``, up to 0.02 units at its edge. Outside they
+    fall steeply and smoothly, with a gradient that leads back: by 0.7 units at four
+    ``temperature`` and by one for every further one, the unit being one where ``acqf`` is a
+    logarithm and the spread of its values around the observed points elsewhere. So
+    ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
+    functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
+    fixed features. A candidate may lie outside by a few ``temperature``. With
+    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
+    where no gradient is needed. The set always holds the ``reference``; if no candidate is
+    in it, the one that may come closest to the reference is chosen.
 
     **What holds.** The band, and every certificate from it, whatever is played: they allow
     inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
     itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen by the
-    band's own upper bound: on the same event the best of these points has a regret of at
-    most the mean width of the band at them, when they were chosen, which is what bounds
-    the simple regret of the pure rule; there are at least ``T // k`` of them among the
-    first ``T``.
+    band's own upper bound: where the band holds the function, the best of these points has
+    a regret of at most the mean width of the band at them when they were chosen, which is
+    what bounds the simple regret of the pure rule (if the largest upper bound was found,
+    with no points pending). Of any ``T`` points chosen one after the other at least
+    ``T // k - 1`` are of this kind.
 
     Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
 
@@ -94,8 +97,8 @@ class GuardedAcquisition(AcquisitionFunction):
             band: A bound of this package, for the same objective and direction.
             observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points of the domain will do.
-            temperature: How far outside, in prior standard deviations of the band, a point
-                starts to pay. Zero makes the restriction exact and leaves no gradient.
+            temperature: Width of the edge, in prior standard deviations of the band. Zero
+                makes the restriction exact and leaves no gradient outside.
             ucb_every: One point in each block of so many is the one with the largest upper
                 bound of ``band``. Which one follows from the number of observations and
                 pending points. By default none is.
@@ -163,18 +166,11 @@ class GuardedAcquisition(AcquisitionFunction):
         return value - self._unit * penalty.to(value)
 
     def _penalty(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points pay for being outside, ``n`` values; zero inside."""
-        with torch.no_grad():
-            excess = self.excess(X) / self.band.prior_std
-        outside = excess < 0.0
-        penalty = torch.zeros_like(excess)
+        r"""What ``n x d`` points pay, ``n`` values; next to nothing inside."""
+        excess = self.excess(X) / self.band.prior_std
         if self.temperature == 0.0:
-            return torch.where(outside, _EXCLUDED * (1.0 - excess), penalty)
-        if bool(outside.any()):  # inside there is no gradient to compute
-            distance = self.excess(X[outside]) / self.band.prior_std / self.temperature
-            zero = torch.zeros_like(distance)
-            penalty[outside] = smooth_l1_loss(distance, zero, reduction="none")
-        return penalty
+            return torch.where(excess < 0.0, _EXCLUDED * (1.0 - excess), 0.0)
+        return softplus(-_SHIFT - excess / self.temperature)
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, outcome units.

@@ -18,14 +18,14 @@ from kernelucb.bandit.resolvents import Ratio, Resolvents
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 
-_INTERPOLATION_ERROR = 1e-12
+_INTERPOLATION_ERROR = 1e-13
 _FILTERED_ERROR = 1e-10  # each node costs twice as much
 _REFINEMENT = 6
 _MARGIN, _FIRST_HALF_WIDTH = 0.7, 2.5
 # ``ln`` of the range of regularisers worth trying: 1e8 over a few eps, at the most.
 LONGEST_INTERVAL = 60.0
 _SCHUR_ERROR = 1e-10
-_RELATIVE_TOLERANCE = 1e-9
+_RELATIVE_TOLERANCE = 1e-13
 # Share of both constraints that a function in a filtered set must leave.
 _ROOM = 1e-6
 _TINY = torch.finfo(torch.float64).tiny

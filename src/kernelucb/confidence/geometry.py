@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.norm.least import least_misfit
@@ -49,23 +50,22 @@ class Constraints(NamedTuple):
         drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
         return self.excess_from(regularizer, drop)
 
-    def excess_from(self, regularizer: Tensor, drop: Tensor) -> Tensor:
+    def excess_from(self, regularizer: Array, drop: Array) -> Array:
         r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
         return self.radius.slack + regularizer * self.norm**2 + drop
 
     def log_excess_slopes(
-        self, tau: Tensor, sums: Sequence[Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, tau: Array, sums: Sequence[Array]
+    ) -> tuple[Array, Array, Array]:
         r"""Excess at ``b`` values of ``tau``; two derivatives of its log in ``ln(tau)``.
 
         ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the state's
         ``drop_weights``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2 and 3.
         """
-        drop = (self.radius.tau_ref - tau) * sums[0]
-        excess = self.excess_from(tau, drop).clamp_min(_TINY)
-        slope = tau * (self.norm**2 - sums[1]) / excess
-        bend = 2.0 * tau.square() * sums[2] / excess
-        return excess, slope, slope - slope.square() + bend
+        excess = self.excess_from(tau, (self.radius.tau_ref - tau) * sums[0]).clip(_TINY)
+        share = tau / excess
+        slope = share * (self.norm**2 - sums[1])
+        return excess, slope, slope - slope * slope + 2.0 * tau * share * sums[2]
 
 
 def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -> Radius:

@@ -1,6 +1,6 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.models.transforms.input import InputTransform, Normalize
@@ -11,6 +11,13 @@ from torch.nn import Module
 
 from kernelucb._numerics import kernels
 from kernelucb._numerics.frozen import frozen_copy
+
+
+class _Plain(NamedTuple):
+    r"""A standard kernel and a constant mean of the model; None where it has others."""
+
+    kernel: kernels.Stationary | None
+    mean: float | None
 
 
 class Prior(Module):
@@ -44,6 +51,24 @@ class Prior(Module):
         given = input_transform is not None
         self.input_transform = frozen_copy(input_transform) if given else None
         self.offset, self.scale = offset, scale
+        self._plain: _Plain | None = None
+
+    @property
+    def plain(self) -> "_Plain":
+        r"""What of the prior is plain numbers; read when first asked for."""
+        if self._plain is None:
+            self._plain = _Plain(
+                kernels.Stationary.of(self.covar_module), _constant(self.mean_module)
+            )
+        return self._plain
+
+    def _apply(self, *arguments: Any, **options: Any) -> Any:
+        self._plain = None  # read again on the other device
+        return super()._apply(*arguments, **options)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
+        self._plain = None
+        super()._load_from_state_dict(*arguments, **options)
 
     def check_fits(self, inputs: Tensor) -> None:
         r"""Raise ``UnsupportedError`` unless it takes such ``n x d'`` kernel inputs."""
@@ -66,12 +91,16 @@ class Prior(Module):
 
     def mean(self, inputs: Tensor) -> Tensor:
         r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
-        if self.mean_module is None:
-            return inputs.new_full(inputs.shape[:-1], self.offset)
+        constant = self.plain.mean
+        if constant is not None:
+            return inputs.new_full(inputs.shape[:-1], self.offset + self.scale * constant)
         return self.offset + self.scale * self.mean_module(inputs)
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
+        kernel = self.plain.kernel
+        if kernel is not None:
+            return inputs.new_full(inputs.shape[:-1], self.scale**2 * kernel.variance)
         return self.scale**2 * kernels.diagonal(self.covar_module, inputs, inputs)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
@@ -79,6 +108,9 @@ class Prior(Module):
 
         A row does not depend on the other points on the left: queries belong there.
         """
+        kernel = self.plain.kernel
+        if kernel is not None:
+            return kernel.scaled(self.scale**2).covariance(left, right)
         values = kernels.covariance(self.covar_module, left, right)
         return values if self.scale == 1.0 else self.scale**2 * values
 
@@ -107,3 +139,13 @@ class Prior(Module):
         between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
+
+
+def _constant(mean: Any) -> float | None:
+    r"""The value of a mean (or None, which is zero); None if it is not one number."""
+    if mean is None or type(mean) is ZeroMean:
+        return 0.0
+    if type(mean) is not ConstantMean:
+        return None
+    constant: Any = mean.constant
+    return float(constant) if constant.numel() == 1 else None

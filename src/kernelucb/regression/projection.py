@@ -63,10 +63,13 @@ def project(
     """
     covariance = prior.covariance(inputs, sections.inputs)
     prior_variance = prior.variance(inputs)
-    reach = sections.reach(inputs, prior_variance, covariance)
-    features, residual_variance = split_variance(
-        covariance @ feature_basis, prior_variance, reach
-    )
+    raw_features = covariance @ feature_basis
+    with torch.no_grad():
+        reach = sections.reach(inputs, prior_variance, covariance)
+    features, residual_variance = split_variance(raw_features, prior_variance, reach)
+    if covariance.requires_grad and bool((residual_variance == reach).any()):
+        reach = sections.reach(inputs, prior_variance, covariance)
+        features, residual_variance = split_variance(raw_features, prior_variance, reach)
     mean = prior.mean(inputs)
     resolved(mean, residual_variance)
     return Projection(inputs, mean, prior_variance, features, residual_variance)

@@ -1,24 +1,24 @@
 r"""The exact bound (minimum over every regulariser) and the grid bound (DMM)."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import Array, as_array, library_of
 from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.regression import RidgeState
 
 _GRID_SIZE = 64
-# A last Newton step that promises this much leaves an error of about its square.
-_RELATIVE_TOLERANCE = 1e-9
-_TINY = torch.finfo(torch.float64).tiny
+# What the search leaves to gain, over the half-width of the norm bound alone.
+_RELATIVE_TOLERANCE = 1e-13
 
 
 class GridSet(FunctionSet[RidgeStateT]):
@@ -57,8 +57,11 @@ class GridSet(FunctionSet[RidgeStateT]):
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over the grid."""
-        value, index = self.ellipsoid_bounds(points, sign).min(dim=-1)
-        return Support(value, self.regularizers[index], torch.zeros_like(value))
+        with torch.no_grad():
+            index = self.ellipsoid_bounds(points.detach(), sign).argmin(dim=-1)
+        tau = self.regularizers[index]
+        value = Ellipsoids(self, points, sign).bounds(as_array(tau))
+        return Support(value, tau, torch.zeros_like(tau))
 
     def with_design(self, design: RidgeState) -> "GridSet[RidgeStateT]":
         r"""The set with variances of another state."""
@@ -99,19 +102,21 @@ class ExactSet(FunctionSet[RidgeStateT]):
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""
+        ellipsoids = Ellipsoids(self, points, sign)
         with torch.no_grad():
-            log_tau, gap, _ = self._search(points.detach(), sign)
-            tau = log_tau.exp()
-            squared_width = self.constraints.excess(self.regression, tau) / tau
-        deviation = self.regression.deviation_at(points.centre, tau.unsqueeze(-1))
-        variance = self.design.variance_at(points.design, tau.unsqueeze(-1))
-        finite = sign * deviation + safe_sqrt(squared_width.clamp_min(0.0) * variance)
+            values = self.grid.ellipsoid_bounds(points.detach(), sign)
+            log_tau, gap, _ = self._search(ellipsoids, as_array(values))
+        tau = ellipsoids.xp.exp(log_tau)
+        finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
+        gap = torch.as_tensor(gap)
         # The limit of an infinite regulariser: the ball of the norm constraint alone.
+        inside = torch.as_tensor(ellipsoids.half_width) <= finite.detach()
+        if not bool(inside.any()):
+            return Support(finite, regularizer, gap)
         ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
-        inside = ball <= finite
         return Support(
             value=torch.where(inside, ball, finite),
-            regularizer=torch.where(inside, torch.inf, tau),
+            regularizer=torch.where(inside, torch.inf, regularizer),
             gap=torch.where(inside, 0.0, gap),
         )
 
@@ -119,88 +124,33 @@ class ExactSet(FunctionSet[RidgeStateT]):
         r"""Least bound over the grid that brackets the search."""
         return self.grid.support(points, sign)
 
-    def _search(self, points: RidgePoints, sign: int) -> Minimum:
-        r"""The minimising ``log tau`` of each point."""
-        values = self.grid.ellipsoid_bounds(points, sign)
-        best = values.argmin(dim=-1)
-        nodes = self.grid.regularizers.log()
-        last = len(nodes) - 1
-        half_width = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
+    def _search(self, ellipsoids: Ellipsoids, values: Array) -> Minimum:
+        r"""The minimising ``log tau`` of each point, from the values on the grid."""
+        xp, best = ellipsoids.xp, values.argmin(-1)
+        nodes = xp.log(as_array(self.grid.regularizers))
+        half_width = ellipsoids.half_width
         return minimize_quasiconvex(
-            EllipsoidObjective(self, points, sign).slopes,
-            lower=nodes[(best - 1).clamp_min(0)],
-            upper=nodes[(best + 1).clamp_max(last)],
+            ellipsoids.slopes,
+            lower=nodes[(best - 1).clip(0)],
+            upper=nodes[(best + 1).clip(0, len(nodes) - 1)],
             start=nodes[best] + self.log_step * _parabola_vertex(values, best),
             # A point's gain over itself is zero at every regulariser: nothing to search.
-            tolerance=torch.where(
-                half_width > 0, _RELATIVE_TOLERANCE * half_width, torch.inf
-            ),
+            tolerance=xp.where(half_width > 0, _RELATIVE_TOLERANCE * half_width, xp.inf),
         )
 
 
-class EllipsoidObjective:
-    r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` as a function of ``log tau``.
-
-    One function for each of ``b`` points: sums over the spectrum of fixed terms times
-    powers of ``1 / (lam + tau)``. Each step of the search reuses the ``b x r`` tables.
-    """
-
-    def __init__(self, exact: ExactSet[Any], points: RidgePoints, sign: int) -> None:
-        regression = exact.regression
-        self.regression, self.design = regression, exact.design
-        self.constraints = exact.constraints
-        self.mean_terms = sign * regression.mean_terms
-        self.fit_terms = regression.targets.square() * regression.eigenvalues
-        self.drop_weights = regression.drop_weights(self.constraints.radius.tau_ref)
-        self.features, self.design_points = points.centre.features, points.design
-        self.tables = [torch.empty_like(self.features) for _ in range(3)]
-
-    def slopes(self, log_tau: Tensor) -> tuple[Tensor, Tensor]:
-        r"""First and second derivatives at ``b`` values of ``log tau``."""
-        tau = log_tau.exp()
-        sums, mean_sums = self._sums(tau)
-        mean_slope = -tau * mean_sums[0]
-        mean_curvature = mean_slope + 2.0 * tau.square() * mean_sums[1]
-        excess, a, a_slope = self.constraints.log_excess_slopes(tau, sums)
-        variance, b, b_slope = self._log_variance(tau)
-        width = (excess * variance / tau).sqrt()
-        slope = 0.5 * (a + b - 1.0)  # of ln(width)
-        first = mean_slope + width * slope
-        second = mean_curvature + width * (slope.square() + 0.5 * (a_slope + b_slope))
-        return first, second
-
-    def _sums(self, tau: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        r"""Sums for the excess, of powers 1 to 3, and for the mean, of powers 2 and 3."""
-        inverse, power, terms = self.tables
-        torch.add(self.regression.eigenvalues, tau.unsqueeze(-1), out=inverse).reciprocal_()
-        sums, mean_sums = [inverse @ self.drop_weights], []
-        torch.mul(self.features, self.mean_terms, out=terms).mul_(inverse)
-        power.copy_(inverse)
-        for _ in range(2):
-            sums.append(power.mul_(inverse) @ self.fit_terms)
-            mean_sums.append(terms.mul_(inverse).sum(-1))
-        return sums, mean_sums
-
-    def _log_variance(self, tau: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Variance, and the first two derivatives of its logarithm in ``log tau``."""
-        value, first, second = self.design.variance_slopes(self.design_points, tau)
-        variance = value.clamp_min(_TINY)
-        slope = first / variance
-        return variance, slope, second / variance - slope.square()
-
-
-def _parabola_vertex(values: Tensor, best: Tensor) -> Tensor:
+def _parabola_vertex(values: Array, best: Array) -> Array:
     r"""Vertex of the parabola through the best value of each row and its neighbours.
 
     In steps of the grid, between -1 and 1; zero at the ends of the grid.
     """
-    inner = best.clamp(1, values.shape[-1] - 2).unsqueeze(-1)
-    left, middle, right = (
-        values.gather(-1, inner + shift).squeeze(-1) for shift in (-1, 0, 1)
-    )
+    xp = library_of(values)
+    inner = best.clip(1, values.shape[-1] - 2)
+    rows = xp.arange(len(values), device=values.device)
+    left, middle, right = (values[rows, inner + shift] for shift in (-1, 0, 1))
     bend = left - 2.0 * middle + right
-    vertex = 0.5 * (left - right) / torch.where(bend > 0, bend, torch.inf)
-    return torch.where(inner.squeeze(-1) == best, vertex, 0.0).clamp(-1.0, 1.0)
+    vertex = 0.5 * (left - right) / xp.where(bend > 0, bend, xp.inf)
+    return xp.where(inner == best, vertex, 0.0).clip(-1.0, 1.0)
 
 
 def _bracketing_grid(design: RidgeState, constraints: Constraints) -> tuple[Tensor, float]:

@@ -9,6 +9,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
+from kernelucb.regression.projection import Projection
 
 
 class FunctionSet(RidgeSet[RidgeStateT]):
@@ -29,6 +30,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
     ) -> None:
         super().__init__(regression, assumptions, design)
         self.constraints = constraints
+        self._reference: tuple[Tensor, int, Projection] | None = None
 
     @property
     def norm(self) -> float:
@@ -43,9 +45,22 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
-        both = self.regression.project(torch.cat([X, reference]))
-        points, other = both.rows(slice(-1)), both.rows(slice(-1, None))
+        points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         find = self.majorant if cheap else self.support
         support = find(QueryPoints(change, change), sign)
         return sign * change.prior_mean + support.value
+
+    def _projected(self, reference: Tensor) -> Projection:
+        r"""A reference as the data see it; the last one is kept, for searches."""
+        if reference.requires_grad:
+            return self.regression.project(reference)
+        if self._reference is not None:
+            known, version, other = self._reference
+            same = known is reference and version == reference._version
+            if same and other.features.device == self.regression.eigenvalues.device:
+                return other
+        with torch.no_grad():
+            other = self.regression.project(reference)
+        self._reference = reference, reference._version, other
+        return other
