@@ -181,6 +181,7 @@ class TestRefusals:
         ("search", "message"),
         [
             ("qKnowledgeGradient", "is a one-shot function"),
+            ("GuardedAcquisition", "is what `search` is put into"),
             ("qLogNoisyExpectedHypervolumeImprovement", "is for several objectives"),
             ("qLogNParEGO", "is for several objectives"),
             ("LogNoisyExpectedImprovement", "cannot be told the objective"),

@@ -16,7 +16,7 @@ from botorch.acquisition.multi_objective.base import (
 from botorch.exceptions import UnsupportedError
 from botorch.exceptions.errors import BotorchError
 
-from kernelucb.acquisition import MetaPI
+from kernelucb.acquisition import GuardedAcquisition, MetaPI
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded_inputs import search_class
 from kernelucb.ax.options import plain_value
@@ -87,6 +87,8 @@ def checked_search(
 
 def _check_class(searched: type[AcquisitionFunction]) -> None:
     name, instead = searched.__name__, "search with qLogNoisyExpectedImprovement, say."
+    if issubclass(searched, GuardedAcquisition):
+        raise UnsupportedError(f"{name} is what `search` is put into; {instead}")
     if issubclass(searched, OneShotAcquisitionFunction):
         raise UnsupportedError(
             f"{name} is a one-shot function: its points are candidates and fantasies "
