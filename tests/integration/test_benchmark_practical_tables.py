@@ -62,13 +62,14 @@ def test_unfinished_seeds_stay_out_of_the_tables(tmp_path):
 
 def test_a_seed_is_finished_before_the_next_and_tuning_has_seeds_of_its_own():
     experiments = configuration().experiments
-    tuning = experiments.pop("tuning")
+    choosing = [experiments.pop(name) for name in ("tuning", "choice")]
+    apart = {seed for experiment in choosing for seed in experiment.seeds}
     for experiment in experiments.values():
         seeds = [item.seed for item in experiment.tasks()]
         assert seeds == sorted(seeds)
         number = len(experiment.problems) * len(experiment.methods)
         assert len(seeds) == len(experiment.seeds) * number
-        assert not set(experiment.seeds) & set(tuning.seeds)
+        assert not set(experiment.seeds) & apart
         assert all(method in experiment.methods for method in experiment.ours)
 
 
