@@ -18,9 +18,9 @@ from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.confidence.family.select import GOLDEN_RATIO
 from kernelucb.regression.observed import observed_inputs
 
-_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 # More than the value of any acquisition function, also in single precision.
 _EXCLUDED = 1e30
 _PROBES = 64
@@ -51,9 +51,10 @@ class GuardedAcquisition(AcquisitionFunction):
     where no gradient is needed. The set always holds the ``reference``; if no candidate is
     in it, the one that may come closest to the reference is chosen.
 
-    **What holds.** The band, and every certificate from it, whatever is played: they allow
-    inputs that are chosen from the past by any rule. No bound on the regret of ``acqf``
-    itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen by the
+    **What holds.** What ``band.assumptions`` say. Most bounds, such as
+    ``MartingaleMixtureUCB`` and ``KernelFamilyUCB``, and certificates from them, allow
+    inputs that any rule chooses from the past (``WangDeFreitasUCB`` does not). No bound on
+    the regret of ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen by the
     band's own upper bound: where the band holds the function, the best of these points has
     a regret of at most the mean width of the band at them when they were chosen, which is
     what bounds the simple regret of the pure rule (if the largest upper bound was found,
@@ -206,7 +207,7 @@ def is_ucb_turn(count: int, every: int) -> bool:
     Its place in the block moves by the golden ratio: no batch size always misses it.
     """
     block, place = divmod(count, every)
-    return place == int(block * _GOLDEN_RATIO % 1.0 * every)
+    return place == int(block * GOLDEN_RATIO % 1.0 * every)
 
 
 def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
