@@ -54,12 +54,12 @@ class GuardedAcquisition(AcquisitionFunction):
     **What holds.** What ``band.assumptions`` say. Most bounds, such as
     ``MartingaleMixtureUCB`` and ``KernelFamilyUCB``, and certificates from them, allow
     inputs that any rule chooses from the past (``WangDeFreitasUCB`` does not). No bound on
-    the regret of ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen by the
-    band's own upper bound: where the band holds the function, the best of these points has
-    a regret of at most the mean width of the band at them when they were chosen, which is
-    what bounds the simple regret of the pure rule (if the largest upper bound was found,
-    with no points pending). Of any ``T`` points chosen one after the other at least
-    ``T // k - 1`` are of this kind.
+    the regret of ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of
+    ``k`` is chosen by the band's own upper bound: where the band holds the function, the
+    best of these points has a regret of at most the mean width of the band at them when
+    they were chosen, which is what bounds the simple regret of the pure rule (if the
+    largest upper bound was found, with no points pending). Of any ``T`` points chosen one
+    after the other at least ``T // k - 1`` are of this kind.
 
     Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
 
