@@ -1,0 +1,166 @@
+r"""What Ax builds and maximises for a trial: bands of all outcomes, in the trial's context."""
+
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from ax.core.data import MAP_KEY
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.optim.utils import fix_features
+from torch import Tensor
+
+from kernelucb.acquisition import GuardedAcquisition, ScalarizedUCB
+from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.guarded_inputs import search_class
+from kernelucb.ax.outcomes import options_of, resolved, shared_delta, single_bound
+from kernelucb.ax.rehearsal import BUILDERS
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.regression.outputs import single_output_models
+
+Options = Mapping[str, Any]
+
+
+class BoundAcquisition(Acquisition):
+    r"""An Ax ``Acquisition`` that maximises a bound, or searches within one.
+
+    With fixed parameters (a context) the observed points count at that context, where the
+    trial will be, and trials under way in other contexts are pending, too.
+
+    Attributes:
+        band: The bound of the objective.
+    """
+
+    band: KernelUCB
+
+    def __init__(self, **arguments: Any) -> None:
+        config = arguments["torch_opt_config"]
+        names = arguments["search_space_digest"].feature_names
+        fixed = config.fixed_features or {}
+        # Ax would drop all trials of other contexts, observed or under way.
+        step = {i: value for i, value in fixed.items() if names[i] == MAP_KEY}
+        self._context = {i: value for i, value in fixed.items() if i not in step}
+        arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
+        super().__init__(**arguments)
+
+    @property
+    def names(self) -> list[str]:
+        r"""The outcomes of the objective and the constraints, as the model has them."""
+        names = self.surrogate.outcomes
+        if self._subset_idcs is None:
+            return list(names)
+        return [names[i] for i in self._subset_idcs.tolist()]
+
+    def _instantiate_acquisition(self) -> None:
+        if self._context and self.X_observed is not None:
+            here = fix_features(self.X_observed, self._context)
+            self.X_observed = torch.unique(here, dim=0)
+        super()._instantiate_acquisition()
+
+    def _construct_botorch_acquisition(
+        self,
+        botorch_acqf_class: type[AcquisitionFunction],
+        botorch_acqf_options: dict[str, Any],
+        model: Any,
+    ) -> AcquisitionFunction:
+        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
+        options = resolved(bound, options, self.names)
+        own = options if guard is None else {**botorch_acqf_options, "band_options": options}
+        acqf = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
+        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf  # pyright: ignore[reportAttributeAccessIssue]
+        return acqf
+
+
+def parts_of(
+    acqf_class: type[AcquisitionFunction], options: Options
+) -> tuple[type[KernelUCB], Options, dict[str, Any] | None]:
+    r"""Class and options of the bound, and of the search within it, if there is one."""
+    if acqf_class is not GuardedAcquisition:
+        return acqf_class, options, None  # pyright: ignore[reportReturnType]
+    guard = {name: each for name, each in options.items() if not name.startswith("band")}
+    return options["band"], options.get("band_options") or {}, guard
+
+
+class ConstrainedAcquisition(BoundAcquisition):
+    r"""A bound of the objective among points that satisfy outcome constraints.
+
+    Each outcome has one band, however often it is used; they share ``delta`` equally.
+
+    Attributes:
+        bands: The band of each outcome, by its name.
+        constraints: What the bands say of the constraints.
+        statements: The constraints in words, in the same order.
+    """
+
+    bands: dict[str, KernelUCB]
+    constraints: OutcomeConstraints
+    statements: list[str]
+
+    def _construct_botorch_acquisition(
+        self,
+        botorch_acqf_class: type[AcquisitionFunction],
+        botorch_acqf_options: dict[str, Any],
+        model: Any,
+    ) -> AcquisitionFunction:
+        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
+        models = dict(zip(self.names, single_output_models(model), strict=True))
+        self._build_bands(bound, options, models)
+        self._build_constraints()
+        return self._constrained(guard, model)
+
+    def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
+        r"""What is maximised."""
+        raise NotImplementedError
+
+    def _searched(self, guard: dict[str, Any], model: Any) -> AcquisitionFunction:
+        r"""What searches within the band, told of the constraints by Ax."""
+        searched, options = search_class(guard["search"]), guard.get("search_options") or {}
+        return super()._construct_botorch_acquisition.__wrapped__(searched, options, model)
+
+    def _build_bands(
+        self, acqf_class: type[KernelUCB], options: Options, models: Mapping[str, Any]
+    ) -> None:
+        bound, own = single_bound(acqf_class, options)
+        own["delta"] = shared_delta(acqf_class, options, len(models))
+        weights = self._objective_weights.reshape(-1, len(models)).sum(0).double()
+        used = {name: w for name, w in zip(models, weights.tolist(), strict=True) if w}
+        build = BUILDERS.get(bound, bound)
+        self.bands = {}
+        for name, each in models.items():
+            arguments = options_of(own, name)
+            if len(used) == 1 and name in used:
+                transform = ScalarizedPosteriorTransform(weights[weights != 0.0])
+                arguments["posterior_transform"] = transform
+                arguments["X_pending"] = self.X_pending
+            self.bands[name] = build(each, **arguments)
+        parts = [self.bands[name] for name in used]
+        if len(parts) == 1:
+            (self.band,) = parts
+        else:
+            sums = list(used.values())
+            self.band = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
+
+    def _build_constraints(self) -> None:
+        if self._outcome_constraints is None:
+            raise RuntimeError("Ax passed no outcome constraint on.")
+        matrix, thresholds = self._outcome_constraints
+        rows = [self._limit(*row) for row in zip(matrix, thresholds.view(-1), strict=True)]
+        bands, levels, sides, self.statements = map(list, zip(*rows, strict=True))
+        self.constraints = OutcomeConstraints(bands, levels, sides=sides)
+
+    def _limit(self, row: Tensor, threshold: Tensor) -> tuple[KernelUCB, float, str, str]:
+        r"""Band, threshold, side and words of ``sum_j row_j f_j <= threshold``."""
+        level = float(threshold)
+        used = {n: w for n, w in zip(self.names, row.tolist(), strict=True) if w}
+        if len(used) == 1:
+            ((name, weight),) = used.items()
+            level, side = level / weight, "<=" if weight > 0.0 else ">="
+            return self.bands[name], level, side, f"{name} {side} {level:g}"
+        band = ScalarizedUCB([self.bands[name] for name in used], list(used.values()))
+        words = " + ".join(f"{weight:g}*{name}" for name, weight in used.items())
+        return band, level, "<=", f"{words} <= {level:g}"
