@@ -40,12 +40,3 @@ def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
     if not bool((finite("bounds", bounds)[0] < bounds[1]).all()):
         raise ValueError("Every lower limit in bounds must be below its upper limit.")
     return bounds.detach().double()
-
-
-def rows_of(X: Tensor) -> Tensor:
-    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
-    if tensor("X", X).dim() < 1 or X.shape[-1] == 0:
-        raise BotorchTensorDimensionError(
-            f"X must be `... x d` with d >= 1, got shape {tuple(X.shape)}."
-        )
-    return X.reshape(-1, X.shape[-1]).double()

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar
-from kernelucb._numerics.domains import rows_of
-from kernelucb._numerics.parts import in_parts
+from kernelucb._numerics.parts import in_parts, rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.regression.outputs import per_output

@@ -8,7 +8,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.domains import rows_of
+from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import NormBoundLike
