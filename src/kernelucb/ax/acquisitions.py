@@ -11,7 +11,6 @@ import torch
 from ax.core.data import MAP_KEY
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
@@ -120,22 +119,21 @@ class ConstrainedAcquisition(BoundAcquisition):
     def _searched(self, guard: dict[str, Any], model: Any) -> AcquisitionFunction:
         r"""What searches within the band, told of the constraints by Ax."""
         searched, options = search_class(guard["search"]), guard.get("search_options") or {}
-        return super()._construct_botorch_acquisition.__wrapped__(searched, options, model)
+        return Acquisition._construct_botorch_acquisition(self, searched, options, model)
 
     def _build_bands(
         self, acqf_class: type[KernelUCB], options: Options, models: Mapping[str, Any]
     ) -> None:
         bound, own = single_bound(acqf_class, options)
         own["delta"] = shared_delta(acqf_class, options, len(models))
-        weights = self._objective_weights.reshape(-1, len(models)).sum(0).double()
-        used = {name: w for name, w in zip(models, weights.tolist(), strict=True) if w}
+        weights = self._objective_weights.reshape(-1, len(models)).sum(0).tolist()
+        used = {name: w for name, w in zip(models, weights, strict=True) if w}
         build = BUILDERS.get(bound, bound)
         self.bands = {}
         for name, each in models.items():
             arguments = options_of(own, name)
             if len(used) == 1 and name in used:
-                transform = ScalarizedPosteriorTransform(weights[weights != 0.0])
-                arguments["posterior_transform"] = transform
+                arguments["maximize"] = used[name] > 0.0
                 arguments["X_pending"] = self.X_pending
             self.bands[name] = build(each, **arguments)
         parts = [self.bands[name] for name in used]

@@ -3,21 +3,30 @@ r"""The bounds of an Ax experiment: the one of the last trial, and the one of al
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ax.adapter.adapter_utils import transform_callback
 from ax.adapter.base import Adapter
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
 from ax.core.search_space import SearchSpaceDigest
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.experiments import check_experiment, complete_assumptions
+from kernelucb.ax.constraints import arms_in_context, is_constrained
+from kernelucb.ax.experiments import (
+    check_experiment,
+    check_observed,
+    complete_assumptions,
+)
 from kernelucb.ax.models import TRANSFORMS
 
 
@@ -72,20 +81,33 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
 
 
 class FittedBound(NamedTuple):
-    r"""A bound on all data, what turns parameters into its inputs, and their ranges."""
+    r"""A bound on all data, what turns parameters into its inputs, and their ranges.
+
+    ``acquisition`` is what Ax would maximise, with the bands of all outcomes.
+    """
 
     acqf: KernelUCB
     adapter: TorchAdapter
     digest: SearchSpaceDigest
+    acquisition: Acquisition
 
 
-def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> FittedBound:
-    r"""Fit the strategy's bound to an experiment; neither of them changes."""
+def fitted_bound(
+    strategy: GenerationStrategy,
+    experiment: Experiment,
+    context: Mapping[str, Any] | None = None,
+) -> FittedBound:
+    r"""Fit the strategy's bound to an experiment; neither of them changes.
+
+    ``context`` are the parameters that are fixed, if any.
+    """
     spec = bound_spec(strategy).copy()
     check_experiment(spec, experiment)
     data = experiment.lookup_data()
     if data.empty:
         raise ValueError("No trial has been observed yet; complete one first.")
+    if is_constrained(spec):
+        check_observed(experiment)
     spec.fit(experiment, data)
     adapter: Any = spec.fitted_adapter
     arguments = adapter._get_transformed_gen_args(search_space=experiment.search_space)
@@ -100,9 +122,50 @@ def fitted_bound(strategy: GenerationStrategy, experiment: Experiment) -> Fitted
         search_space_digest=digest,
         torch_opt_config=config,
         botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
+        acq_options=acquisition_options(spec, adapter, experiment, context or {}),
     )
-    complete_assumptions(acquisition.acqf, adapter, experiment)
-    return FittedBound(acquisition.acqf, adapter, digest)
+    complete_all(acquisition, adapter, experiment)
+    return FittedBound(band_of(acquisition), adapter, digest, acquisition)
+
+
+def acquisition_options(
+    spec: GeneratorSpec,
+    adapter: Any,
+    experiment: Experiment,
+    context: Mapping[str, Any],
+) -> dict[str, Any]:
+    r"""Options of Ax's acquisition; safe arms as inputs of the bands, in this context.
+
+    What Ax makes of an arm that it hands out counts as the same arm: it may differ in the
+    last digit.
+    """
+    options = dict(spec.generator_kwargs.get("acquisition_options") or {})
+    if (arms := options.get("safe_arms")) is not None:
+        arms = arms_in_context(arms, experiment.search_space, context)
+        options["safe_points"] = [row for arm in arms for row in images_of(adapter, arm)]
+    return options
+
+
+def images_of(adapter: Any, parameters: Mapping[str, Any]) -> list[list[float]]:
+    r"""Inputs of an arm, and of what Ax makes of them when it hands them out, twice."""
+    round_trip = transform_callback(adapter.parameters, adapter.transforms)
+    features = ObservationFeatures(parameters=dict(parameters))
+    row = adapter.transform_observation_features([features]).numpy()[0]
+    first = round_trip(row)
+    return [list(map(float, each)) for each in (row, first, round_trip(first))]
+
+
+def complete_all(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
+    r"""Complete the assumptions of all bands of an acquisition just made."""
+    bands = getattr(acquisition, "bands", {}).values()
+    for band in {id(each): each for each in (*bands, band_of(acquisition))}.values():
+        complete_assumptions(band, adapter, experiment)
+
+
+def band_of(acquisition: Any) -> Any:
+    r"""The bound of the objective in what Ax maximises, if there is one."""
+    acqf = getattr(acquisition, "acqf", None)
+    return getattr(acquisition, "band", None) or getattr(acqf, "band", acqf)
 
 
 def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
@@ -154,8 +217,10 @@ def bound_of(spec: GeneratorSpec) -> GeneratorSpec | None:
 
 def acquisition_of(adapter: Adapter | None) -> KernelUCB | None:
     r"""The bound that an adapter maximised, or searched within, last, if any."""
-    generator = getattr(adapter, "generator", None)
-    acqf = getattr(getattr(generator, "_acquisition", None), "acqf", None)
-    if isinstance(acqf, GuardedAcquisition):
-        return acqf.band
-    return acqf if isinstance(acqf, KernelUCB) else None
+    band = band_of(last_acquisition(adapter))
+    return band if isinstance(band, KernelUCB) else None
+
+
+def last_acquisition(adapter: Adapter | None) -> Any:
+    r"""What Ax built for the last trial of an adapter, if anything."""
+    return getattr(getattr(adapter, "generator", None), "_acquisition", None)

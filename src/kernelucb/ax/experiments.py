@@ -3,12 +3,14 @@ r"""What a bound needs of an experiment, and what missing outcomes mean for it."
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -17,6 +19,8 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.constraints import is_constrained
+from kernelucb.ax.outcomes import all_configs, check_names, config_of
 from kernelucb.ax.rehearsal import LENGTHS
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -35,8 +39,9 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     r"""Refuse an experiment that the bound does not support, or with unusable outcomes.
 
     Raises:
-        UnsupportedError: If there are outcome constraints or several objectives, or the
-            objective is a sum of outcomes and the bound is not ``ScalarizedUCB``.
+        UnsupportedError: If there are several objectives, outcome constraints of which the
+            strategy was not told, none where it was, or relative ones, or the objective is
+            a sum of outcomes and the bound is not ``ScalarizedUCB``.
         ValueError: If options have an entry for each outcome, or the kernel a length
             scale for each input, and their number is wrong.
         InputDataError: If an outcome is infinite or too large to be squared, a standard
@@ -55,34 +60,88 @@ def _check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
         return
     acqf_class = spec.generator_kwargs["botorch_acqf_class"]
     name, objective = acqf_class.__name__, config.objective
-    if config.all_constraints:
-        raise UnsupportedError(
-            f"{name} cannot keep outcome constraints, and the experiment has "
-            f"{config.all_constraints}; configure the optimization without them."
-        )
     if objective.is_multi_objective:
         raise UnsupportedError(
             f"{name} is for one objective, and the experiment has several: "
-            f"`{objective.expression}`."
+            f"`{objective.expression}`. Maximise a weighted sum of them with "
+            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
         )
+    _check_constraints(spec, config)
     if acqf_class is ScalarizedUCB:
         options = spec.generator_kwargs["botorch_acqf_options"]
         for option in ("norm_bound", "noise_std"):
-            per_output(option, options.get(option), len(objective.metric_names))
+            if not isinstance(options.get(option), Mapping):
+                per_output(option, options.get(option), len(objective.metric_names))
     elif objective.is_scalarized_objective:
         raise UnsupportedError(
             f"{name} is for one outcome, and the objective `{objective.expression}` is a "
             "sum of several; use ScalarizedUCB."
         )
+    check_names(spec, set(config.metric_names))
+
+
+def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
+    name = spec.generator_kwargs["botorch_acqf_class"].__name__
+    constraints = config.all_constraints
+    if not is_constrained(spec):
+        if constraints:
+            raise UnsupportedError(
+                f"{name} cannot keep outcome constraints, and the experiment has "
+                f"{constraints}, unless generation_strategy is told how: "
+                'constraints="safe" with safe_arms (no trial violates them), or '
+                'constraints="explored" (trials may, the recommended arm does not).'
+            )
+        return
+    if not constraints:
+        raise UnsupportedError(
+            "The strategy is for outcome constraints, and the experiment has none; give "
+            "configure_optimization(outcome_constraints=...), or leave out constraints=."
+        )
+    for constraint in constraints:
+        if constraint.relative:
+            raise UnsupportedError(
+                f"{constraint} is relative to a baseline that is only known through noise, "
+                "which no band of this package covers; give the threshold as a number, "
+                'such as "purity >= 0.9".'
+            )
+
+
+def check_observed(experiment: Experiment) -> None:
+    r"""Refuse an experiment of which an outcome was never reported.
+
+    Ax would drop constraints on it without a word.
+
+    Raises:
+        InputDataError: If no trial has reported some outcome of the objective or the
+            constraints.
+    """
+    config = experiment.optimization_config
+    if config is None:
+        return
+    data = experiment.lookup_data().df
+    seen = set() if data.empty else set(data[data["mean"].notna()]["metric_name"])
+    if missing := sorted(set(config.metric_names) - seen):
+        raise InputDataError(
+            f"No trial has reported {', '.join(missing)}, which the objective or a "
+            "constraint is on; attach it with client.attach_data(...)."
+        )
 
 
 def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
     options = spec.generator_kwargs["botorch_acqf_options"]
-    config = spec.generator_kwargs["surrogate_spec"].model_configs[0]
-    given = {name: options.get(name) for name in LENGTHS}
-    if config.botorch_model_class is FixedPriorGP:
-        given["lengthscale"] = config.model_options.get("lengthscale")
-    lists = {name: each for name, each in given.items() if isinstance(each, list)}
+    configs = all_configs(spec.generator_kwargs["surrogate_spec"])
+    given = [(name, options.get(name)) for name in LENGTHS]
+    given = [
+        (name, scales)
+        for name, each in given
+        for scales in (each.values() if isinstance(each, Mapping) else [each])
+    ]
+    given += [
+        ("lengthscale", config.model_options.get("lengthscale"))
+        for config in configs
+        if config.botorch_model_class is FixedPriorGP
+    ]
+    lists = [(name, each) for name, each in given if isinstance(each, list)]
     if not lists:
         return
     space = space.clone()
@@ -91,7 +150,7 @@ def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
     for transform in transforms:
         space = transform(search_space=space).transform_search_space(space)
     columns = len(space.parameters)
-    for name, scales in lists.items():
+    for name, scales in lists:
         if len(scales) != columns:
             raise ValueError(
                 f"{name} has {len(scales)} entries for {columns} inputs (one for each "
@@ -120,7 +179,7 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
         f"a standard error lies between 0 and {LARGEST:g}",
     )
     config = experiment.optimization_config
-    objective = set() if config is None else set(config.objective.metric_names)
+    used = set() if config is None else set(config.metric_names)
     for name, rows in data.groupby("metric_name"):
         if rows["sem"].notna().any():
             _refuse(
@@ -129,7 +188,7 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
                 "others have a standard error, and Ax takes one with every outcome or with "
                 "none: report it",
             )
-        if name in objective and _reads_standard_errors(spec):
+        if name in used and _reads_standard_errors(spec, str(name)):
             _refuse(
                 rows[rows["sem"] == 0.0],
                 "sem",
@@ -138,12 +197,14 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
             )
 
 
-def _reads_standard_errors(spec: GeneratorSpec) -> bool:
-    r"""Whether they are the noise scale of the bound."""
+def _reads_standard_errors(spec: GeneratorSpec, name: str) -> bool:
+    r"""Whether they are the noise scale of the bound of an outcome."""
     arguments = spec.generator_kwargs
     noise = arguments["botorch_acqf_options"].get("noise_std")
+    if isinstance(noise, Mapping):
+        noise = noise[name]
     given = None not in noise if isinstance(noise, list) else noise is not None
-    model = arguments["surrogate_spec"].model_configs[0].model_options
+    model = config_of(arguments["surrogate_spec"], name).model_options
     of_model = model.get("noise_std") is not None
     is_meta = arguments["botorch_acqf_class"] in META_ACQUISITIONS
     return not (given or of_model or is_meta)
@@ -184,14 +245,14 @@ def missing_outcomes(experiment: Experiment) -> str:
 
 
 def _completed_without_outcome(experiment: Experiment) -> int:
-    r"""Number of completed trials that lack an outcome of the objective."""
+    r"""Number of completed trials that lack an outcome of objective or constraints."""
     config = experiment.optimization_config
     if config is None:
         return 0
     data = experiment.lookup_data().df
     data = data[data["mean"].notna()]
     observed = data.groupby("trial_index")["metric_name"].agg(set).to_dict()
-    needed = set(config.objective.metric_names)
+    needed = set(config.metric_names)
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     return sum(not needed <= observed.get(index, set()) for index in completed)
 

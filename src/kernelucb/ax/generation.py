@@ -1,6 +1,6 @@
 r"""A generation strategy that maximises a bound, in raw outcome units."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ax.adapter.registry import Generators
@@ -9,7 +9,6 @@ from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
-from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition import AcquisitionFunction
 
@@ -17,9 +16,13 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.models import TRANSFORMS, default_model_config
-from kernelucb.ax.nodes import KernelUCBNode
+from kernelucb.ax.constrained import SafeAcquisition
+from kernelucb.ax.constraints import Kinds, check_constrained, kind_arguments
+from kernelucb.ax.models import TRANSFORMS
+from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
 from kernelucb.ax.options import checked_optimizer_options, checked_options
+from kernelucb.ax.outcomes import surrogate_spec
+from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.ax.search import checked_search
 
 
@@ -31,10 +34,14 @@ def generation_strategy(
     num_initial: int = 5,
     min_observed: int | None = None,
     seed: int | None = None,
-    model_config: ModelConfig | None = None,
+    model_config: ModelConfig | Mapping[str, ModelConfig] | None = None,
     optimizer_options: Mapping[str, Any] | None = None,
     search: type[AcquisitionFunction] | str | None = None,
     search_options: Mapping[str, Any] | None = None,
+    constraints: Kinds | None = None,
+    safe_arms: Sequence[Mapping[str, Any]] | None = None,
+    expand_every: int | None = None,
+    allow_estimated: bool = False,
 ) -> GenerationStrategy:
     r"""Sobol points, then trials that maximise a confidence bound, or search within it.
 
@@ -145,12 +152,45 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    config = model_config or default_model_config()
-    acqf_options = checked_options(acqf_class, options or {}, config)
+    spec = surrogate_spec(model_config)
+    acqf_options = checked_options(acqf_class, options or {}, spec)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})
-    num_initial = whole_number("num_initial", num_initial)
+    own = kind_arguments(constraints, safe_arms, expand_every, allow_estimated)
+    if constraints is None:
+        rehearsed_bounds(acqf_class, acqf_options, spec)
+    else:
+        check_constrained(
+            acqf_class, acqf_options, spec, constraints, allow_estimated, optimizer_kwargs
+        )
+    num_initial, observed = _num_trials(num_initial, min_observed, acqf_options)
     if seed is not None and not 0 <= seed < 2**32:
         raise ValueError(f"seed must be from 0 to 2^32 - 1, got {seed}.")
+    name = acqf_class.__name__
+    own |= {"botorch_acqf_class": acqf_class, "botorch_acqf_options": acqf_options}
+    if search is not None:
+        guard = checked_search(
+            acqf_class,
+            acqf_options,
+            spec,
+            search,
+            search_options or {},
+            constrained=constraints is not None,
+        )
+        name = f"{guard['search']} within {name}"
+        own |= {"botorch_acqf_class": GuardedAcquisition, "botorch_acqf_options": guard}
+    elif search_options is not None:
+        raise ValueError("search_options is given without search; give both or none.")
+    name = name if constraints is None else f"{name}, {constraints}"
+    bound = _bound_node(name, own | {"surrogate_spec": spec}, optimizer_kwargs)
+    initial = _initial_node(bound.name, num_initial, observed, seed, constraints)
+    return GenerationStrategy(name=f"{initial.name}+{bound.name}", nodes=[initial, bound])
+
+
+def _num_trials(
+    num_initial: int, min_observed: int | None, options: Mapping[str, Any]
+) -> tuple[int, int]:
+    r"""Numbers of initial trials and of those that must be observed, checked."""
+    num_initial = whole_number("num_initial", num_initial)
     observed = max(1, num_initial // 2)
     if min_observed is not None:
         observed = whole_number("min_observed", min_observed)
@@ -158,32 +198,23 @@ def generation_strategy(
             raise ValueError(
                 f"min_observed is {observed}, above num_initial = {num_initial}."
             )
-    horizon = acqf_options.get("horizon", observed)
+    horizon = options.get("horizon", observed)
     if horizon < observed:
         raise ValueError(
             f"horizon is {horizon}, but the bound waits for {observed} observed trials; "
             "make it larger, or min_observed smaller."
         )
-    if search is not None:
-        guard = checked_search(
-            acqf_class, acqf_options, config, search, search_options or {}
-        )
-        name = f"{guard['search']} within {acqf_class.__name__}"
-        bound = _bound_node(name, GuardedAcquisition, guard, config, optimizer_kwargs)
-    elif search_options is None:
-        name = acqf_class.__name__
-        bound = _bound_node(name, acqf_class, acqf_options, config, optimizer_kwargs)
-    else:
-        raise ValueError("search_options is given without search; give both or none.")
-    initial = _initial_node(bound.name, num_initial, observed, seed)
-    return GenerationStrategy(name=f"{initial.name}+{bound.name}", nodes=[initial, bound])
+    return num_initial, observed
 
 
 def _initial_node(
-    next_node: str, num_initial: int, min_observed: int, seed: int | None
+    next_node: str,
+    num_initial: int,
+    min_observed: int,
+    seed: int | None,
+    constraints: Kinds | None,
 ) -> KernelUCBNode:
-    r"""Sobol trials until enough exist and enough of them are observed."""
-    sobol = GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
+    r"""Sobol trials, or safe arms, until enough exist and enough of them are observed."""
     enough = MinTrials(
         threshold=num_initial,
         transition_to=next_node,
@@ -197,39 +228,32 @@ def _initial_node(
         use_all_trials_in_exp=True,
         count_only_trials_with_data=True,
     )
+    shared: dict[str, Any] = {
+        "transition_criteria": [enough, observed],
+        "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
+    }
+    if constraints == "safe":
+        return SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
+    sobol = GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
     return KernelUCBNode(
-        name="Sobol",
-        generator_specs=[sobol],
-        transition_criteria=[enough, observed],
-        should_deduplicate=True,
-        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+        name="Sobol", generator_specs=[sobol], should_deduplicate=True, **shared
     )
 
 
 def _bound_node(
-    name: str,
-    acqf_class: type[AcquisitionFunction],
-    acqf_options: dict[str, Any],
-    model_config: ModelConfig,
-    optimizer_kwargs: dict[str, Any],
+    name: str, arguments: dict[str, Any], optimizer_kwargs: dict[str, Any]
 ) -> KernelUCBNode:
     r"""Trials that maximise a function, on outcomes that no transform has touched."""
-    # A bound is for one outcome, a batched model for several.
-    model = SurrogateSpec(model_configs=[model_config], allow_batched_models=False)
-    gen_options = {"optimizer_kwargs": optimizer_kwargs}
     spec = GeneratorSpec(
         generator_enum=Generators.BOTORCH_MODULAR,
-        generator_kwargs={
-            "surrogate_spec": model,
-            "botorch_acqf_class": acqf_class,
-            "botorch_acqf_options": acqf_options,
-            "transforms": [*TRANSFORMS],
-        },
-        generator_gen_kwargs={"model_gen_options": gen_options},
+        generator_kwargs={**arguments, "transforms": [*TRANSFORMS]},
+        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizer_kwargs}},
     )
+    # A safe set may consist of its safe arms alone, to be observed again.
+    is_safe = arguments["acquisition_class"] is SafeAcquisition
     return KernelUCBNode(
         name=name,
         generator_specs=[spec],
-        should_deduplicate=True,
+        should_deduplicate=not is_safe,
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from botorch.exceptions import UnsupportedError
 from botorch.optim import initializers, optimize, optimize_mixed
 from torch import Tensor
@@ -21,7 +21,7 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
-from kernelucb.ax.rehearsal import BUILDERS, entries, rehearsed_bound
+from kernelucb.ax.rehearsal import BUILDERS, entries
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
@@ -82,37 +82,37 @@ _OPTIMIZERS = (
 
 
 def checked_options(
-    acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
+    acqf_class: type[KernelUCB], options: Mapping[str, Any], spec: SurrogateSpec
 ) -> dict[str, Any]:
-    r"""The options as plain numbers that Ax can store, after a rehearsal of the bound.
+    r"""The options as plain numbers that Ax can store, of known names.
 
     Raises:
-        ValueError: If an option is unknown, missing, out of range or cannot be stored.
-        UnsupportedError: If the class is not one of the bounds, or does not fit the model.
+        ValueError: If an option is unknown, missing or cannot be stored.
+        UnsupportedError: If the class is not one of the bounds.
     """
     if acqf_class not in _KNOWN:
         names = ", ".join(bound.__name__ for bound in _KNOWN)
         raise UnsupportedError(
             f"acqf_class must be one of {names}; got {acqf_class.__name__}."
         )
-    is_sum = acqf_class is ScalarizedUCB
     _check_names(acqf_class, options, _NOT_AN_OPTION)
     plain = {option: plain_value(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
-    if is_sum:
+    noises = list(noise.values()) if isinstance(noise, Mapping) else [noise]
+    if acqf_class is ScalarizedUCB:
         nested = plain.get("options") or {}
         if not isinstance(nested, Mapping):
             given = type(nested).__name__
             raise ValueError(f"options must be a mapping in the options, got {given}.")
         where = " (in `options`)"
         _check_names(MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION, where)
-        noise = next((n for n in entries(noise) if isinstance(n, list)), None)
-    if isinstance(noise, list):
+        noises = [each for listed in noises for each in entries(listed)]
+    if any(isinstance(each, list) for each in noises):
         raise ValueError(
-            "noise_std must be one number, since the trials are not known yet; report a "
-            "standard error with each outcome instead, and leave out noise_std."
+            "noise_std must be one number for an outcome, since the trials are not known "
+            "yet; report a standard error with each outcome instead, and leave out "
+            "noise_std."
         )
-    rehearsed_bound(acqf_class, plain, config)
     return plain
 
 

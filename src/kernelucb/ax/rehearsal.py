@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -22,6 +23,13 @@ from kernelucb.acquisition import (
     guarded_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.outcomes import (
+    config_of,
+    named_outcomes,
+    options_of,
+    resolved,
+    single_bound,
+)
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
@@ -37,26 +45,73 @@ BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
 LENGTHS = ("shortest", "longest")
 
 
-def rehearsed_bound(
+def rehearsed_bounds(
+    acqf_class: type[KernelUCB],
+    options: Mapping[str, Any],
+    spec: SurrogateSpec,
+    *,
+    each: bool = False,
+) -> list[KernelUCB]:
+    r"""The bounds after one outcome, equal to the prior mean, which contradicts nothing.
+
+    What their constructors raise is about the options; what their assumptions call
+    estimated is estimated in every trial. The outcome has a standard error, as all may have
+    later. They are one for each outcome that is named, or one for all; of a sum it is one,
+    unless ``each`` asks for those of its outcomes.
+    """
+    names = named_outcomes(options, spec) or [None]
+    if acqf_class is ScalarizedUCB and not each:
+        return [_rehearsed_sum(options, spec, names)]
+    bound, own = single_bound(acqf_class, options)
+    return [_rehearsed(bound, options_of(own, n), config_of(spec, n)) for n in names]
+
+
+def _rehearsed(
     acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
 ) -> KernelUCB:
-    r"""The bound after one outcome, equal to the prior mean, which contradicts nothing.
-
-    What its constructor raises is about the options; what its assumptions call estimated is
-    estimated in every trial. The outcome has a standard error, as all may have later.
-    """
     own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
     model = _rehearsal_model(config, own)
+    _check_prior(acqf_class, model)
+    return BUILDERS.get(acqf_class, acqf_class)(model, **options)
+
+
+def _rehearsed_sum(
+    options: Mapping[str, Any], spec: SurrogateSpec, names: Sequence[str | None]
+) -> KernelUCB:
+    if names[0] is not None:
+        options = resolved(ScalarizedUCB, options, [str(name) for name in names])
+    else:
+        names = [None] * _num_outcomes(options)
+    models = [_rehearsal_model(config_of(spec, name), {}) for name in names]
+    for model in models:
+        _check_prior(ScalarizedUCB, model)
+    transform = _sum_of(len(models))
+    return ScalarizedUCB.from_model(models, posterior_transform=transform, **options)
+
+
+def rehearsed_options(
+    acqf_class: type[KernelUCB],
+    options: Mapping[str, Any],
+    spec: SurrogateSpec,
+    *,
+    each: bool,
+) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""Class and options of the bound that a search is rehearsed within, by position.
+
+    It is that of one outcome, or of the sum, unless ``each`` is set.
+    """
+    names = named_outcomes(options, spec)
+    if each:
+        acqf_class, options = single_bound(acqf_class, options)
+    return acqf_class, resolved(acqf_class, options, names) if names else dict(options)
+
+
+def _check_prior(acqf_class: type[KernelUCB], model: Any) -> None:
     if isinstance(model, MetaModel) != (acqf_class in META_ACQUISITIONS):
         raise UnsupportedError(
             "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
             "bounds need a model without an estimated prior."
         )
-    build = BUILDERS.get(acqf_class, acqf_class)
-    if acqf_class is not ScalarizedUCB:
-        return build(model, **options)
-    count = _num_outcomes(options)
-    return build([model] * count, posterior_transform=_sum_of(count), **options)
 
 
 def rehearsed_guard(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from inspect import Parameter, getclosurevars, signature
 from typing import Any
 
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition import AcquisitionFunction
@@ -20,10 +21,11 @@ from kernelucb.acquisition import GuardedAcquisition, MetaPI
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded_inputs import search_class
 from kernelucb.ax.options import plain_value
-from kernelucb.ax.rehearsal import rehearsed_guard
+from kernelucb.ax.outcomes import all_configs
+from kernelucb.ax.rehearsal import rehearsed_guard, rehearsed_options
 
 # Those of the guard itself; all others are the searched function's.
-_OF_THE_GUARD = ("temperature", "ucb_every")
+OF_THE_GUARD = ("temperature", "ucb_every")
 
 _BY_AX = "Ax passes it from the experiment"
 _NOT_AN_OPTION = {
@@ -47,11 +49,15 @@ _NOT_IN_THE_EXPERIMENT = (
 def checked_search(
     acqf_class: type[KernelUCB],
     options: Mapping[str, Any],
-    config: ModelConfig,
+    spec: SurrogateSpec,
     search: type[AcquisitionFunction] | str,
     search_options: Mapping[str, Any],
+    *,
+    constrained: bool,
 ) -> dict[str, Any]:
     r"""Arguments of ``guarded_inputs`` that Ax can store, after a rehearsal.
+
+    The search is ``constrained`` where Ax tells it of outcome constraints.
 
     Raises:
         ValueError: If an option is unknown, missing, out of range or cannot be stored.
@@ -71,8 +77,14 @@ def checked_search(
         )
     _check_class(searched)
     plain = {option: plain_value(option, each) for option, each in search_options.items()}
-    guard = {option: plain.pop(option) for option in _OF_THE_GUARD if option in plain}
+    guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
     _check_names(searched, plain)
+    if constrained and "constraints" not in _parameters(searched):
+        raise UnsupportedError(
+            f"{name} takes no outcome constraints; search with "
+            "qLogNoisyExpectedImprovement, say."
+        )
+    config = all_configs(spec)[0]
     # Between candidates there is no prior, so no unit for a smooth edge, and no need.
     exact = getattr(config.botorch_model_class, "finite_domain", False)
     if exact and guard.setdefault("temperature", 0.0) != 0.0:
@@ -81,7 +93,8 @@ def checked_search(
             "restriction is exact there."
         )
     guard = {"search": name, "search_options": plain, **guard}
-    _rehearse(name, acqf_class, options, guard, config)
+    bound, own = rehearsed_options(acqf_class, options, spec, each=constrained)
+    _rehearse(name, bound, own, guard, config)
     return guard | {"band": acqf_class, "band_options": dict(options)}
 
 
@@ -111,7 +124,7 @@ def _check_names(searched: type[AcquisitionFunction], options: Mapping[str, Any]
     r"""BoTorch drops some names without a word, and answers others with ``TypeError``."""
     name, parameters = searched.__name__, _parameters(searched)
     refused = _NOT_AN_OPTION.keys() | _NOT_IN_THE_EXPERIMENT
-    taken = [*_OF_THE_GUARD, *(each for each in parameters if each not in refused)]
+    taken = [*OF_THE_GUARD, *(each for each in parameters if each not in refused)]
     for option in options:
         if option in _NOT_AN_OPTION:
             raise ValueError(f"Leave out the option `{option}`: {_NOT_AN_OPTION[option]}.")

@@ -22,31 +22,20 @@ from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
+from kernelucb.ax.constraints import is_constrained
+from kernelucb.ax.estimates import check_given
 from kernelucb.ax.experiments import missing_outcomes
-from kernelucb.ax.rehearsal import rehearsed_bound
+from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.exceptions import UncertifiedError
 
 _MOST_CANDIDATES = 2000
-
-# How to give what was estimated.
-_FIXED_MODEL = (
-    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
-    "KernelFamilyUCB, which needs only a range of length scales)"
-)
-_WAYS = {
-    "kernel": _FIXED_MODEL,
-    "mean": _FIXED_MODEL,
-    "norm": "norm_bound=... in the options",
-    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
-    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
-}
 
 
 class ArmDecision(NamedTuple):
@@ -142,13 +131,20 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.generation_strategy = strategy_of(source)
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.allow_estimated = allow_estimated
-        arguments = bound_spec(self.generation_strategy).generator_kwargs
-        rehearsal = rehearsed_bound(
+        spec = bound_spec(self.generation_strategy)
+        if is_constrained(spec):
+            raise UnsupportedError(
+                f"{type(self).__name__} has no certificate for outcome constraints; ask "
+                "kernelucb.ax.recommended_arm for the best arm that satisfies them, and "
+                "stop when its bounds are close enough."
+            )
+        arguments = spec.generator_kwargs
+        rehearsal = rehearsed_bounds(
             arguments["botorch_acqf_class"],
             arguments["botorch_acqf_options"],
-            arguments["surrogate_spec"].model_configs[0],
+            arguments["surrogate_spec"],
         )
-        self._check(rehearsal.assumptions)
+        self._check([bound.assumptions for bound in rehearsal])
 
     def decide(self, experiment: Experiment | None = None) -> ArmDecision:
         r"""Decide from all outcomes so far.
@@ -166,7 +162,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         if experiment is None:
             experiment = self.generation_strategy.experiment
         fitted = fitted_bound(self.generation_strategy, experiment)
-        self._check(fitted.acqf.assumptions)
+        self._check([fitted.acqf.assumptions])
         arm, recommended = _best_arm(experiment, fitted)
         candidates = _candidates(experiment.search_space, fitted.adapter)
         box = torch.tensor(fitted.digest.bounds, dtype=torch.float64).mT
@@ -186,18 +182,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             )
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
 
-    def _check(self, assumptions: Assumptions) -> None:
-        r"""Refuse estimates unless they are allowed, and say what to change in Ax."""
-        if self.allow_estimated or not assumptions.estimated:
-            return
-        names = [name.rpartition(": ")[2] for name in assumptions.estimated]
-        ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
-        give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
-        raise UncertifiedError(
-            f"{type(self).__name__} needs a certified bound. The generation strategy's "
-            f"rests on estimates ({', '.join(assumptions.estimated)}), so its probability "
-            f"is not known: {give}pass allow_estimated=True to act on them."
-        )
+    def _check(self, assumptions: list[Assumptions]) -> None:
+        check_given(type(self).__name__, assumptions, self.allow_estimated)
 
     def _should_stop_optimization(
         self, experiment: Experiment, **_: Any

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ax.api.client import Client
 from ax.storage.botorch_modular_registry import (
+    register_acquisition,
     register_acquisition_function,
     register_model,
 )
@@ -23,7 +24,9 @@ from kernelucb.acquisition import (
     KernelFamilyUCB,
     ScalarizedUCB,
 )
-from kernelucb.ax.nodes import KernelUCBNode
+from kernelucb.ax.acquisitions import BoundAcquisition
+from kernelucb.ax.constrained import ExploredAcquisition, SafeAcquisition
+from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
 from kernelucb.ax.options import VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 from kernelucb.models.fixed import FixedPriorGP
@@ -34,12 +37,15 @@ def register_for_storage() -> None:
     bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
     for acqf_class in (*bounds, GuardedAcquisition):
         register_acquisition_function(acqf_class)
+    for acquisition in (BoundAcquisition, ExploredAcquisition, SafeAcquisition):
+        register_acquisition(acquisition)
     for model in (DiscreteMetaModel, FeatureMetaModel, FixedPriorGP):
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value
-    CORE_ENCODER_REGISTRY[KernelUCBNode] = generation_node_to_dict
-    CORE_DECODER_REGISTRY[KernelUCBNode.__name__] = KernelUCBNode
+    for node in (KernelUCBNode, SafeArmsNode):
+        CORE_ENCODER_REGISTRY[node] = generation_node_to_dict
+        CORE_DECODER_REGISTRY[node.__name__] = node
 
 
 @checked

@@ -1,0 +1,39 @@
+r"""What acts on a guarantee in Ax refuses estimates, and says what to give instead."""
+
+from collections.abc import Sequence
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.exceptions import UncertifiedError
+
+# How to give what was estimated.
+_FIXED_MODEL = (
+    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
+    "KernelFamilyUCB, which needs only a range of length scales)"
+)
+_WAYS = {
+    "kernel": _FIXED_MODEL,
+    "mean": _FIXED_MODEL,
+    "norm": "norm_bound=... in the options",
+    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
+    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
+}
+
+
+def check_given(user: str, assumptions: Sequence[Assumptions], allow_estimated: bool) -> None:
+    r"""Refuse estimates unless they are allowed, and say what to change in Ax.
+
+    Raises:
+        UncertifiedError: If one of the ``assumptions`` was estimated and that is not
+            allowed. ``user`` is what would act on it.
+    """
+    estimated = dict.fromkeys(name for each in assumptions for name in each.estimated)
+    if allow_estimated or not estimated:
+        return
+    names = [name.rpartition(": ")[2] for name in estimated]
+    ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
+    give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
+    raise UncertifiedError(
+        f"{user} needs a certified bound. The generation strategy's rests on estimates "
+        f"({', '.join(estimated)}), so its probability is not known: {give}pass "
+        "allow_estimated=True to act on them."
+    )

@@ -1,0 +1,196 @@
+r"""The best safe point of an Ax search space: choices enumerated, numbers searched."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import torch
+from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
+from ax.core.search_space import SearchSpaceDigest
+from botorch.acquisition import AcquisitionFunction
+from botorch.optim.utils import fix_features
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from kernelucb._numerics.parts import in_parts
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety import SafeSet, optimize_acqf_safely
+from kernelucb.safety.points import no_safe_point
+from kernelucb.safety.starts import LinearConstraints, feasible
+
+# Combinations of integers and choices: how many may be compared, with how many points
+# altogether, and in how many of them the numbers are searched.
+MOST_COMBINATIONS = 10_000
+_COMPARED = 4096
+_SEARCHED = 4
+
+# What Ax does to a point that it hands out, and the point that this makes of it.
+Rounding = Callable[[Tensor], Tensor] | None
+
+
+@dataclass(frozen=True)
+class SafeSpace:
+    r"""Where a trial may lie, in the inputs of the bands.
+
+    Attributes:
+        bounds: ``2 x d`` ranges.
+        combinations: Values of the integer and choice columns, one mapping for each
+            combination; of none, one empty mapping.
+        fixed: Columns that are given for this trial, and their values.
+        inequalities: Linear constraints, as BoTorch takes them.
+        rounding: See ``Rounding``.
+    """
+
+    bounds: Tensor
+    combinations: list[dict[int, float]]
+    fixed: Mapping[int, float]
+    inequalities: LinearConstraints
+    rounding: Rounding
+
+    @property
+    def is_finite(self) -> bool:
+        r"""Whether every column is fixed, or an integer or a choice."""
+        columns = self.combinations[0].keys() | self.fixed.keys()
+        return len(columns) == self.bounds.shape[-1]
+
+    def feasible(self, X: Tensor) -> Tensor:
+        r"""``n x d`` points with their fixed columns set, without those not allowed."""
+        return feasible(X, self.bounds, self.fixed, self.inequalities)
+
+
+def combinations(
+    digest: SearchSpaceDigest, fixed: Mapping[int, float]
+) -> list[dict[int, float]]:
+    r"""All combinations of the integer and choice columns that are not fixed."""
+    groups = [each for each in _groups(digest) if not each[0].keys() <= fixed.keys()]
+    return [
+        {column: value for part in parts for column, value in part.items()}
+        for parts in product(*groups)
+    ]
+
+
+def num_combinations(digest: SearchSpaceDigest) -> int:
+    r"""Number of combinations of all integer and choice columns."""
+    return prod(map(len, _groups(digest)))
+
+
+def _groups(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
+    r"""The values that columns may have together, for each parameter that has such."""
+    groups = [
+        [{column: float(value)} for value in values]
+        for column, values in digest.discrete_choices.items()
+    ]
+    encoded: dict[str, list[int]] = {}
+    for column, name in enumerate(digest.feature_names):
+        parameter, infix, _ = name.rpartition(OH_PARAM_INFIX)
+        if infix:
+            encoded.setdefault(parameter, []).append(column)
+    for columns in encoded.values():
+        if len(columns) == 1:  # of two values
+            groups.append([{columns[0]: value} for value in (0.0, 1.0)])
+        else:
+            units = torch.eye(len(columns)).tolist()
+            groups.append([dict(zip(columns, unit, strict=True)) for unit in units])
+    return groups
+
+
+def best_safe_point(
+    acqf: AcquisitionFunction, safe_set: SafeSet, space: SafeSpace, options: dict[str, Any]
+) -> tuple[Tensor, Tensor]:
+    r"""The safe point of largest value that is still safe once Ax has handed it out.
+
+    Args:
+        acqf: What is maximised, one point at a time.
+        safe_set: The safe set, with all safe points.
+        space: Where to search.
+        options: Those of ``optimize_acqf_safely``.
+
+    Returns:
+        The point, ``1 x d``, and its value.
+
+    Raises:
+        NoSafePointError: If no point is known to be safe.
+    """
+    if space.is_finite:
+        found = [_points(space.bounds[0], space.combinations)]
+    else:
+        found = [_searched(acqf, safe_set, space, options)]
+    if safe_set.safe_points is not None:
+        found.append(safe_set.safe_points.to(space.bounds))
+    finalists = space.feasible(torch.cat(found))
+    finalists = finalists[safe_set.is_safe(finalists)]
+    with torch.no_grad():
+        values = in_parts(finalists.unsqueeze(-2), acqf)
+    for index in values.argsort(descending=True):
+        point = finalists[index].unsqueeze(0)
+        if space.rounding is None or bool(safe_set.is_safe(space.rounding(point)).all()):
+            return point, values[index]
+    raise no_safe_point("no point that fits the trial")
+
+
+def _points(corner: Tensor, settings: list[dict[int, float]]) -> Tensor:
+    rows = corner.repeat(len(settings), 1)
+    for row, setting in zip(rows, settings, strict=True):
+        row[list(setting)] = row.new_tensor(list(setting.values()))
+    return rows
+
+
+def _searched(
+    acqf: AcquisitionFunction, safe_set: SafeSet, space: SafeSpace, options: dict[str, Any]
+) -> Tensor:
+    r"""Safe points found by a search of the numbers, ``n x d``."""
+    pool, owners = _pool(safe_set, space)
+    chosen = list(range(len(space.combinations)))
+    if len(chosen) > 1:
+        chosen = _promising(acqf, pool, owners)
+    found = [pool]
+    for index in chosen:
+        try:
+            point, _ = optimize_acqf_safely(
+                acqf,
+                safe_set,
+                space.bounds,
+                fixed_features={**space.combinations[index], **space.fixed} or None,
+                inequality_constraints=space.inequalities,
+                **options,
+            )
+        except NoSafePointError:
+            continue
+        found += [point, _inner(point, pool[owners == index])]
+    return torch.cat(found)
+
+
+def _pool(safe_set: SafeSet, space: SafeSpace) -> tuple[Tensor, Tensor]:
+    r"""Safe points among random ones, and the combinations to which they belong."""
+    count = max(1, _COMPARED // len(space.combinations))
+    seed = int(torch.randint(2**31, ()))
+    drawn = draw_sobol_samples(space.bounds, n=count, q=1, seed=seed).squeeze(-2)
+    if safe_set.safe_points is not None:
+        drawn = torch.cat([safe_set.safe_points.to(drawn), drawn])
+    pool, owners = [drawn[:0]], []
+    for index, setting in enumerate(space.combinations):
+        rows = space.feasible(fix_features(drawn, setting))
+        pool.append(rows)
+        owners.append(torch.full((len(rows),), index))
+    points, numbers = torch.cat(pool), torch.cat(owners)
+    safe = safe_set.is_safe(points)
+    return points[safe], numbers[safe]
+
+
+@torch.no_grad()
+def _promising(acqf: AcquisitionFunction, pool: Tensor, owners: Tensor) -> list[int]:
+    r"""The combinations with the safe points of largest value."""
+    values = in_parts(pool.unsqueeze(-2), acqf)
+    ordered = owners[values.argsort(descending=True)].tolist()
+    return list(dict.fromkeys(ordered))[:_SEARCHED]
+
+
+def _inner(point: Tensor, pool: Tensor) -> Tensor:
+    r"""Points a little further inside than one at the edge, whose rounding may leave it."""
+    if len(pool) == 0:
+        return pool
+    nearest = pool[torch.cdist(point, pool).argmin()]
+    steps = point.new_tensor([1e-9, 1e-6, 1e-3]).unsqueeze(-1)
+    return point + steps * (nearest - point)
