@@ -19,6 +19,7 @@ from kernelucb.acquisition import (
 from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
+    MixedSpace,
     RegretCertificate,
     regret_certificate,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
+    "MixedSpace",
     "NormDescription",
     "NormTracker",
     "NystromRegression",
