@@ -34,7 +34,7 @@ CONSTRAINT = ["z >= 1"]
 UNSUPPORTED = [
     ("y", CONSTRAINT, "cannot keep outcome constraints, and the experiment has .*z >= 1"),
     ("y, z", None, "is for one objective, and the experiment has several: `y, z`"),
-    ("y, z", ["z >= 1"], "cannot keep outcome constraints"),
+    ("y, z", ["z >= 1"], "is for one objective"),
     ("y + 2*z", None, "the objective `y . 2.z` is a sum of several; use ScalarizedUCB"),
 ]
 

@@ -9,6 +9,7 @@ try:
     from kernelucb.ax.bounds import current_bound, last_bound
     from kernelucb.ax.generation import generation_strategy
     from kernelucb.ax.models import fixed_model_config, meta_model_config
+    from kernelucb.ax.recommendation import Recommendation, recommended_arm
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
     from kernelucb.ax.storage import register_for_storage, save
 except ImportError as error:
@@ -22,10 +23,12 @@ register_for_storage()
 __all__ = [
     "ArmDecision",
     "CertifiedGapStoppingStrategy",
+    "Recommendation",
     "current_bound",
     "fixed_model_config",
     "generation_strategy",
     "last_bound",
     "meta_model_config",
+    "recommended_arm",
     "save",
 ]

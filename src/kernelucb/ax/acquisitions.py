@@ -33,9 +33,11 @@ class BoundAcquisition(Acquisition):
 
     Attributes:
         band: The bound of the objective.
+        context: Columns of the inputs that are fixed, and their values.
     """
 
     band: KernelUCB
+    context: dict[int, float]
 
     def __init__(self, **arguments: Any) -> None:
         config = arguments["torch_opt_config"]
@@ -43,7 +45,7 @@ class BoundAcquisition(Acquisition):
         fixed = config.fixed_features or {}
         # Ax would drop all trials of other contexts, observed or under way.
         step = {i: value for i, value in fixed.items() if names[i] == MAP_KEY}
-        self._context = {i: value for i, value in fixed.items() if i not in step}
+        self.context = {i: value for i, value in fixed.items() if i not in step}
         arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
         super().__init__(**arguments)
 
@@ -56,8 +58,8 @@ class BoundAcquisition(Acquisition):
         return [names[i] for i in self._subset_idcs.tolist()]
 
     def _instantiate_acquisition(self) -> None:
-        if self._context and self.X_observed is not None:
-            here = fix_features(self.X_observed, self._context)
+        if self.context and self.X_observed is not None:
+            here = fix_features(self.X_observed, self.context)
             self.X_observed = torch.unique(here, dim=0)
         super()._instantiate_acquisition()
 

@@ -16,6 +16,7 @@ from ax.core.search_space import SearchSpaceDigest
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch_base import TorchOptConfig
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.arguments import checked
@@ -83,13 +84,15 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
 class FittedBound(NamedTuple):
     r"""A bound on all data, what turns parameters into its inputs, and their ranges.
 
-    ``acquisition`` is what Ax would maximise, with the bands of all outcomes.
+    ``acquisition`` is what Ax would maximise, with the bands of all outcomes, ``config``
+    the rest of what Ax would pass on.
     """
 
     acqf: KernelUCB
     adapter: TorchAdapter
     digest: SearchSpaceDigest
     acquisition: Acquisition
+    config: TorchOptConfig
 
 
 def fitted_bound(
@@ -110,7 +113,10 @@ def fitted_bound(
         check_observed(experiment)
     spec.fit(experiment, data)
     adapter: Any = spec.fitted_adapter
-    arguments = adapter._get_transformed_gen_args(search_space=experiment.search_space)
+    features = ObservationFeatures(parameters=dict(context)) if context else None
+    arguments = adapter._get_transformed_gen_args(
+        search_space=experiment.search_space, fixed_features=features
+    )
     digest, config = adapter._get_transformed_model_gen_args(
         search_space=arguments.search_space,
         pending_observations={},
@@ -125,7 +131,7 @@ def fitted_bound(
         acq_options=acquisition_options(spec, adapter, experiment, context or {}),
     )
     complete_all(acquisition, adapter, experiment)
-    return FittedBound(band_of(acquisition), adapter, digest, acquisition)
+    return FittedBound(band_of(acquisition), adapter, digest, acquisition, config)
 
 
 def acquisition_options(

@@ -9,7 +9,11 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
+from kernelucb.acquisition import GuardedAcquisition
+try:
+    from kernelucb.acquisition import ConstrainedUCB
+except ImportError:
+    ConstrainedUCB = None
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.safe_search import SafeSpace, best_safe_point, combinations

@@ -1,10 +1,10 @@
 r"""Outcome constraints of an Ax strategy: which kind, and what that kind needs."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Literal
 
-from ax.core.parameter import ChoiceParameter, FixedParameter, RangeParameter
-from ax.core.parameter import ParameterType as Kind
+from ax.core.parameter import FixedParameter
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -19,6 +19,7 @@ from kernelucb.ax.estimates import check_given
 from kernelucb.ax.options import plain_value
 from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.ax.safe_search import MOST_COMBINATIONS
+from kernelucb.ax.spaces import values_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety import SafeSet
 
@@ -148,14 +149,9 @@ def check_safe_arms(
         UnsupportedError: If there are too many combinations of integers and choices.
     """
     arms_in_context(arms, space, context)
-    count = 1
-    for name, parameter in space.parameters.items():
-        if name in context:
-            continue
-        if isinstance(parameter, ChoiceParameter):
-            count *= len(parameter.values)
-        elif isinstance(parameter, RangeParameter) and parameter.parameter_type is Kind.INT:
-            count *= int(parameter.upper) - int(parameter.lower) + 1
+    free = [each for name, each in space.parameters.items() if name not in context]
+    listed = [values for each in free if (values := values_of(each)) is not None]
+    count = prod(map(len, listed))
     if count > MOST_COMBINATIONS:
         raise UnsupportedError(
             f"A safe search enumerates integers and choices, and there are {count} "

@@ -3,11 +3,9 @@ r"""The best safe point of an Ax search space: choices enumerated, numbers searc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import prod
 from typing import Any
 
 import torch
-from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.core.search_space import SearchSpaceDigest
 from botorch.acquisition import AcquisitionFunction
 from botorch.optim.utils import fix_features
@@ -15,6 +13,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.parts import in_parts
+from kernelucb.ax.spaces import choices_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety import SafeSet, optimize_acqf_safely
 from kernelucb.safety.points import no_safe_point
@@ -64,36 +63,11 @@ def combinations(
     digest: SearchSpaceDigest, fixed: Mapping[int, float]
 ) -> list[dict[int, float]]:
     r"""All combinations of the integer and choice columns that are not fixed."""
-    groups = [each for each in _groups(digest) if not each[0].keys() <= fixed.keys()]
+    groups = [each for each in choices_of(digest) if not each[0].keys() <= fixed.keys()]
     return [
         {column: value for part in parts for column, value in part.items()}
         for parts in product(*groups)
     ]
-
-
-def num_combinations(digest: SearchSpaceDigest) -> int:
-    r"""Number of combinations of all integer and choice columns."""
-    return prod(map(len, _groups(digest)))
-
-
-def _groups(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
-    r"""The values that columns may have together, for each parameter that has such."""
-    groups = [
-        [{column: float(value)} for value in values]
-        for column, values in digest.discrete_choices.items()
-    ]
-    encoded: dict[str, list[int]] = {}
-    for column, name in enumerate(digest.feature_names):
-        parameter, infix, _ = name.rpartition(OH_PARAM_INFIX)
-        if infix:
-            encoded.setdefault(parameter, []).append(column)
-    for columns in encoded.values():
-        if len(columns) == 1:  # of two values
-            groups.append([{columns[0]: value} for value in (0.0, 1.0)])
-        else:
-            units = torch.eye(len(columns)).tolist()
-            groups.append([dict(zip(columns, unit, strict=True)) for unit in units])
-    return groups
 
 
 def best_safe_point(

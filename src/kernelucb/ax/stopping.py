@@ -1,53 +1,40 @@
 r"""Stop an Ax experiment when a certificate says that little is left to gain."""
 
 from collections.abc import Mapping
-from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
-import torch
-from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
-from ax.core.observation import ObservationFeatures
-from ax.core.parameter import (
-    ChoiceParameter,
-    FixedParameter,
-    Parameter,
-    ParameterType,
-    RangeParameter,
-)
-from ax.core.search_space import SearchSpace
-from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
-from botorch.exceptions import UnsupportedError
-from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound, strategy_of
+from kernelucb.ax.bounds import bound_spec, fitted_bound, strategy_of
 from kernelucb.ax.constraints import is_constrained
+from kernelucb.ax.contexts import check_context
 from kernelucb.ax.estimates import check_given
 from kernelucb.ax.experiments import missing_outcomes
+from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.rehearsal import rehearsed_bounds
+from kernelucb.ax.spaces import candidates_of, mixed_space
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
-
-_MOST_CANDIDATES = 2000
 
 
 class ArmDecision(NamedTuple):
     r"""Whether to stop and why, the certificate, and the recommended completed arm.
 
-    The gap is in the units of the metric.
+    The gap is in the units of the metric. Certificate and arm are None while no completed
+    arm is certainly feasible.
     """
 
     stop: bool
     reason: str
-    certificate: RegretCertificate
-    arm: Arm
+    certificate: RegretCertificate | None
+    arm: Arm | None
 
 
 class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
@@ -66,12 +53,21 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     then unknown, and the reason says so. The strategy never stops if the data contradict an
     assumption, nor on a bound that is not anytime or does not hold at all points at once.
 
-    **Which gap.** That of the completed arm whose pessimistic bound is best. Up to 2000
-    parameter combinations are checked one by one. Otherwise the domain is the box of all
-    inputs, with integers, encoded choices and progressions as intervals and without
-    parameter constraints, which can only make the gap larger. In up to 3 dimensions branch
-    and bound finds an upper bound on the maximum. Otherwise (more dimensions, or a bound
-    without a norm) the maximum comes from a search, and the strategy never stops on that.
+    **Which gap.** That of the completed arm whose pessimistic bound is best, compared with
+    all arms that the search space allows. Up to 2000 parameter combinations are checked one
+    by one. Otherwise branch and bound finds an upper bound on the maximum, over the box of
+    the numbers for each combination of integers and choices; where these are many, and for
+    progressions, over intervals in their place, which can only make the gap larger. Beyond
+    three numbers the gap mostly stays large (see ``regret_certificate``). On a bound
+    without a norm the maximum comes from a search, and the strategy never stops on that.
+
+    **Outcome constraints.** With ``constraints=...`` in the generation strategy the arm is
+    certainly feasible, and the optimum is the one among the feasible arms. While no
+    completed arm is certainly feasible it goes on.
+
+    **Contexts.** ``decide(fixed_parameters={"temperature": 21.0})`` compares arms at that
+    temperature, in which the recommended one need not have been completed. The band holds
+    in all contexts at once, and so do such decisions.
 
     **Trials without an outcome.** Failed and abandoned trials do not count, even if they
     reported something; trials under way and trials stopped early count with their last
@@ -132,28 +128,30 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.allow_estimated = allow_estimated
         spec = bound_spec(self.generation_strategy)
-        if is_constrained(spec):
-            raise UnsupportedError(
-                f"{type(self).__name__} has no certificate for outcome constraints; ask "
-                "kernelucb.ax.recommended_arm for the best arm that satisfies them, and "
-                "stop when its bounds are close enough."
-            )
         arguments = spec.generator_kwargs
         rehearsal = rehearsed_bounds(
             arguments["botorch_acqf_class"],
             arguments["botorch_acqf_options"],
             arguments["surrogate_spec"],
+            each=is_constrained(spec),
         )
         self._check([bound.assumptions for bound in rehearsal])
 
-    def decide(self, experiment: Experiment | None = None) -> ArmDecision:
+    def decide(
+        self,
+        experiment: Experiment | None = None,
+        *,
+        fixed_parameters: Mapping[str, Any] | None = None,
+    ) -> ArmDecision:
         r"""Decide from all outcomes so far.
 
         Args:
             experiment: By default the one of the generation strategy.
+            fixed_parameters: A context: the optimum and the arm are compared there.
 
         Raises:
-            ValueError: If no trial in the search space has been observed yet.
+            ValueError: If no trial in the search space has been observed yet, or a fixed
+                parameter does not fit it.
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
             UnsupportedError: If the bound cannot serve the experiment (see
@@ -161,19 +159,32 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         """
         if experiment is None:
             experiment = self.generation_strategy.experiment
-        fitted = fitted_bound(self.generation_strategy, experiment)
-        self._check([fitted.acqf.assumptions])
-        arm, recommended = _best_arm(experiment, fitted)
-        candidates = _candidates(experiment.search_space, fitted.adapter)
-        box = torch.tensor(fitted.digest.bounds, dtype=torch.float64).mT
+        space, context = experiment.search_space, dict(fixed_parameters or {})
+        check_context(space, context)
+        fitted = fitted_bound(self.generation_strategy, experiment, context)
+        bands = getattr(fitted.acquisition, "bands", {"objective": fitted.acqf})
+        self._check([band.assumptions for band in bands.values()])
+        found = best_arm(experiment, fitted, context, by_bands=True)
+        if found is None:
+            return ArmDecision(False, no_feasible_arm(fitted), None, None)
+        arm, recommended = found
+        candidates = candidates_of(space, fitted.adapter, context)
+        fixed = getattr(fitted.acquisition, "context", {})
+        limits = to_inequalities(fitted.config.linear_constraints)
+        domain = None if candidates is not None else mixed_space(fitted.digest, fixed, limits)
         rule = CertifiedGapStopping(
             self.gap,
             candidates,
-            bounds=box if candidates is None else None,
+            space=domain,
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
         )
-        decision = rule(fitted.acqf, recommended)
+        decision = rule(
+            fitted.acqf,
+            recommended,
+            fixed_features=fixed or None if candidates is None else None,
+            constraints=getattr(fitted.acquisition, "constraints", None),
+        )
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):
             reason += (
@@ -193,47 +204,3 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(gap={self.gap}, min_trials={self.min_trials})"
-
-
-def _best_arm(experiment: Experiment, fitted: FittedBound) -> tuple[Arm, Tensor]:
-    r"""The completed arm whose pessimistic bound is best, and its inputs."""
-    space = experiment.search_space
-    arms = [
-        arm
-        for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
-        for arm in trial.arms
-        if space.check_membership(arm.parameters)
-    ]
-    if not arms:
-        raise ValueError("No trial in the search space has been observed yet.")
-    X = _inputs(fitted.adapter, [arm.parameters for arm in arms])
-    lower, upper = fitted.acqf.bounds(X)
-    index = int(lower.argmax() if fitted.acqf.direction == 1 else upper.argmin())
-    return arms[index], X[index]
-
-
-def _candidates(space: SearchSpace, adapter: TorchAdapter) -> Tensor | None:
-    r"""All points of a small finite search space; None where there are more."""
-    values = [_values(parameter) for parameter in space.parameters.values()]
-    finite = [choices for choices in values if choices is not None]
-    if len(finite) < len(values) or prod(map(len, finite)) > _MOST_CANDIDATES:
-        return None
-    points = [dict(zip(space.parameters, row, strict=True)) for row in product(*finite)]
-    return _inputs(adapter, [p for p in points if space.check_membership(p)])
-
-
-def _values(parameter: Parameter) -> list[Any] | range | None:
-    if isinstance(parameter, ChoiceParameter):
-        return parameter.values
-    if isinstance(parameter, FixedParameter):
-        return [parameter.value]
-    is_range = isinstance(parameter, RangeParameter)
-    if is_range and parameter.parameter_type is ParameterType.INT:
-        return range(int(parameter.lower), int(parameter.upper) + 1)
-    return None
-
-
-def _inputs(adapter: TorchAdapter, points: list[Mapping[str, Any]]) -> Tensor:
-    r"""``n x d`` inputs of the bound."""
-    features = [ObservationFeatures(parameters=dict(point)) for point in points]
-    return adapter.transform_observation_features(features)
