@@ -20,7 +20,9 @@ from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     MixedSpace,
+    OptimumReport,
     RegretCertificate,
+    optimum_report,
     regret_certificate,
 )
 from kernelucb.confidence.family.tracker import FamilyTracker
@@ -68,6 +70,7 @@ __all__ = [
     "NormTracker",
     "NystromRegression",
     "OutcomeConstraints",
+    "OptimumReport",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",
@@ -84,6 +87,7 @@ __all__ = [
     "least_consistent_norm",
     "lengthscale_family",
     "optimize_acqf_safely",
+    "optimum_report",
     "outcome_bands",
     "regret_certificate",
 ]
