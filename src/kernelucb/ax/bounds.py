@@ -148,7 +148,8 @@ def acquisition_options(
     options = dict(spec.generator_kwargs.get("acquisition_options") or {})
     if (arms := options.get("safe_arms")) is not None:
         arms = arms_in_context(arms, experiment.search_space, context)
-        options["safe_points"] = [row for arm in arms for row in images_of(adapter, arm)]
+        rows = {tuple(row): row for arm in arms for row in images_of(adapter, arm)}
+        options["safe_points"] = list(rows.values())
     return options
 
 

@@ -48,12 +48,14 @@ class SafeAcquisition(ConstrainedAcquisition):
 
     def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
         limits = self.constraints.constraints
-        points = torch.tensor(self.options["safe_points"], dtype=torch.float64)
+        rows = self.options.get("safe_points") or []
+        columns = len(self.search_space_digest.feature_names)
+        points = torch.tensor(rows, dtype=torch.float64).reshape(-1, columns)
         self.safe_set = SafeSet(
             [limit.band for limit in limits],
             [limit.threshold for limit in limits],
             sides=[limit.side for limit in limits],
-            safe_points=points,
+            safe_points=points if rows else None,
             allow_estimated=self.options["allow_estimated"],
         )
         if guard is None:
