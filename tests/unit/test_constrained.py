@@ -29,6 +29,7 @@ from kernelucb import (
     OutcomeConstraints,
     ScalarizedUCB,
     outcome_bands,
+    regret_certificate,
 )
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.optim import chunked
@@ -70,41 +71,41 @@ class TestValues:
 
     def test_the_edge_is_that_of_the_constraints_band(self):
         exact, smooth = made(temperature=0.0), made()
-        inside = exact.constraints.may_be_feasible(GRID)
+        inside = exact.outcome_constraints.may_be_feasible(GRID)
         assert 20 < inside.sum() < len(GRID) - 20
         assert torch.equal(at(exact)[inside], at(exact.band)[inside])
         assert float(at(exact)[~inside].max()) < -1e20
         paid = (at(smooth.band) - at(smooth)) / smooth._unit
         assert 0.0 <= float(paid[inside].min()) < float(paid[inside].max()) < 0.02
-        far = smooth.constraints.possible_margin(GRID) < -0.08
+        far = smooth.outcome_constraints.possible_margin(GRID) < -0.08
         assert float(paid[far].min()) > 0.69
 
     def test_the_best_of_a_finite_set_is_the_best_that_may_be_feasible(self):
         acqf = made(temperature=0.0)
         chosen, value = optimize_acqf_discrete(acqf, 1, GRID)
-        inside = GRID[acqf.constraints.may_be_feasible(GRID)]
+        inside = GRID[acqf.outcome_constraints.may_be_feasible(GRID)]
         assert_close(value, at(acqf.band, inside).max())
-        assert bool(acqf.constraints.may_be_feasible(chosen))
+        assert bool(acqf.outcome_constraints.may_be_feasible(chosen))
         assert torch.equal(chunked.argmax(acqf, GRID)[0], chosen)
 
     def test_if_nothing_may_be_feasible_the_nearest(self):
         acqf = made({1: (50.0, None)}, temperature=0.0)
-        assert not acqf.constraints.may_be_feasible(GRID).any()
+        assert not acqf.outcome_constraints.may_be_feasible(GRID).any()
         chosen, _ = optimize_acqf_discrete(acqf, 1, GRID)
-        nearest = GRID[acqf.constraints.possible_margin(GRID).argmax()]
+        nearest = GRID[acqf.outcome_constraints.possible_margin(GRID).argmax()]
         assert torch.equal(chosen[0], nearest)
 
     @pytest.mark.parametrize("where", ["inside", "edge", "outside"])
     def test_gradients(self, where):
         acqf = made({1: (LEVEL, 3.0)})
-        margin = acqf.constraints.possible_margin(GRID)
+        margin = acqf.outcome_constraints.possible_margin(GRID)
         order = {"inside": -margin, "edge": margin.abs(), "outside": margin}[where]
         X = GRID[order.argsort()[:2]].unsqueeze(-2).requires_grad_()
         assert torch.autograd.gradcheck(acqf, (X,), eps=1e-6, atol=1e-5, rtol=1e-4)
 
     def test_outside_the_gradient_leads_back(self):
         acqf = made()
-        margin = acqf.constraints.possible_margin
+        margin = acqf.outcome_constraints.possible_margin
         outside = GRID[margin(GRID) < -0.2].requires_grad_()
         (gradient,) = torch.autograd.grad(at(acqf, outside).sum(), outside)
         with torch.no_grad():
@@ -131,16 +132,16 @@ class TestSearch:
         points, _ = optimize_acqf(acqf, CUBE, q=3, sequential=True, **SEARCH)
         assert points.shape == (3, 2)
         assert acqf.X_pending is None
-        assert bool((acqf.constraints.possible_margin(points) > -5.0 * 0.02).all())
+        assert bool((acqf.outcome_constraints.possible_margin(points) > -5.0 * 0.02).all())
         apart = torch.cdist(points, points) + torch.eye(3)
         assert float(apart.min()) > 1e-3
 
     def test_pending_points_narrow_the_objective_alone(self):
         acqf, alone = made(), made(X_pending=GRID[:3])
         assert torch.equal(alone.X_pending, GRID[:3])
-        before = acqf.constraints.possible_margin(GRID)
+        before = acqf.outcome_constraints.possible_margin(GRID)
         acqf.set_X_pending(GRID[:3])
-        assert torch.equal(acqf.constraints.possible_margin(GRID), before)
+        assert torch.equal(acqf.outcome_constraints.possible_margin(GRID), before)
         assert torch.equal(at(acqf), at(alone))
         assert bool((at(acqf) <= at(made()) + REARRANGED).all())
         acqf.set_X_pending(None)
@@ -152,7 +153,7 @@ class TestSearch:
     def test_small_outcomes(self):
         down = made(maximize=False)
         assert down.direction == -1
-        inside = down.constraints.possible_margin(GRID) > 1.0
+        inside = down.outcome_constraints.possible_margin(GRID) > 1.0
         lower, _ = down.bounds(GRID)
         assert_close(at(down)[inside], -lower[inside])
 
@@ -161,15 +162,25 @@ class TestSearch:
         for same in (copy.deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
             assert torch.equal(at(same), at(acqf))
             assert same.assumptions == acqf.assumptions
-            assert same.constraints.constraints[0].band is same.band
+            assert same.outcome_constraints.constraints[0].band is same.band
         acqf.load_state_dict(acqf.state_dict())
+
+
+def test_a_certificate_counts_feasible_points_alone():
+    acqf = made({0: (None, 0.5), 1: (LEVEL, None)}, delta=0.1)
+    certificate = regret_certificate(acqf, GRID)
+    by_hand = regret_certificate(acqf.band, GRID, constraints=acqf.outcome_constraints)
+    assert certificate.gap == by_hand.gap
+    assert bool(acqf.outcome_constraints.is_feasible(certificate.recommended))
+    assert certificate.gap != regret_certificate(acqf.band, GRID).gap
+    assert certificate.assumptions.delta == pytest.approx(0.1)
 
 
 class TestFromModel:
     def test_delta_is_shared_among_the_outcomes_in_use(self):
         acqf = made(delta=0.1)
         assert acqf.band.delta == 0.05
-        assert acqf.constraints.constraints[0].band.delta == 0.05
+        assert acqf.outcome_constraints.constraints[0].band.delta == 0.05
         assumptions = acqf.assumptions
         assert assumptions.delta == pytest.approx(0.1)
         assert assumptions.certified
@@ -184,7 +195,7 @@ class TestFromModel:
         acqf = made({0: (-1.0, 1.0)}, delta=0.1)
         assert acqf.band.delta == 0.1
         assert acqf.assumptions.delta == 0.1
-        first, second = acqf.constraints.constraints
+        first, second = acqf.outcome_constraints.constraints
         assert first.band is second.band is acqf.band
         assert [c.side for c in (first, second)] == [">=", "<="]
 
@@ -200,7 +211,7 @@ class TestFromModel:
             options=[{}, {"kernels": kernels}],
         )
         assert isinstance(acqf.band, KernelFamilyUCB)
-        (constraint,) = acqf.constraints.constraints
+        (constraint,) = acqf.outcome_constraints.constraints
         assert isinstance(constraint.band, AbbasiYadkoriUCB)
         assert "at most 8" in acqf.assumptions["constraint 1: norm"].statement
         assert constraint.threshold == 0.9
@@ -223,7 +234,7 @@ class TestFromModel:
             MODEL, posterior_transform=weights(1.0, -0.5, offset=2.0), delta=0.1, **GIVEN
         )
         assert_close(acqf.bounds(GRID), expected.bounds(GRID))
-        second = acqf.constraints.constraints[0].band
+        second = acqf.outcome_constraints.constraints[0].band
         assert second is acqf.band.acqfs[1]
         assert acqf(GRID[:1]).shape == (1,)
 
@@ -232,7 +243,7 @@ class TestFromModel:
         acqf = made(posterior_transform=transform)
         assert acqf.direction == -1
         lower, _ = acqf.bounds(GRID)
-        inside = acqf.constraints.possible_margin(GRID) > 1.0
+        inside = acqf.outcome_constraints.possible_margin(GRID) > 1.0
         assert_close(at(acqf)[inside], -2.0 * lower[inside])
 
     def test_as_ax_gives_them(self):
@@ -247,7 +258,7 @@ class TestFromModel:
             **GIVEN,
         )
         acqf = ConstrainedUCB(**inputs)
-        first, second, total = acqf.constraints.constraints
+        first, second, total = acqf.outcome_constraints.constraints
         assert first.band is second.band
         assert (first.threshold, first.side, second.side) == (LEVEL, ">=", "<=")
         assert isinstance(total.band, ScalarizedUCB)

@@ -40,7 +40,8 @@ class ConstrainedUCB(AcquisitionFunction):
     bound of the objective, and a point is left out only where the band of a constraint
     excludes it. So points that violate a constraint are tried as long as they may satisfy
     it; where that is not acceptable, use ``SafeSet`` with ``optimize_acqf_safely``. What is
-    recommended in the end should be certainly feasible: ``constraints.is_feasible``.
+    recommended in the end should be certainly feasible, as ``outcome_constraints`` say and
+    ``regret_certificate`` and ``optimum_report`` ask.
 
     **What holds.** While all bands hold (see ``assumptions``), with ``temperature=0``, the
     largest value found and no points pending, the chosen point ``x`` falls short of the
@@ -67,10 +68,12 @@ class ConstrainedUCB(AcquisitionFunction):
         ... )
         >>> candidate, _ = optimize_acqf(acqf, bounds, q=1, num_restarts=8,
         ...                              raw_samples=256)
-        >>> usable = X[acqf.constraints.is_feasible(X)]
+        >>> usable = X[acqf.outcome_constraints.is_feasible(X)]
 
     Attributes:
-        band, constraints, temperature: As given.
+        band, temperature: As given.
+        outcome_constraints: The constraints as given (BoTorch's initialisers read
+            ``constraints`` of an acquisition function as functions of samples).
     """
 
     @checked
@@ -107,7 +110,7 @@ class ConstrainedUCB(AcquisitionFunction):
         bands = list(constraints.bands.values())
         check_dimensions("bands of objective and constraints", [band, *bands])
         super().__init__(model=band.model)
-        self.band, self.constraints = band, constraints
+        self.band, self.outcome_constraints = band, constraints
         self._constraint_bands = ModuleList([b for b in bands if isinstance(b, Module)])
         self.temperature = nonnegative_scalar("temperature", temperature)
         if observed is None and self.temperature > 0.0:
@@ -216,7 +219,7 @@ class ConstrainedUCB(AcquisitionFunction):
     @property
     def assumptions(self) -> Assumptions:
         r"""What the bands of objective and constraints rest on, all at once."""
-        bands = {"objective": self.band, **self.constraints.bands}
+        bands = {"objective": self.band, **self.outcome_constraints.bands}
         return joined_assumptions(bands, "the bands of objective and constraints hold")
 
     @property
@@ -251,5 +254,5 @@ class ConstrainedUCB(AcquisitionFunction):
         return self.band.bounds(X)
 
     def _restricted(self, values: Tensor, X: Tensor) -> Tensor:
-        penalty = infeasibility_penalty(self.constraints, X, self.temperature)
+        penalty = infeasibility_penalty(self.outcome_constraints, X, self.temperature)
         return values - self._unit * penalty.reshape(values.shape).to(values)

@@ -74,7 +74,7 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Attributes:
         acqf, band: As given.
-        constraints: As given.
+        outcome_constraints: The constraints as given.
         reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
             bound is smallest, where small outcomes are sought); ``0 x d`` if no observed
             point is certainly feasible.
@@ -130,7 +130,7 @@ class GuardedAcquisition(AcquisitionFunction):
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
         points = observed_inputs(band.model) if observed is None else observed
         points = checked_points("observed", points, band.regression.dimension)
-        self.constraints, self._upper = constraints, band
+        self.outcome_constraints, self._upper = constraints, band
         if constraints is not None:
             self._upper = ConstrainedUCB(
                 band, constraints, observed=points, temperature=temperature
@@ -145,9 +145,9 @@ class GuardedAcquisition(AcquisitionFunction):
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guard rests on: the band, and those of the constraints."""
-        if self.constraints is None:
+        if self.outcome_constraints is None:
             return self.band.assumptions
-        bands = {"objective": self.band, **self.constraints.bands}
+        bands = {"objective": self.band, **self.outcome_constraints.bands}
         return joined_assumptions(
             bands, "every best feasible point is within the guard, with temperature=0,"
         )
@@ -192,9 +192,11 @@ class GuardedAcquisition(AcquisitionFunction):
         r"""What ``n x d`` points pay, ``n`` values; next to nothing inside."""
         excess = self.excess(X) / self.band.prior_std
         penalty = edge_penalty(excess, self.temperature)
-        if self.constraints is None:
+        if self.outcome_constraints is None:
             return penalty
-        return penalty + infeasibility_penalty(self.constraints, X, self.temperature)
+        return penalty + infeasibility_penalty(
+            self.outcome_constraints, X, self.temperature
+        )
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, outcome units.
