@@ -25,6 +25,8 @@ AX_WARNINGS = [
     pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning:ax[.]"),
     # Ax's client calls a method that Ax has renamed.
     pytest.mark.filterwarnings("ignore:add_tracking_metric is:DeprecationWarning:ax[.]"),
+    # Ax reopens outcome constraints in a way that it has deprecated itself.
+    pytest.mark.filterwarnings("ignore:Passing `metric` to Out:DeprecationWarning:ax[.]"),
     # BoTorch's remark on a line search that stops at a flat optimum; it starts again.
     pytest.mark.filterwarnings("ignore:Optimization failed in:RuntimeWarning:botorch[.]"),
     # Ax copies a tensor with torch.tensor when it counts objectives.

@@ -1,4 +1,4 @@
-r"""What Ax builds and maximises for a trial: bands of all outcomes, in the trial's context."""
+r"""What Ax builds for a trial: bands of all outcomes, in the context of the trial."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
@@ -11,6 +11,7 @@ import torch
 from ax.core.data import MAP_KEY
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import InputDataError
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
@@ -70,10 +71,11 @@ class BoundAcquisition(Acquisition):
         model: Any,
     ) -> AcquisitionFunction:
         bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
-        options = resolved(bound, options, self.names)
-        own = options if guard is None else {**botorch_acqf_options, "band_options": options}
-        acqf = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
-        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf  # pyright: ignore[reportAttributeAccessIssue]
+        own: dict[str, Any] = resolved(bound, options, self.names)
+        if guard is not None:
+            own = {**botorch_acqf_options, "band_options": own}
+        acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
+        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
         return acqf
 
 
@@ -94,12 +96,12 @@ class ConstrainedAcquisition(BoundAcquisition):
 
     Attributes:
         bands: The band of each outcome, by its name.
-        constraints: What the bands say of the constraints.
+        outcome_constraints: What the bands say of the constraints.
         statements: The constraints in words, in the same order.
     """
 
     bands: dict[str, KernelUCB]
-    constraints: OutcomeConstraints
+    outcome_constraints: OutcomeConstraints
     statements: list[str]
 
     def _construct_botorch_acquisition(
@@ -127,7 +129,7 @@ class ConstrainedAcquisition(BoundAcquisition):
         self, acqf_class: type[KernelUCB], options: Options, models: Mapping[str, Any]
     ) -> None:
         bound, own = single_bound(acqf_class, options)
-        own["delta"] = shared_delta(acqf_class, options, len(models))
+        own["delta"] = shared_delta(bound, options, len(models))
         weights = self._objective_weights.reshape(-1, len(models)).sum(0).tolist()
         used = {name: w for name, w in zip(models, weights, strict=True) if w}
         build = BUILDERS.get(bound, bound)
@@ -147,20 +149,18 @@ class ConstrainedAcquisition(BoundAcquisition):
 
     def _build_constraints(self) -> None:
         if self._outcome_constraints is None:
-            raise RuntimeError("Ax passed no outcome constraint on.")
+            raise InputDataError(
+                "No trial inside the search space has reported a constrained outcome."
+            )
         matrix, thresholds = self._outcome_constraints
         rows = [self._limit(*row) for row in zip(matrix, thresholds.view(-1), strict=True)]
         bands, levels, sides, self.statements = map(list, zip(*rows, strict=True))
-        self.constraints = OutcomeConstraints(bands, levels, sides=sides)
+        self.outcome_constraints = OutcomeConstraints(bands, levels, sides=sides)
 
     def _limit(self, row: Tensor, threshold: Tensor) -> tuple[KernelUCB, float, str, str]:
-        r"""Band, threshold, side and words of ``sum_j row_j f_j <= threshold``."""
-        level = float(threshold)
-        used = {n: w for n, w in zip(self.names, row.tolist(), strict=True) if w}
-        if len(used) == 1:
-            ((name, weight),) = used.items()
-            level, side = level / weight, "<=" if weight > 0.0 else ">="
-            return self.bands[name], level, side, f"{name} {side} {level:g}"
-        band = ScalarizedUCB([self.bands[name] for name in used], list(used.values()))
-        words = " + ".join(f"{weight:g}*{name}" for name, weight in used.items())
-        return band, level, "<=", f"{words} <= {level:g}"
+        r"""Band, threshold, side and words of ``row @ f <= threshold``, on one outcome."""
+        ((name, weight),) = [
+            (n, w) for n, w in zip(self.names, row.tolist(), strict=True) if w
+        ]
+        level, side = float(threshold) / weight, "<=" if weight > 0.0 else ">="
+        return self.bands[name], level, side, f"{name} {side} {level:g}"

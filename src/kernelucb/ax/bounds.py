@@ -22,9 +22,11 @@ from botorch.exceptions import UnsupportedError
 from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.constraints import arms_in_context, is_constrained
 from kernelucb.ax.experiments import (
     check_experiment,
+    check_kept,
     check_observed,
     complete_assumptions,
 )
@@ -163,7 +165,14 @@ def images_of(adapter: Any, parameters: Mapping[str, Any]) -> list[list[float]]:
 
 
 def complete_all(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
-    r"""Complete the assumptions of all bands of an acquisition just made."""
+    r"""Complete the assumptions of all bands of an acquisition just made.
+
+    Raises:
+        InputDataError: If Ax left out a constraint.
+    """
+    config = experiment.optimization_config
+    if isinstance(acquisition, ConstrainedAcquisition) and config is not None:
+        check_kept(acquisition.statements, config)
     bands = getattr(acquisition, "bands", {}).values()
     for band in {id(each): each for each in (*bands, band_of(acquisition))}.values():
         complete_assumptions(band, adapter, experiment)

@@ -9,11 +9,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb.acquisition import GuardedAcquisition
-try:
-    from kernelucb.acquisition import ConstrainedUCB
-except ImportError:
-    ConstrainedUCB = None
+from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.safe_search import SafeSpace, best_safe_point, combinations
@@ -26,11 +22,13 @@ class ExploredAcquisition(ConstrainedAcquisition):
 
     def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
         if guard is None:
-            return ConstrainedUCB(self.band, self.constraints)
+            return ConstrainedUCB(
+                self.band, self.outcome_constraints, observed=self.X_observed
+            )
         return GuardedAcquisition(
             self._searched(guard, model),
             self.band,
-            constraints=self.constraints,
+            constraints=self.outcome_constraints,
             observed=self.X_observed,
             X_pending=self.X_pending,
             **options_of_guard(guard),
@@ -47,7 +45,7 @@ class SafeAcquisition(ConstrainedAcquisition):
     safe_set: SafeSet
 
     def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
-        limits = self.constraints.constraints
+        limits = self.outcome_constraints.constraints
         rows = self.options.get("safe_points") or []
         columns = len(self.search_space_digest.feature_names)
         points = torch.tensor(rows, dtype=torch.float64).reshape(-1, columns)
@@ -78,13 +76,14 @@ class SafeAcquisition(ConstrainedAcquisition):
         fixed_features: dict[int, float] | None = None,
         rounding_func: Any = None,
         optimizer_options: dict[str, Any] | None = None,
-        **_: Any,
+        candidate_set: Tensor | None = None,
+        sampling_strategy: Any = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         r"""``n`` safe points one after the other, their values, and weights of one."""
-        if equality_constraints:
+        if equality_constraints or candidate_set is not None or sampling_strategy:
             raise UnsupportedError(
-                "A safe search takes no equality constraints on parameters; leave out one "
-                "of these parameters, which follows from the others."
+                "A safe search takes no equality constraints on parameters, candidate sets "
+                "or sampling strategies."
             )
         fixed = fixed_features or {}
         space = SafeSpace(

@@ -48,7 +48,8 @@ def kind_arguments(
                 'constraints="safe" needs safe_arms: parameters of at least one arm that '
                 "is known to satisfy the constraints, where the experiment starts."
             )
-        options = {"safe_arms": arms, "allow_estimated": allow_estimated}
+        options: dict[str, Any] = {"safe_arms": arms}
+        options["allow_estimated"] = allow_estimated
         if expand_every is not None:
             options["expand_every"] = whole_number("expand_every", expand_every)
         return {"acquisition_class": SafeAcquisition, "acquisition_options": options}

@@ -1,4 +1,4 @@
-r"""Parameters that are fixed for a trial: they fit the space, and stay as they were given."""
+r"""Parameters that are fixed for a trial: checked, and handed out as they were given."""
 
 # Ax has no public way to what is changed here.
 # pyright: reportPrivateUsage=false

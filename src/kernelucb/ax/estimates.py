@@ -19,7 +19,9 @@ _WAYS = {
 }
 
 
-def check_given(user: str, assumptions: Sequence[Assumptions], allow_estimated: bool) -> None:
+def check_given(
+    user: str, assumptions: Sequence[Assumptions], allow_estimated: bool
+) -> None:
     r"""Refuse estimates unless they are allowed, and say what to change in Ax.
 
     Raises:

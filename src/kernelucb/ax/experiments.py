@@ -3,7 +3,7 @@ r"""What a bound needs of an experiment, and what missing outcomes mean for it."
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -104,6 +104,12 @@ def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
                 "which no band of this package covers; give the threshold as a number, "
                 'such as "purity >= 0.9".'
             )
+        if len(constraint.metric_names) > 1:
+            raise UnsupportedError(
+                f"{constraint} is on a sum of outcomes, of which Ax 1.3 keeps only the "
+                "first when it chooses a trial and when it saves; report the sum as a "
+                "metric of its own."
+            )
 
 
 def check_observed(experiment: Experiment) -> None:
@@ -124,6 +130,18 @@ def check_observed(experiment: Experiment) -> None:
         raise InputDataError(
             f"No trial has reported {', '.join(missing)}, which the objective or a "
             "constraint is on; attach it with client.attach_data(...)."
+        )
+
+
+def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
+    r"""Refuse what Ax made of the constraints, ``statements``, if one is missing.
+
+    Ax drops constraints on outcomes that only trials outside the search space reported.
+    """
+    if len(statements) != len(config.all_constraints):
+        raise InputDataError(
+            f"Of the constraints {config.all_constraints} only {', '.join(statements)} are "
+            "on outcomes that a trial inside the search space has reported."
         )
 
 

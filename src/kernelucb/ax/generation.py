@@ -43,73 +43,17 @@ def generation_strategy(
     expand_every: int | None = None,
     allow_estimated: bool = False,
 ) -> GenerationStrategy:
-    r"""Sobol points, then trials that maximise a confidence bound, or search within it.
+    r"""Initial trials, then trials that maximise a confidence bound, or search within it.
 
-    **Search.** Without ``search`` the bound itself is maximised. With it, an acquisition
-    function of BoTorch on the same model chooses the trials, kept to the possible
-    maximisers of the bound (see ``GuardedAcquisition``, also for what holds): bands,
-    assumptions and certificates are those of the bound, whatever chooses. The function must
-    have an input constructor in BoTorch and be for one objective, without constraints; one
-    of a sum of outcomes will do with ``ScalarizedUCB``. An analytic one, such as
-    ``LogExpectedImprovement``, works until a trial is running or abandoned, and then raises
-    ``UnsupportedError``: give the client a strategy with a Monte Carlo function, which goes
-    on from the same trials.
+    Outcomes stay in the units in which they are reported. Kernel and mean are fitted in
+    every trial, and marked as estimated, unless ``model_config`` or ``KernelFamilyUCB``
+    gives them. ``docs/ax.md`` says all of this at length: units, inputs, kernels, several
+    outcomes, what the two kinds of outcome constraints promise, contexts (parameters that
+    are fixed for a trial), parallel trials and storage.
 
-    **Units.** Ax's own strategies winsorise and standardise the outcomes anew in every
-    trial, which would change what a fixed norm bound means. This one leaves outcomes
-    alone: ``norm_bound``, ``noise_std`` and ``acqf.bounds`` are in the units of the
-    outcomes you report (``SingleTaskGP`` standardises inside, which the bound undoes).
-    Where ``noise_std`` is absent, the standard errors reported with the outcomes, with all
-    or with none, are the noise scale; without any, it is the likelihood's estimate.
-
-    **Inputs.** The kernel sees inputs scaled to the unit cube by the bounds of the search
-    space, after the logarithm of log-scaled parameters, so the norm bound refers to ``f``
-    as a function of these normalised inputs. An integer or an ordered choice is one input
-    (its value, or its position in the list), an unordered choice is one input for each
-    of its values. Where outcomes are reported with progressions that differ, the share of
-    the progression is one more input: the norm bound must then cover ``f`` as a function of
-    it, too. What ``acqf.bounds`` takes are the inputs before the scaling.
-
-    **Kernel.** Ax fits the length scales and the mean in every trial, and ``norm_bound``
-    must cover all length scales that the fit may choose. ``acqf.assumptions`` marks kernel
-    and mean as estimated: no theorem covers that, and the bound's probability is not known.
-    A model from ``fixed_model_config`` is not fitted. ``KernelFamilyUCB`` takes only the
-    data from the model, so what Ax fits does not matter.
-
-    **Families of kernels.** ``KernelFamilyUCB`` takes the options ``shortest`` and
-    ``longest`` (length scales in units of the unit cube, one number or a list with one for
-    each input), ``norm_bound``, and those of ``KernelFamilyUCB.from_lengthscales`` that
-    have a default; kernels are given by name. With ``noise_std``, or a standard error with
-    every outcome, it is certified in every trial: its theorem applies if the norm of
-    ``f - mean`` is within the bound under some length scale of that range. ``mean`` is
-    fixed, 0 when absent: give what outcomes are expected to be.
-
-    **Norm.** Without ``norm_bound``, or with ``"cautious"`` (see
-    ``NormTracker.cautious``), the norm is estimated from the data anew in every trial,
-    which ``acqf.assumptions`` says. A ``NormTracker`` is refused, since Ax cannot store it.
-
-    **Parallel trials.** Variances are conditioned on the inputs of running and abandoned
-    trials. The bound takes over when ``num_initial`` trials exist that have neither failed
-    nor been abandoned, and ``min_observed`` of them are observed; until then more Sobol
-    trials are handed out, so that no worker waits. Trials attached by hand count.
-
-    **Storage.** An experiment that is saved and reopened goes on as it would have gone on
-    otherwise: the searches for a trial are seeded by the arms before it. Ax stores outcomes
-    to 15 digits, so later trials may differ in their last digits.
-
-    **Estimated priors.** ``MetaUCB`` and ``MetaPI`` need a ``model_config`` from
-    ``meta_model_config``. One Sobol trial is enough, and inputs are not scaled: columns of
-    the prior's inputs are the parameters in their order, after the logarithm of log-scaled
-    ones, ordered choices as positions in their lists. Reported standard errors are not
-    used; the noise is part of the prior.
-
-    **Sums of outcomes.** For an objective such as ``"y - 2*z"`` use ``ScalarizedUCB``, with
-    ``norm_bound`` and ``noise_std`` as one number for all outcomes or a list with one for
-    each, in the alphabetical order of the outcomes' names. ``delta`` is shared among them.
-
-    For the other bounds the objective must be one outcome. Outcome constraints, several
-    objectives and, with those bounds, sums of outcomes raise ``UnsupportedError`` whenever
-    trials are asked for, and a list of the wrong length raises ``ValueError``.
+    An experiment that the strategy does not support raises ``UnsupportedError`` before a
+    trial is handed out: several objectives, sums of outcomes without ``ScalarizedUCB``,
+    outcome constraints without ``constraints``, and constraints relative to a baseline.
 
     Example:
         >>> client.set_generation_strategy(
@@ -123,32 +67,47 @@ def generation_strategy(
             ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``.
         options: Arguments of ``acqf_class`` (of ``KernelFamilyUCB``, those of its
             ``from_lengthscales``), except for the model and what Ax sets from the
-            objective and the pending trials. ``noise_std`` must be one number for an
-            outcome.
-        num_initial: Number of Sobol trials, at least one.
+            objective and the pending trials. With several outcomes each but ``delta``,
+            which they share equally, may be a mapping from the names of the metrics.
+            ``noise_std`` must be one number for an outcome.
+        num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
         seed: Seed of the Sobol points; random when absent. The bound's trials follow from
-            those before them, whatever the global seeds: see **Storage**.
-        model_config: Ax configuration of the model; its outcome transform must be
-            ``Standardize``, or absent. By default ``SingleTaskGP`` with ``Standardize``.
+            those before them, whatever the global seeds.
+        model_config: Ax configuration of the model, or a mapping from the names of the
+            metrics; its outcome transform must be ``Standardize``, or absent. By default
+            ``SingleTaskGP`` with ``Standardize``.
         optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``
             and ``raw_samples``; those that Ax chooses when absent.
         search: Class of the acquisition function that searches within the bound, or its
-            name, such as ``qLogNoisyExpectedImprovement``. A class of your own is stored by
-            its name: import its module before an experiment is reopened.
+            name, such as ``qLogNoisyExpectedImprovement``; by default the bound itself is
+            maximised. A class of your own is stored by its name: import its module before
+            an experiment is reopened.
         search_options: Options of the search: ``temperature`` and ``ucb_every`` are those
             of ``GuardedAcquisition``, all others go to the input constructor of ``search``
             (its ``beta`` or ``tau_max``, say). ``temperature`` is 0 with a prior that is
             known at candidates only.
+        constraints: How outcome constraints are kept. ``"safe"``: trials stay where the
+            bands show that they are satisfied, starting from ``safe_arms``, so that with
+            probability ``1 - delta`` no trial violates one. ``"explored"``: trials stay
+            where they may be satisfied. ``recommended_arm`` satisfies them either way.
+        safe_arms: Parameters of arms that are known to satisfy the constraints, handed out
+            in turn as the initial trials of a safe experiment.
+        expand_every: In a safe experiment, one trial in each block of so many is where the
+            bands of the constraints are widest, to widen the safe set.
+        allow_estimated: Whether a safe experiment may rest on estimates; the probability
+            of a violation is then unknown.
 
     Returns:
         A strategy for ``Client.set_generation_strategy``, which Ax can store.
 
     Raises:
         UnsupportedError: If ``acqf_class`` is not one of the bounds, or does not support
-            the model, or ``search`` cannot search within it (one-shot functions, and those
-            for several objectives or without an input constructor).
+            the model or constraints, or ``search`` cannot search within it (one-shot
+            functions, and those for several objectives or without an input constructor).
+        UncertifiedError: If a safe experiment would rest on estimates and
+            ``allow_estimated`` is not set.
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """

@@ -62,10 +62,9 @@ class KernelUCBNode(GenerationNode):
         check_context(experiment.search_space, context)
         if (arms := safe_arms_of(spec)) is not None:
             check_safe_arms(arms, experiment.search_space, context)
-        is_search = any(bound_of(each) is not None for each in self.generator_specs)
-        if is_search and is_constrained(spec):
+        if self._is_search and is_constrained(spec):
             check_observed(experiment)
-        seed = self._seed(experiment) if is_search else None
+        seed = self._seed(experiment) if self._is_search else None
         with with_rng_seed(seed):
             run = super().gen(
                 experiment=experiment, fixed_features=fixed_features, **arguments
@@ -80,6 +79,11 @@ class KernelUCBNode(GenerationNode):
                 arms = arms_in_context(arms or [], experiment.search_space, context)
                 keep_safe_arms(run, acquisition.safe_set, adapter, arms)
         return run
+
+    @property
+    def _is_search(self) -> bool:
+        r"""Whether a bound chooses the trials of this node."""
+        return any(bound_of(each) is not None for each in self.generator_specs)
 
     def _gen(
         self,
@@ -101,7 +105,9 @@ class KernelUCBNode(GenerationNode):
             }
         return super()._gen(experiment, pending_observations, data, n, **arguments)
 
-    def _try_gen_with_fallback(self, exception: Exception, **arguments: Any) -> Any:
+    def _try_gen_with_fallback(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, exception: Exception, **arguments: Any
+    ) -> GeneratorRun:
         # Ax would fall back to random points, which may not be safe.
         if safe_arms_of(bound_spec(self.generation_strategy)) is not None:
             raise exception

@@ -118,7 +118,7 @@ def best_arm(
     worth = lower if fitted.acqf.direction == 1 else -upper
     acquisition = fitted.acquisition
     if isinstance(acquisition, ConstrainedAcquisition):
-        feasible = acquisition.constraints.is_feasible(X)
+        feasible = acquisition.outcome_constraints.is_feasible(X)
         if isinstance(acquisition, SafeAcquisition) and not by_bands:
             feasible = acquisition.safe_set.is_safe(X)
         if not bool(feasible.any()):

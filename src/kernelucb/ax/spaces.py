@@ -38,7 +38,7 @@ def inputs_of(adapter: TorchAdapter, points: Sequence[Parameters]) -> Tensor:
 def candidates_of(
     space: SearchSpace, adapter: TorchAdapter, context: Parameters
 ) -> Tensor | None:
-    r"""All points of a small finite search space in a context; None where there are more."""
+    r"""All points of a small finite search space in a context; None if there are more."""
     values = [
         [context[name]] if name in context else values_of(parameter)
         for name, parameter in space.parameters.items()
@@ -83,7 +83,9 @@ def mixed_space(
     r"""The space with integers and choices listed; as intervals where they are too many."""
     bounds = torch.tensor(digest.bounds, dtype=torch.float64).mT
     groups = _encoded(digest)
-    listed = {c: [float(v) for v in values] for c, values in digest.discrete_choices.items()}
+    listed = {
+        c: [float(v) for v in values] for c, values in digest.discrete_choices.items()
+    }
     listed |= {group[0]: [0.0, 1.0] for group in groups if len(group) == 1}
     listed = {c: [fixed[c]] if c in fixed else values for c, values in listed.items()}
     one_hot = [group for group in groups if len(group) > 1]

@@ -1,5 +1,8 @@
 r"""Stop an Ax experiment when a certificate says that little is left to gain."""
 
+# Ax has no public way to what is read here.
+# pyright: reportPrivateUsage=false
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -171,7 +174,9 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         candidates = candidates_of(space, fitted.adapter, context)
         fixed = getattr(fitted.acquisition, "context", {})
         limits = to_inequalities(fitted.config.linear_constraints)
-        domain = None if candidates is not None else mixed_space(fitted.digest, fixed, limits)
+        domain = (
+            None if candidates is not None else mixed_space(fitted.digest, fixed, limits)
+        )
         rule = CertifiedGapStopping(
             self.gap,
             candidates,
@@ -183,7 +188,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             fitted.acqf,
             recommended,
             fixed_features=fixed or None if candidates is None else None,
-            constraints=getattr(fitted.acquisition, "constraints", None),
+            constraints=getattr(fitted.acquisition, "outcome_constraints", None),
         )
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):

@@ -20,6 +20,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
+    ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
     ScalarizedUCB,
@@ -35,7 +36,7 @@ from kernelucb.models.fixed import FixedPriorGP
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
     bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
-    for acqf_class in (*bounds, GuardedAcquisition):
+    for acqf_class in (*bounds, ConstrainedUCB, GuardedAcquisition):
         register_acquisition_function(acqf_class)
     for acquisition in (BoundAcquisition, ExploredAcquisition, SafeAcquisition):
         register_acquisition(acquisition)

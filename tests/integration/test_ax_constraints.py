@@ -1,0 +1,319 @@
+r"""Outcome constraints in Ax: kept safely, or explored."""
+
+import math
+
+import pytest
+import torch
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax_bench import GUARDED_WARNINGS, NORM, SEARCH, UNIT, next_trial, node
+from botorch.exceptions import InputDataError, UnsupportedError
+from constrained_bench import (
+    BY_NAME,
+    FIXED,
+    acquisition,
+    constrained_client,
+    observed,
+    problem,
+    reopened,
+)
+
+import kernelucb.ax
+from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB, ScalarizedUCB
+from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety import ConstraintWidth
+from tolerances import STORED
+
+pytestmark = GUARDED_WARNINGS
+
+FAMILY = {
+    "options": {"shortest": 0.4, "longest": 0.5, "norm_bound": 2.5, "noise_std": 0.05},
+    "acqf_class": KernelFamilyUCB,
+    "model_config": None,
+}
+
+
+class TestSafe:
+    @pytest.mark.parametrize("seed", range(4))
+    def test_no_trial_violates_the_constraint(self, seed):
+        client = constrained_client(seed=seed)
+        chosen = observed(client, 8, seed)
+        assert chosen[:2] == [{"x": problem(seed).start}] * 2
+        assert len({p["x"] for p in chosen}) > 2
+        assert min(problem(seed).margin(p) for p in chosen) >= 0.0
+        assert node(client) == "MartingaleMixtureUCB, safe"
+        assert acquisition(client).safe_set.assumptions.certified
+        best = kernelucb.ax.recommended_arm(client)
+        lower, upper = best.objective
+        assert lower <= problem(seed)(best.parameters)["y"] <= upper
+        assert best.outcomes["z"][0] >= problem(seed).threshold
+        assert best.assumptions.certified
+        assert "safe points satisfy" in str(best)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"search": SEARCH},
+            {"search": SEARCH, "search_options": {"ucb_every": 2}},
+            {"expand_every": 2},
+            FAMILY,
+        ],
+    )
+    def test_other_ways_to_search(self, arguments):
+        client = constrained_client(**arguments)
+        chosen = observed(client, 5)
+        assert min(problem().margin(p) for p in chosen) >= 0.0
+        is_guarded = type(acquisition(client).acqf) is GuardedAcquisition
+        assert is_guarded == ("search" in arguments)
+
+    def test_turns_of_the_width(self):
+        client = constrained_client(expand_every=1)
+        observed(client, 3)
+        assert type(acquisition(client)._of_turn(0)) is ConstraintWidth
+
+    def test_nothing_but_the_safe_arms_is_known_to_be_safe(self):
+        client = constrained_client(constraints=["z >= 1.99"], num_initial=1)
+        start = {"x": problem().start}
+        assert observed(client, 3) == [start] * 3
+        decision = kernelucb.ax.CertifiedGapStoppingStrategy(9.0, client).decide()
+        assert decision[:1] + decision[2:] == (False, None, None)
+        assert "No completed arm is certainly feasible yet (z >= 1.99)" in decision.reason
+        assert kernelucb.ax.recommended_arm(client).parameters == start
+
+    def test_safe_arms_in_turn_and_trials_under_way(self):
+        arms = [{"x": problem().start}, {"x": problem().start + 0.01}]
+        client = constrained_client(safe_arms=arms, num_initial=3)
+        trials = client.get_next_trials(max_trials=3)
+        assert list(trials.values()) == [arms[0], arms[1], arms[0]]
+        for index, parameters in trials.items():
+            client.complete_trial(trial_index=index, raw_data=problem()(parameters))
+        more = client.get_next_trials(max_trials=2).values()
+        assert all(problem().margin(p) >= 0.0 for p in more)
+        last = acquisition(client)
+        assert len(last.band.X_pending) == 1
+        assert len(last.safe_set.constraints) == 1
+
+    def test_integers_choices_and_logarithms(self):
+        space = [
+            RangeParameterConfig(
+                name="rate", parameter_type="float", bounds=(0.01, 1.0), scaling="log"
+            ),
+            RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 5)),
+            ChoiceParameterConfig(
+                name="kind", parameter_type="str", values=["a", "b", "c"], is_ordered=False
+            ),
+        ]
+        arm = {"rate": 0.3, "n": 2, "kind": "b"}
+        config = {
+            "y": kernelucb.ax.fixed_model_config("rbf", 1.0, noise_std=0.05),
+            "z": kernelucb.ax.fixed_model_config("rbf", 2.0, noise_std=0.01),
+        }
+        client = constrained_client(
+            parameters=space,
+            constraints=["z <= 1"],
+            safe_arms=[arm],
+            model_config=config,
+            options={"norm_bound": 3.0},
+        )
+        for _ in range(5):
+            index, p = next_trial(client)
+            cost = 0.3 * p["n"] + 0.4 * (p["kind"] == "c")
+            assert cost <= 1.0
+            assert type(p["n"]) is int
+            outcomes = {"y": 0.2 * p["n"] + math.log10(p["rate"]), "z": cost}
+            client.complete_trial(trial_index=index, raw_data=outcomes)
+        arms = [trial.arm.parameters for trial in client._experiment.trials.values()]
+        assert arms[:2] == [arm, arm]
+        assert len({a["n"] for a in arms}) > 1
+        assert client._experiment.trials[1].arm.name == "0_0"
+
+    def test_a_safe_arm_comes_back_to_the_last_digit(self):
+        rate = RangeParameterConfig(
+            name="x", parameter_type="float", bounds=(1e-3, 10.0), scaling="log"
+        )
+        client = constrained_client(
+            parameters=[rate], safe_arms=[{"x": 0.3}], constraints=["z >= 1.999"]
+        )
+        assert [p["x"] for p in observed(client, 4)] == [0.3] * 4
+
+
+class TestExplored:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_recommended_arm_satisfies_the_constraint(self, seed):
+        client = constrained_client("explored", seed)
+        observed(client, 9, seed)
+        best = kernelucb.ax.recommended_arm(client)
+        assert problem(seed).margin(best.parameters) >= 0.0
+        regret = problem(seed).best - problem(seed)(best.parameters)["y"]
+        decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, client).decide()
+        assert decision.arm == best.arm
+        assert decision.certificate.certified
+        assert regret <= decision.certificate.gap
+
+    def test_trials_may_be_feasible(self):
+        client = constrained_client("explored")
+        observed(client, 4)
+        for _ in range(3):
+            index, parameters = next_trial(client)
+            point = torch.tensor([[parameters["x"]]], dtype=torch.float64)
+            acqf = acquisition(client).acqf
+            assert type(acqf) is ConstrainedUCB
+            assert float(acqf.outcome_constraints.possible_margin(point)) > -0.2
+            outcomes = problem()(parameters)
+            client.complete_trial(trial_index=index, raw_data=outcomes)
+
+    def test_a_search(self):
+        client = constrained_client("explored", search=SEARCH)
+        observed(client, 4)
+        acqf = acquisition(client).acqf
+        assert type(acqf) is GuardedAcquisition
+        assert acqf.outcome_constraints is acquisition(client).outcome_constraints
+        assert type(acqf.acqf).__name__ == SEARCH
+        assert node(client) == f"{SEARCH} within MartingaleMixtureUCB, explored"
+
+    def test_estimates_are_allowed_and_said(self):
+        client = constrained_client(
+            "explored", model_config=None, options={"norm_bound": 4.0}
+        )
+        observed(client, 4)
+        best = kernelucb.ax.recommended_arm(client)
+        assert not best.assumptions.certified
+        assert problem().margin(best.parameters) >= 0.0
+
+
+class TestBands:
+    def test_they_share_delta(self):
+        client = constrained_client("explored", options=BY_NAME | {"delta": 0.02})
+        observed(client, 3)
+        bands = acquisition(client).bands
+        assert [bands[name].assumptions.delta for name in "yz"] == [0.01, 0.01]
+        assert kernelucb.ax.recommended_arm(client).assumptions.delta == 0.02
+
+    def test_options_by_name(self):
+        options = {"norm_bound": {"z": 3.0, "y": 5.0}, "delta": 0.1}
+        config = {
+            "z": FIXED,
+            "y": kernelucb.ax.fixed_model_config("rbf", 0.3, mean=1.0, noise_std=0.2),
+        }
+        client = constrained_client("explored", options=options, model_config=config)
+        observed(client, 3)
+        statements = {
+            name: str(band.assumptions)
+            for name, band in acquisition(client).bands.items()
+        }
+        assert "at most 5" in statements["y"]
+        assert "scale 0.2" in statements["y"]
+        assert "at most 3" in statements["z"]
+        assert "scale 0.05" in statements["z"]
+
+    def test_an_outcome_with_two_limits_has_one_band(self):
+        low = problem().threshold
+        client = constrained_client(
+            "explored",
+            objective="-y",
+            constraints=[f"z >= {low}", f"z <= {low + 2.0}"],
+            options={"norm_bound": NORM},
+        )
+        observed(client, 4)
+        built = acquisition(client)
+        assert list(built.bands) == ["y", "z"]
+        assert built.band.direction == -1
+        assert built.statements == [f"z >= {low:g}", f"z <= {low + 2.0:g}"]
+        joined = kernelucb.ax.recommended_arm(client).assumptions
+        assert joined.delta == pytest.approx(0.05)
+
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    def test_sums(self, kind):
+        client = constrained_client(
+            kind,
+            acqf_class=ScalarizedUCB,
+            objective="y - 2*z",
+            constraints=["w >= -0.1"],
+            options={"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03},
+        )
+        for _ in range(4):
+            index, p = next_trial(client)
+            assert kind == "explored" or p["x"] - problem().start >= -0.1
+            outcomes = problem()(p) | {"w": p["x"] - problem().start}
+            client.complete_trial(trial_index=index, raw_data=outcomes)
+        built = acquisition(client)
+        assert built.band.weights == (1.0, -2.0)
+        assert [built.bands[name].assumptions.delta for name in "wyz"] == [0.01] * 3
+        joined = kernelucb.ax.recommended_arm(client).assumptions
+        assert joined.delta == pytest.approx(0.03)
+
+
+class TestStorage:
+    @pytest.mark.parametrize(
+        ("kind", "arguments"),
+        [
+            ("safe", {}),
+            ("safe", {"search": SEARCH, "expand_every": 2}),
+            ("explored", {}),
+            ("explored", {"search": SEARCH}),
+        ],
+    )
+    def test_a_reopened_experiment_goes_on_as_it_would_have(self, kind, arguments):
+        client = constrained_client(kind, **arguments)
+        for number in (1, 2):
+            observed(client, number)
+            client.get_next_trials(max_trials=1)
+            twin = reopened(client)
+            expected = next_trial(client)
+            index, parameters = next_trial(twin)
+            assert index == expected[0]
+            assert parameters == pytest.approx(expected[1], abs=STORED)
+            for each in (index - 1, index):
+                p = client._experiment.trials[each].arm.parameters
+                client.complete_trial(trial_index=each, raw_data=problem()(p))
+        assert kernelucb.ax.recommended_arm(reopened(client)).arm.name == (
+            kernelucb.ax.recommended_arm(client).arm.name
+        )
+
+
+class TestMissingOutcomes:
+    @pytest.mark.parametrize("kind", ["safe", "explored"])
+    def test_a_constraint_that_was_never_observed(self, kind):
+        client = constrained_client(kind)
+        for _ in range(2):
+            index, parameters = next_trial(client)
+            outcomes = {"y": problem()(parameters)["y"]}
+            client.complete_trial(trial_index=index, raw_data=outcomes)
+        with pytest.raises(InputDataError, match="No trial has reported z"):
+            kernelucb.ax.recommended_arm(client)
+        next_trial(client)
+        assert node(client) == ("Safe arms" if kind == "safe" else "Sobol")
+
+    def test_trials_without_one_outcome_are_said(self):
+        client = constrained_client()
+        observed(client, 2)
+        index, parameters = next_trial(client)
+        outcomes = {"y": problem()(parameters)["y"]}
+        client.complete_trial(trial_index=index, raw_data=outcomes)
+        best = kernelucb.ax.recommended_arm(client)
+        assert "1 trial was completed without an outcome" in str(best.assumptions)
+
+    def test_nothing_is_feasible(self):
+        client = constrained_client("explored", constraints=["z >= 1.99"])
+        observed(client, 3)
+        with pytest.raises(NoSafePointError, match="No completed arm is certainly feas"):
+            kernelucb.ax.recommended_arm(client)
+
+    def test_without_constraints_every_arm_counts(self):
+        strategy = kernelucb.ax.generation_strategy(
+            MartingaleMixtureUCB, {"norm_bound": {"y": NORM}}, model_config={"y": FIXED}
+        )
+        client = constrained_client("explored")
+        client.configure_optimization(objective="y")
+        client.set_generation_strategy(strategy)
+        observed(client, 3)
+        best = kernelucb.ax.recommended_arm(client)
+        assert best.outcomes == {}
+        with pytest.raises(UnsupportedError, match="the experiment has none"):
+            next_trial(constrained_client_without())
+
+
+def constrained_client_without():
+    client = constrained_client("explored", parameters=UNIT)
+    client.configure_optimization(objective="y")
+    return client
