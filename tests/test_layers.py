@@ -31,7 +31,7 @@ LOWER = {
     "safety": {"_numerics", "regression", "confidence", "acquisition"},
     "ax": {
         *("_numerics", "regression", "confidence", "acquisition", "certificates"),
-        "models",
+        *("models", "safety"),
     },
 }
 # Applications and the collection of public names; no layer imports them.

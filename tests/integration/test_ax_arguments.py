@@ -25,6 +25,10 @@ STRATEGY = kernelucb.ax.generation_strategy
         ({"seed": -1}, "seed must be from 0"),
         ({"seed": 2**32}, "seed must be from 0"),
         ({"model_config": "rbf"}, "model_config must be"),
+        ({"model_config": {"y": "rbf"}}, "model_config"),
+        ({"constraints": "feasible"}, "constraints must be"),
+        ({"safe_arms": {"x": 1.0}}, "safe_arms must be"),
+        ({"allow_estimated": "no"}, "allow_estimated must be True or False"),
         ({"optimizer_options": ["q"]}, "optimizer_options must be"),
         ({"optimizer_options": {"num_restarts": "a"}}, "num_restarts must be a whole"),
         ({"optimizer_options": {"raw_samples": 0}}, "raw_samples must be a whole"),
@@ -59,6 +63,7 @@ def test_sources(source):
     for use in (
         kernelucb.ax.last_bound,
         kernelucb.ax.current_bound,
+        kernelucb.ax.recommended_arm,
         lambda source: stopping(1.0, source),
     ):
         with pytest.raises(UnsupportedError, match="source must be"):

@@ -198,8 +198,7 @@ class TestBands:
         client = constrained_client("explored", options=options, model_config=config)
         observed(client, 3)
         statements = {
-            name: str(band.assumptions)
-            for name, band in acquisition(client).bands.items()
+            name: str(band.assumptions) for name, band in acquisition(client).bands.items()
         }
         assert "at most 5" in statements["y"]
         assert "scale 0.2" in statements["y"]

@@ -93,7 +93,8 @@ def check_constrained(
     bands = rehearsed_bounds(acqf_class, options, spec, each=True)
     if kind == "safe":
         check_given('constraints="safe"', [b.assumptions for b in bands], allow_estimated)
-        SafeSet(bands, allow_estimated=allow_estimated)
+        for band in bands:
+            SafeSet(band, allow_estimated=allow_estimated)
         for name in optimizer_options:
             if name not in _SAFE_OPTIMIZER:
                 raise ValueError(

@@ -109,6 +109,7 @@ def best_arm(
         arm
         for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
         for arm in trial.arms
+        if arm not in trial.abandoned_arms
         if space.check_membership({**arm.parameters, **context})
     ]
     if not arms:
