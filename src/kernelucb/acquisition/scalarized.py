@@ -17,6 +17,7 @@ from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
 from kernelucb.confidence.scalarized import ScalarizedSet, WeightedStates
+from kernelucb.regression.outcome_map import check_identity
 from kernelucb.regression.outputs import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]
@@ -187,6 +188,13 @@ def _check_parts(parts: Sequence[KernelUCB]) -> None:
         raise UnsupportedError(
             "A bound in the sum has a posterior transform; give its weight to "
             "ScalarizedUCB."
+        )
+    for acqf in parts:
+        check_identity(
+            acqf.outcome_map,
+            "A weighted sum",
+            "use Standardize or no outcome transform, or add up the bands themselves "
+            "(bounds(X) of each, in outcome units)",
         )
     dimensions = {acqf.regression.dimension for acqf in parts}
     if len(dimensions) > 1:

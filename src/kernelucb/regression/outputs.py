@@ -6,6 +6,7 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import Model, ModelList
+from gpytorch.models import IndependentModelList
 from torch import Tensor
 
 
@@ -13,15 +14,19 @@ def single_output_models(models: Any) -> list[Any]:
     r"""One model for each outcome.
 
     Args:
-        models: A sequence of models with one output each, a ``ModelListGP``, or a model
-            with independent outputs such as ``SingleTaskGP`` with several columns.
+        models: A sequence of models with one output each, a ``ModelListGP`` (or GPyTorch's
+            ``IndependentModelList``), or a model with independent outputs such as
+            ``SingleTaskGP`` with several columns.
 
     Raises:
         UnsupportedError: If the outputs cannot be separated.
     """
     if isinstance(models, Sequence):
         return [single for model in models for single in single_output_models(model)]
-    if not isinstance(models, Model) or models.num_outputs == 1:
+    if not isinstance(models, Model):
+        listed = isinstance(models, IndependentModelList)
+        return single_output_models(list(models.models)) if listed else [models]
+    if models.num_outputs == 1:
         return [models]
     if not isinstance(models, ModelList | BatchedMultiOutputGPyTorchModel):
         raise UnsupportedError(

@@ -1,13 +1,17 @@
 r"""One constrained outcome: its band, its threshold, and what the band must be."""
 
+import math
 from inspect import signature
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
+import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.checks import finite_scalar
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError
+from kernelucb.regression.outcome_map import IDENTITY
 
 Side = Literal[">=", "<="]
 _NEEDED = ("assumptions", "bounds", "prior_std")
@@ -45,15 +49,41 @@ class Constraint(NamedTuple):
     side: Side
 
     def margin(self, X: Tensor) -> Tensor:
-        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
-        lower, upper = self.band.bounds(X)
-        gap = lower - self.threshold if self.side == ">=" else self.threshold - upper
+        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations.
+
+        On the scale of the band's model: where that is of ``log(Y)``, so is the margin.
+        """
+        threshold = _on_scale_of(self.band, self.threshold)
+        lower, upper = _sides(self.band, X)
+        gap = lower - threshold if self.side == ">=" else threshold - upper
         return gap / self.band.prior_std
 
     def width(self, X: Tensor) -> Tensor:
         r"""Width of the band at ``n x d`` points, in prior standard deviations."""
-        lower, upper = self.band.bounds(X)
+        lower, upper = _sides(self.band, X)
         return (upper - lower) / self.band.prior_std
+
+
+def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The band on the scale of its model, if it tells that from outcome units."""
+    return getattr(band, "latent_bounds", band.bounds)(X)
+
+
+def _on_scale_of(band: Any, threshold: float) -> float:
+    outcome_map = getattr(band, "outcome_map", IDENTITY)
+    return float(outcome_map.forward(torch.tensor(threshold, dtype=torch.float64)))
+
+
+def checked_threshold(band: Band, value: Any) -> float:
+    r"""A finite number, and not one that outcomes of the band's model are always above."""
+    threshold = finite_scalar("thresholds", value)
+    least = getattr(band, "outcome_map", IDENTITY).least_outcome
+    if threshold < least or math.isinf(_on_scale_of(band, threshold)):
+        raise ValueError(
+            f"thresholds must be above {least:g}, as the outcomes of the band's model are, "
+            f"got {threshold:g}."
+        )
+    return threshold
 
 
 def check_band(band: Band) -> None:

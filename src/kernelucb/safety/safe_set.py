@@ -8,7 +8,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite_scalar, probability, whole_number
+from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -20,6 +20,7 @@ from kernelucb.safety.constraint import (
     Side,
     check_assumptions,
     check_band,
+    checked_threshold,
 )
 from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home, rows_of
 
@@ -86,7 +87,7 @@ class SafeSet:
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         self.constraints = tuple(
-            Constraint(band, finite_scalar("thresholds", level), side)
+            Constraint(band, checked_threshold(band, level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
         self.safe_points = checked_safe_points(safe_points, listed)
