@@ -23,12 +23,12 @@ def single_output_models(models: Any) -> list[Any]:
     """
     if isinstance(models, Sequence):
         return [single for model in models for single in single_output_models(model)]
-    if not isinstance(models, Model):
-        listed = isinstance(models, IndependentModelList)
-        return single_output_models(list(models.models)) if listed else [models]
-    if models.num_outputs == 1:
+    if isinstance(models, ModelList | IndependentModelList):
+        parts: Any = models.models
+        return single_output_models(list(parts))
+    if not isinstance(models, Model) or models.num_outputs == 1:
         return [models]
-    if not isinstance(models, ModelList | BatchedMultiOutputGPyTorchModel):
+    if not isinstance(models, BatchedMultiOutputGPyTorchModel):
         raise UnsupportedError(
             f"The outputs of {type(models).__name__} are not independent models; use a "
             "ModelListGP, or a SingleTaskGP with one column for each outcome."

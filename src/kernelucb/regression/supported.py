@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
-from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchModel
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
 from botorch.posteriors import TransformedPosterior
@@ -53,13 +53,15 @@ def check_supported(model: Any) -> None:
     if not exact or isinstance(model, MultiTaskGP):
         raise UnsupportedError(
             f"{name} is not an exact single-task GP (variational, list, multi-task and "
-            "non-GP models have no closed-form kernel regression). Use a SingleTaskGP."
+            "non-GP models have no closed-form kernel regression). Use a SingleTaskGP, or "
+            "for very many observations NystromRegression or BKBModel."
         )
     if not isinstance(model, Model):
         _check_plain(model, name)
     if not (hasattr(model, "covar_module") and hasattr(model, "mean_module")):
         raise UnsupportedError(
-            f"{name} must have attributes `mean_module` and `covar_module`."
+            f"{name} must have attributes `mean_module` and `covar_module`, from which the "
+            "bound is computed. Use a SingleTaskGP, or give your own model these two."
         )
     if not isinstance(model.likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood):
         raise UnsupportedError(
@@ -78,9 +80,17 @@ def check_supported(model: Any) -> None:
 def _check_outputs(model: Any, name: str) -> None:
     r"""Refuse models of several outcomes, and lists."""
     is_list = isinstance(model, ModelList | IndependentModelList)
-    count = getattr(model, "num_outputs", 1)
-    if isinstance(model, IndependentModelList) and not isinstance(model, Model):
-        count = len(model.models)
+    parts: Any = getattr(model, "models", ())
+    count = getattr(model, "num_outputs", len(parts) if is_list else 1)
+    if (
+        count != 1
+        and not is_list
+        and not isinstance(model, BatchedMultiOutputGPyTorchModel)
+    ):
+        raise UnsupportedError(
+            f"{name} has {count} outputs that depend on each other, and the bound is for "
+            "one. Build one SingleTaskGP and one bound for each of them, from its own data."
+        )
     if count != 1:
         raise UnsupportedError(
             f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
