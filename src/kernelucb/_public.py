@@ -14,6 +14,7 @@ from kernelucb.acquisition import (
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
+    outcome_bands,
 )
 from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
@@ -33,6 +34,7 @@ from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
@@ -63,6 +65,7 @@ __all__ = [
     "NormDescription",
     "NormTracker",
     "NystromRegression",
+    "OutcomeConstraints",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",
@@ -79,5 +82,6 @@ __all__ = [
     "least_consistent_norm",
     "lengthscale_family",
     "optimize_acqf_safely",
+    "outcome_bands",
     "regret_certificate",
 ]

@@ -236,6 +236,7 @@ CALLS = {
         "noise_std": 0.1,
         "inducing_points": X[:2],
     },
+    "OutcomeConstraints": {"bands": BOUND, "thresholds": -9.0},
     "PrequentialRadius": {},
     "SafeSet": {"bands": BOUND, "thresholds": -9.0},
     "ScalarizedUCB": {"acqfs": [BOUND, BOUND], "weights": [1.0, 2.0]},
@@ -261,6 +262,7 @@ CALLS = {
         "raw_samples": 4,
         "options": {"maxiter": 1},
     },
+    "outcome_bands": {"models": PROBLEM.model, **NORM},
     "regret_certificate": {"acqf": BOUND, "candidates": X},
 }
 # What is returned, never made by the user.

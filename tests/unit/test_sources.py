@@ -18,6 +18,7 @@ from kernelucb import (
     MetaPI,
     MetaUCB,
     NystromRegression,
+    OutcomeConstraints,
     PrequentialRadius,
     SafeSet,
     ScalarizedUCB,
@@ -224,4 +225,5 @@ def test_several_bands_name_each_source_once():
     bands = [mixture(delta=0.02), mixture(delta=0.01), IGPUCB(MODEL, **NORM, delta=0.01)]
     both = f"{DUAL}; Chowdhury & Gopalan (2017), Theorem 2"
     assert SafeSet(bands).assumptions.source == both
+    assert OutcomeConstraints(bands).assumptions.source == both
     assert ScalarizedUCB(bands, [1.0] * 3).assumptions.source == both

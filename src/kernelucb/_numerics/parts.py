@@ -1,8 +1,11 @@
-r"""Many points, evaluated a few at a time."""
+r"""Points as rows, and many of them evaluated a few at a time."""
 
 from collections.abc import Callable
 
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
+
+from kernelucb._numerics.checks import tensor
 
 # Points that are evaluated together: memory does not grow with their number, and most
 # intermediate results stay in the processor's cache.
@@ -30,3 +33,12 @@ def in_parts(X: Tensor, evaluate: Callable[[Tensor], Tensor]) -> Tensor:
         results[..., start : start + len(part)] = values
         start += len(part)
     return results
+
+
+def rows_of(X: Tensor) -> Tensor:
+    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
+    if tensor("X", X).dim() < 1 or X.shape[-1] == 0:
+        raise BotorchTensorDimensionError(
+            f"X must be `... x d` with d >= 1, got shape {tuple(X.shape)}."
+        )
+    return X.reshape(-1, X.shape[-1]).double()

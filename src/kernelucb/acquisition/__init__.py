@@ -9,6 +9,7 @@ from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
+from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.acquisition.scalarized import ScalarizedUCB, scalarized_inputs
 from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
 from kernelucb.acquisition.srinivas import SrinivasUCB
@@ -53,4 +54,5 @@ __all__ = [
     "SrinivasUCB",
     "StreamingKernelUCB",
     "WangDeFreitasUCB",
+    "outcome_bands",
 ]

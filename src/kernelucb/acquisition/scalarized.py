@@ -1,26 +1,30 @@
 r"""Upper confidence bound of a weighted sum of several outcomes."""
 
-from collections.abc import Mapping, Sequence
-from inspect import signature
+from collections.abc import Sequence
 from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import ModuleList
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb._numerics.checks import finite_scalar
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.acquisition.outcome_bands import (
+    BoundClasses,
+    BoundOptions,
+    NormBounds,
+    band_builders,
+    build_bands,
+)
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
+from kernelucb.confidence.outcome_constraints import check_dimensions
 from kernelucb.confidence.scalarized import ScalarizedSet, WeightedStates
 from kernelucb.regression.outcome_map import check_identity
 from kernelucb.regression.outputs import per_output, single_output_models
-
-NormBounds = NormBoundLike | Sequence[NormBoundLike]
 
 
 class ScalarizedUCB(KernelUCB[WeightedStates]):
@@ -93,8 +97,8 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         norm_bound: NormBounds = None,
         noise_std: Any = None,
         delta: float = 0.05,
-        bound: type[KernelUCB] = MartingaleMixtureUCB,
-        options: Mapping[str, Any] | None = None,
+        bound: BoundClasses = MartingaleMixtureUCB,
+        options: BoundOptions = None,
         maximize: bool = True,
         X_pending: Tensor | None = None,
     ) -> "ScalarizedUCB":
@@ -105,9 +109,8 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
 
         ``model`` is a ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
         models with one output each; ``posterior_transform`` has one weight for each
-        output. ``norm_bound`` and ``noise_std`` are those of the class ``bound``, one for
-        all outputs or a sequence with one for each; ``options`` are its others, the same
-        for all outputs.
+        output. ``norm_bound`` and ``noise_std`` are those of the class ``bound``, and
+        ``options`` its others: one for all outputs or a sequence with one for each.
 
         Raises:
             ValueError: If a scalar is out of its range, or a sequence has the wrong length.
@@ -135,34 +138,19 @@ def scalarized_inputs(
     norm_bound: NormBounds = None,
     noise_std: Any = None,
     delta: float = 0.05,
-    bound: type[KernelUCB] = MartingaleMixtureUCB,
-    options: Mapping[str, Any] | None = None,
+    bound: BoundClasses = MartingaleMixtureUCB,
+    options: BoundOptions = None,
     maximize: bool = True,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
     singles = single_output_models(model)
     weights, offset = _weights(posterior_transform, len(singles))
-    norms = per_output_norms("norm_bound", norm_bound, len(singles))
-    noises = per_output("noise_std", noise_std, len(singles))
-    each, parameters = {}, signature(bound).parameters
-    if "norm_bound" in parameters or norm_bound is not None:
-        each["norm_bound"] = norms
-    if "noise_std" in parameters or noise_std is not None:
-        each["noise_std"] = noises
-    unknown = (each.keys() | (options or {}).keys()) - parameters.keys()
-    if unknown:
-        names = ", ".join(sorted(map(str, unknown)))
-        raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
     used = [j for j, weight in enumerate(weights) if weight != 0.0]
     if not used:
         raise UnsupportedError("All weights of the posterior transform are 0.")
-    share = probability("delta", delta) / len(used)
-    build: Any = bound
-    bands: list[KernelUCB] = []
-    for j in used:
-        own = {name: values[j] for name, values in each.items()}
-        bands.append(build(singles[j], delta=share, **own, **(options or {})))
+    builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
+    bands = list(build_bands(builders, singles, used, delta, len(used)).values())
     sums = {"acqfs": bands, "weights": [weights[j] for j in used], "offset": offset}
     return {**sums, "maximize": maximize, "X_pending": X_pending}
 
@@ -196,8 +184,4 @@ def _check_parts(parts: Sequence[KernelUCB]) -> None:
             "use Standardize or no outcome transform, or add up the bands themselves "
             "(bounds(X) of each, in outcome units)",
         )
-    dimensions = {acqf.regression.dimension for acqf in parts}
-    if len(dimensions) > 1:
-        raise BotorchTensorDimensionError(
-            f"The outcomes have inputs of {sorted(dimensions)} columns; they must agree."
-        )
+    check_dimensions("acqfs", parts)

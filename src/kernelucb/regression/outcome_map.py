@@ -149,17 +149,18 @@ class OutcomeMap(NamedTuple):
             outcomes = step.forward(outcomes)
         return outcomes
 
-    def observed(self, outcomes: Tensor) -> Tensor:
-        r"""Outcomes that were observed on the model's scale.
+    def observed(self, name: str, outcomes: Tensor) -> Tensor:
+        r"""Outcomes that users give on the model's scale; ``name`` is for the message.
 
         Raises:
             InputDataError: If there is one that the map does not take.
         """
         values = self.forward(outcomes)
         if not bool((outcomes >= self.least_outcome).all() and values.isfinite().all()):
+            side = "at least" if math.isfinite(self.least) else "above"
             raise InputDataError(
-                f"There are outcomes that have no value{self.after}: they must be above "
-                f"{self.least_outcome:g}."
+                f"{name} must be {side} {self.least_outcome:g}: other outcomes have no "
+                f"value{self.after}."
             )
         return values
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import tensor
-from kernelucb.safety.points import rows_of
+from kernelucb._numerics.parts import rows_of
 from kernelucb.safety.safe_set import SafeSet
 
 

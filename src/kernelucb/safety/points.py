@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
-from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points
 from kernelucb.exceptions import NoSafePointError
 
@@ -28,15 +26,6 @@ def no_safe_point(subject: str) -> NoSafePointError:
         "times if need be, until the band around them clears the threshold. If they are "
         "given, the norm bound or the noise scale may be too loose for the threshold."
     )
-
-
-def rows_of(X: Tensor) -> Tensor:
-    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
-    if tensor("X", X).dim() < 1 or X.shape[-1] == 0:
-        raise BotorchTensorDimensionError(
-            f"X must be `... x d` with d >= 1, got shape {tuple(X.shape)}."
-        )
-    return X.reshape(-1, X.shape[-1]).double()
 
 
 def checked_safe_points(safe_points: Tensor | None, bands: Sequence[Any]) -> Tensor | None:

@@ -8,21 +8,19 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import probability, whole_number
-from kernelucb._numerics.parts import in_parts
-from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb._numerics.parts import rows_of
+from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
-from kernelucb.regression.outputs import per_output, single_output_models
-from kernelucb.safety.constraint import (
+from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.outcome_constraints import (
     Band,
     Constraint,
+    OutcomeConstraints,
     Side,
-    check_assumptions,
-    check_band,
-    checked_threshold,
+    joined_assumptions,
 )
-from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home, rows_of
+from kernelucb.exceptions import UncertifiedError
+from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home
 
 _Margin = Callable[[Tensor], Tensor]
 
@@ -77,19 +75,10 @@ class SafeSet:
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        listed = list(bands) if isinstance(bands, Sequence) else [bands]
-        if not listed:
-            raise ValueError("bands is empty; a safe set needs at least one constraint.")
-        for band in listed:
-            check_band(band)
-            check_assumptions(band, allow_estimated)
+        self.outcome_constraints = OutcomeConstraints(bands, thresholds, sides=sides)
         self.allow_estimated = allow_estimated
-        levels = per_output("thresholds", thresholds, len(listed))
-        directions = per_output("sides", sides, len(listed))
-        self.constraints = tuple(
-            Constraint(band, checked_threshold(band, level), side)
-            for band, level, side in zip(listed, levels, directions, strict=True)
-        )
+        self._check_assumptions()
+        listed = [constraint.band for constraint in self.constraints]
         self.safe_points = checked_safe_points(safe_points, listed)
 
     @classmethod
@@ -127,22 +116,14 @@ class SafeSet:
             ValueError: If a scalar is out of its range.
             UnsupportedError: If a model cannot be represented.
         """
-        singles = single_output_models(models)
-        if not singles:
-            raise ValueError("models is empty; a safe set needs at least one constraint.")
-        shares = len(singles) if num_bounds is None else num_bounds
-        if (count := whole_number("num_bounds", shares)) < len(singles):
-            raise ValueError(
-                f"num_bounds is {count}, below the number of constraints {len(singles)}."
-            )
-        share = probability("delta", delta) / count
-        norms = per_output_norms("norm_bound", norm_bound, len(singles))
-        noises = per_output("noise_std", noise_std, len(singles))
-        shared: dict[str, Any] = {"delta": share, "strict": True, **options}
-        bands = [
-            MartingaleMixtureUCB(model, norm_bound=norm, noise_std=noise, **shared)
-            for model, norm, noise in zip(singles, norms, noises, strict=True)
-        ]
+        bands = outcome_bands(
+            models,
+            norm_bound=norm_bound,
+            noise_std=noise_std,
+            delta=delta,
+            num_bounds=num_bounds,
+            options={"strict": True, **options},
+        )
         return cls(
             bands,
             thresholds,
@@ -152,11 +133,15 @@ class SafeSet:
         )
 
     @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        r"""One for each band, in their order."""
+        return self.outcome_constraints.constraints
+
+    @property
     def assumptions(self) -> Assumptions:
         r"""What safety rests on: all bands at once, and the points given as safe."""
-        bands = [constraint.band for constraint in self.constraints]
-        joined = Assumptions.joined(
-            {f"constraint {i}": band.assumptions for i, band in enumerate(bands, 1)},
+        joined = joined_assumptions(
+            self.outcome_constraints.bands,
             "every point of the safe set satisfies the constraints",
         )
         if not ((joined.anytime and joined.all_points) or joined.violated):
@@ -181,11 +166,8 @@ class SafeSet:
             UncertifiedError: If a band that changes, such as a ``KernelBandit``, is now
                 contradicted by its data; see ``SafeSet``.
         """
-        for constraint in self.constraints:
-            check_assumptions(constraint.band, self.allow_estimated)
-        rows = rows_of(X)
-        margins = [in_parts(rows, constraint.margin) for constraint in self.constraints]
-        return torch.stack(margins).amin(0).reshape(X.shape[:-1])
+        self._check_assumptions()
+        return self.outcome_constraints.certain_margin(X)
 
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
@@ -257,3 +239,26 @@ class SafeSet:
         repaired = X.clone()
         repaired[~safe] = path[torch.arange(len(path)), first]
         return repaired
+
+    def _check_assumptions(self) -> None:
+        for constraint in self.constraints:
+            _check_assumptions(constraint.band.assumptions, self.allow_estimated)
+
+
+def _check_assumptions(assumptions: Assumptions, allow_estimated: bool) -> None:
+    r"""Refuse a band on which safety may not rest.
+
+    That is one whose assumptions are violated or, unless ``allow_estimated``, one that is
+    estimated or holds for single rounds or points.
+    """
+    if assumptions.violated:
+        raise UncertifiedError(
+            f"A safe set cannot rest on this band ({assumptions.summary}):\n{assumptions}"
+        )
+    assumptions.check_certified("SafeSet", allow_estimated)
+    if not (allow_estimated or (assumptions.anytime and assumptions.all_points)):
+        raise UncertifiedError(
+            "SafeSet needs a band that holds for all points and all rounds at once, and "
+            f"this one does not:\n{assumptions}\nUse MartingaleMixtureUCB, or pass "
+            "allow_estimated=True to act on it all the same."
+        )

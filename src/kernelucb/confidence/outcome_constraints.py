@@ -1,0 +1,285 @@
+r"""Constrained outcomes: what their bands say of a point."""
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import finite_scalar
+from kernelucb._numerics.parts import in_parts, rows_of
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+from kernelucb.regression.outputs import per_output
+
+Side = Literal[">=", "<="]
+_NEEDED = ("assumptions", "bounds", "prior_std")
+
+
+class Band(Protocol):
+    r"""What a constraint needs of a confidence band; all bounds of this package have it."""
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the band rests on."""
+        ...
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, outcome units."""
+        ...
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points."""
+        ...
+
+
+class Constraint(NamedTuple):
+    r"""One outcome that must stay on one side of a threshold.
+
+    Margins and widths are on the scale of the band's confidence set, in its prior standard
+    deviations: of ``log(Y)``, where the model is of that. Their signs are the same.
+
+    Attributes:
+        band: A confidence band of the outcome.
+        threshold: Outcome units.
+        side: ``">="`` where the outcome must be at least the threshold, else ``"<="``.
+    """
+
+    band: Band
+    threshold: float
+    side: Side
+
+    @property
+    def sign(self) -> int:
+        r"""1 where the outcome must be at least the threshold, -1 where at most."""
+        return 1 if self.side == ">=" else -1
+
+    @property
+    def level(self) -> float:
+        r"""The threshold on the scale of the band's set: its logarithm, for ``Log``."""
+        threshold = torch.tensor(self.threshold, dtype=torch.float64)
+        return float(_outcome_map(self.band).forward(threshold))
+
+    @property
+    def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
+        r"""The band's set of functions; None for bands without, as a bandit's are."""
+        return getattr(self.band, "confidence_set", None)
+
+    def margin(self, X: Tensor) -> Tensor:
+        r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
+        return self.margins(*_sides(self.band, X))[0]
+
+    def margins(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Least and largest margin of values between two bounds, units of ``level``.
+
+        In prior standard deviations of the outcome: the first is at least 0 where all these
+        values satisfy the constraint, the second where at least one of them does.
+        """
+        unit, level = self.band.prior_std, self.level
+        if self.side == ">=":
+            return (lower - level) / unit, (upper - level) / unit
+        return (level - upper) / unit, (level - lower) / unit
+
+    def width(self, X: Tensor) -> Tensor:
+        r"""Width of the band at ``n x d`` points, in prior standard deviations."""
+        lower, upper = _sides(self.band, X)
+        return (upper - lower) / self.band.prior_std
+
+
+class OutcomeConstraints:
+    r"""Outcomes that must stay on their side of a threshold, and what is known of them.
+
+    While the bands hold, every point is of one of three kinds:
+
+    - *certainly feasible*: every band lies on the right side of its threshold, so the point
+      satisfies all constraints. What is recommended or used should be one of these.
+    - *possibly feasible*: no band excludes it. The optimum among the feasible points is one
+      of these, so a search may look there and nowhere else. Certainly feasible points are
+      possibly feasible as well.
+    - *infeasible*: some band lies on the wrong side, so the point violates that constraint.
+
+    With the probability that ``assumptions`` states, on what they rest on, no point is ever
+    of the wrong kind. The constraints are on the functions, not on noisy outcomes. Bands
+    that rest on estimates are accepted, since a search may use them, and ``assumptions``
+    says so; ``SafeSet``, which acts on what is certain, refuses them. Pending points change
+    nothing.
+
+    An outcome with a lower and an upper limit is two constraints on the same band, which
+    counts once among the failure probabilities.
+
+    Example:
+        >>> bands = outcome_bands([purity, pressure], norm_bound=[3.0, 5.0], delta=0.05)
+        >>> constraints = OutcomeConstraints(bands, [0.9, 8.0], sides=[">=", "<="])
+        >>> usable = X[constraints.is_feasible(X)]
+        >>> worth_a_try = X[constraints.may_be_feasible(X)]
+
+    Attributes:
+        constraints: One ``Constraint`` for each band, in their order.
+    """
+
+    @checked
+    def __init__(
+        self,
+        bands: Band | Sequence[Band],
+        thresholds: float | Sequence[float] = 0.0,
+        *,
+        sides: Side | Sequence[Side] = ">=",
+    ) -> None:
+        r"""Constraints on one outcome or several.
+
+        Args:
+            bands: Confidence band of each constrained outcome, such as
+                ``MartingaleMixtureUCB``; ``outcome_bands`` makes them from models.
+            thresholds: One for all outcomes or one for each, outcome units.
+            sides: ``">="`` where an outcome must be at least its threshold, ``"<="`` where
+                at most; one for all outcomes or one for each.
+
+        Raises:
+            ValueError: If there is no band, or thresholds or sides do not fit.
+            UnsupportedError: If a band is not one over points.
+            BotorchTensorDimensionError: If the bands' inputs differ in dimension.
+        """
+        listed = list(bands) if isinstance(bands, Sequence) else [bands]
+        if not listed:
+            raise ValueError("bands is empty; give a band for each constrained outcome.")
+        for band in listed:
+            _check_band(band)
+        levels = per_output("thresholds", thresholds, len(listed))
+        directions = per_output("sides", sides, len(listed))
+        self.constraints = tuple(
+            Constraint(band, _threshold(band, level), side)
+            for band, level, side in zip(listed, levels, directions, strict=True)
+        )
+        check_dimensions("bands", listed)
+
+    @property
+    def bands(self) -> dict[str, Band]:
+        r"""The band of each constraint, by the name it has in ``assumptions``."""
+        pairs = enumerate(self.constraints, 1)
+        return {f"constraint {i}": constraint.band for i, constraint in pairs}
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the classification rests on: all bands at once."""
+        return joined_assumptions(
+            self.bands,
+            "every certainly feasible point satisfies the constraints, and every "
+            "infeasible one violates one of them,",
+        )
+
+    def margins(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Certain and possible margin of each constraint at ``... x d`` points.
+
+        Two ``c x ...`` tensors for ``c`` constraints, differentiable, float64, in prior
+        standard deviations of each outcome, so that different units compare.
+
+        Raises:
+            BotorchTensorDimensionError: If the points have other dimensions than the bands.
+            InputDataError: If a value is not finite.
+        """
+        certain, possible = in_parts(rows_of(X), self._margins)
+        shape = (len(self.constraints), *X.shape[:-1])
+        return certain.reshape(shape), possible.reshape(shape)
+
+    def certain_margin(self, X: Tensor) -> Tensor:
+        r"""How far the bands keep ``... x d`` points inside the tightest constraint.
+
+        A differentiable ``...`` tensor: the lower bound minus the threshold (for ``"<="``,
+        the threshold minus the upper bound), in prior standard deviations of the outcome.
+        At least 0 where every point that the bands allow is feasible.
+        """
+        return self.margins(X)[0].amin(0)
+
+    def possible_margin(self, X: Tensor) -> Tensor:
+        r"""How much room the bands leave ``... x d`` points in the tightest constraint.
+
+        A differentiable ``...`` tensor: the upper bound minus the threshold (for ``"<="``,
+        the threshold minus the lower bound), in prior standard deviations of the outcome.
+        Below 0 where some band excludes the point.
+        """
+        return self.margins(X)[1].amin(0)
+
+    @torch.no_grad()
+    def is_feasible(self, X: Tensor) -> Tensor:
+        r"""Whether ``... x d`` points are certainly feasible, ``...`` booleans."""
+        return self.certain_margin(X) >= 0.0
+
+    @torch.no_grad()
+    def may_be_feasible(self, X: Tensor) -> Tensor:
+        r"""Whether ``... x d`` points are possibly feasible, ``...`` booleans."""
+        return self.possible_margin(X) >= 0.0
+
+    def _margins(self, rows: Tensor) -> Tensor:
+        r"""Both margins at ``n x d`` points, ``2 x c x n``; each band is asked once."""
+        bands = {id(each.band): each.band for each in self.constraints}
+        sides = {key: _sides(band, rows) for key, band in bands.items()}
+        pairs = [each.margins(*sides[id(each.band)]) for each in self.constraints]
+        certain, possible = zip(*pairs, strict=True)
+        return torch.stack([torch.stack(certain), torch.stack(possible)])
+
+
+def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
+    r"""What several named bands at once rest on; what stands in it twice counts once.
+
+    ``claim`` says what follows. A band given under two names, or that is also a term of a
+    sum among ``bands``, adds its failure probability once.
+    """
+    names: dict[int, list[str]] = {}
+    for name, band in bands.items():
+        names.setdefault(id(band), []).append(name)
+    distinct = {id(band): band for band in bands.values()}
+    terms = {id(term) for band in distinct.values() for term in _terms(band)}
+    kept = {
+        ", ".join(names[key]): band.assumptions
+        for key, band in distinct.items()
+        if key not in terms
+    }
+    return Assumptions.joined(kept, claim)
+
+
+def check_dimensions(name: str, bands: Sequence[Any]) -> None:
+    r"""Refuse bands on inputs of different dimension; ``name`` is for the message."""
+    states = [getattr(band, "regression", None) for band in bands]
+    known = {state.dimension for state in states if state is not None}
+    if len(known) > 1:
+        raise BotorchTensorDimensionError(
+            f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
+            "every model all input columns, those that do not matter for it too."
+        )
+
+
+def _terms(band: Any) -> list[Any]:
+    r"""The bands that a weighted sum is made of, at any depth; none for other bands."""
+    direct = list(getattr(band, "acqfs", []))
+    return direct + [deeper for term in direct for deeper in _terms(term)]
+
+
+def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The band on the scale of its set; other bands are in outcome units alone."""
+    return getattr(band, "latent_bounds", band.bounds)(X)
+
+
+def _outcome_map(band: Any) -> OutcomeMap:
+    return getattr(band, "outcome_map", IDENTITY)
+
+
+def _threshold(band: Band, value: float) -> float:
+    r"""A finite number that is not below all outcomes of the band's model."""
+    threshold, outcome_map = finite_scalar("thresholds", value), _outcome_map(band)
+    outcome_map.observed("thresholds", torch.tensor(threshold, dtype=torch.float64))
+    return threshold
+
+
+def _check_band(band: Band) -> None:
+    r"""Refuse what is not a confidence band over points."""
+    lacking = [name for name in _NEEDED if not hasattr(band, name)]
+    if lacking or len(signature(band.bounds).parameters) == 0:
+        raise UnsupportedError(
+            f"{type(band).__name__} is not a band over points: a constraint needs "
+            "bounds(X), assumptions and prior_std, as MartingaleMixtureUCB has them."
+        )
