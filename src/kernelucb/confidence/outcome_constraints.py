@@ -271,7 +271,11 @@ def _outcome_map(band: Any) -> OutcomeMap:
 def _threshold(band: Band, value: float) -> float:
     r"""A finite number that is not below all outcomes of the band's model."""
     threshold, outcome_map = finite_scalar("thresholds", value), _outcome_map(band)
-    outcome_map.observed("thresholds", torch.tensor(threshold, dtype=torch.float64))
+    if not outcome_map.takes(torch.tensor(threshold, dtype=torch.float64)):
+        raise ValueError(
+            f"thresholds must be {outcome_map.domain} for a model of the outcome"
+            f"{outcome_map.after}, got {threshold:g}."
+        )
     return threshold
 
 

@@ -128,10 +128,8 @@ class OutcomeMap(NamedTuple):
             "noise is additive; in outcome units a bound is for the median of an outcome "
             "(noise of median 0), not for its mean"
         )
-        if math.isinf(self.least_outcome):
-            return words
-        side = "at least" if math.isfinite(self.least) else "above"
-        return f"{words}; outcomes are {side} {self.least_outcome:g}"
+        some = math.isfinite(self.least_outcome)
+        return f"{words}; outcomes are {self.domain}" if some else words
 
     @property
     def least(self) -> float:
@@ -149,20 +147,28 @@ class OutcomeMap(NamedTuple):
             outcomes = step.forward(outcomes)
         return outcomes
 
-    def observed(self, name: str, outcomes: Tensor) -> Tensor:
-        r"""Outcomes that users give on the model's scale; ``name`` is for the message.
+    def takes(self, outcomes: Tensor) -> bool:
+        r"""Whether each of the outcomes has a finite value on the model's scale."""
+        inside = outcomes >= self.least_outcome
+        return bool((inside & self.forward(outcomes).isfinite()).all())
+
+    def observed(self, outcomes: Tensor) -> Tensor:
+        r"""New outcomes on the model's scale.
 
         Raises:
-            InputDataError: If there is one that the map does not take.
+            InputDataError: If the map does not take one of them.
         """
-        values = self.forward(outcomes)
-        if not bool((outcomes >= self.least_outcome).all() and values.isfinite().all()):
-            side = "at least" if math.isfinite(self.least) else "above"
+        if not self.takes(outcomes):
             raise InputDataError(
-                f"{name} must be {side} {self.least_outcome:g}: other outcomes have no "
-                f"value{self.after}."
+                f"Outcomes must be {self.domain}, since the model is of them{self.after}."
             )
-        return values
+        return self.forward(outcomes)
+
+    @property
+    def domain(self) -> str:
+        r"""``"above 0"``: the outcomes that have a value, in words."""
+        side = "at least" if math.isfinite(self.least) else "above"
+        return f"{side} {self.least_outcome:g}"
 
     def inverse(self, values: Tensor) -> Tensor:
         r"""Values on the model's scale in outcome units; differentiable.

@@ -230,7 +230,7 @@ class NystromRegression(RidgeState):
         Raises:
             ValueError: If the noise scale is missing and there is not one so far.
         """
-        targets = self.outcome_map.observed("train_Y", training_targets(X, Y))
+        targets = self.outcome_map.observed(training_targets(X, Y))
         _check_columns("X", X, self.dimension)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
