@@ -19,7 +19,10 @@ from kernelucb.acquisition import (
 from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
+    MixedSpace,
+    OptimumReport,
     RegretCertificate,
+    optimum_report,
     regret_certificate,
 )
 from kernelucb.confidence.family.tracker import FamilyTracker
@@ -62,10 +65,12 @@ __all__ = [
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
+    "MixedSpace",
     "NormDescription",
     "NormTracker",
     "NystromRegression",
     "OutcomeConstraints",
+    "OptimumReport",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",
@@ -82,6 +87,7 @@ __all__ = [
     "least_consistent_norm",
     "lengthscale_family",
     "optimize_acqf_safely",
+    "optimum_report",
     "outcome_bands",
     "regret_certificate",
 ]

@@ -114,18 +114,19 @@ def test_which_outcomes_it_takes():
         outcome_map("log").observed(zero)
 
 
-def test_largest_increase(name):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_largest_gain(name, sign):
     own, steps = outcome_map(name), torch.linspace(0.0, 1.0, 401, dtype=torch.float64)
-    least = max(own.least, -3.0)
     for lower, upper, gain in ((-0.9, 0.7, 0.5), (0.2, 0.3, 2.0), (-2.0, -1.0, 0.1)):
-        lower, upper = max(lower, least), max(upper, least)
-        values = lower + (upper - lower) * steps
-        rises = own.inverse(values + gain) - own.inverse(values)
-        bound = float(own.largest_increase(*map(float64, (gain, lower, upper))))
-        assert bound >= float(rises.max()) - 1e-12
-        if len(own.steps) < 2 or name == "log of root":
-            assert bound <= float(rises.max()) + 1e-12
-    infinite = own.largest_increase(*map(float64, (1.0, 0.0, math.inf)))
+        # Values in the image at the point, and at the one that is better by the gain.
+        values = (lower + (upper - lower) * steps).clamp_min(own.least)
+        others = (values + sign * gain).clamp_min(own.least)
+        gains = (own.inverse(others) - own.inverse(values)).abs()
+        bound = float(own.largest_gain(*map(float64, (gain, lower, upper)), sign))
+        assert bound >= float(gains.max()) - 1e-12
+        if (len(own.steps) < 2 or name == "log of root") and lower > own.least + gain:
+            assert bound <= float(gains.max()) + 1e-12
+    infinite = own.largest_gain(*map(float64, (1.0, 0.0, math.inf)))
     assert not math.isnan(float(infinite))
 
 

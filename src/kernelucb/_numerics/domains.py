@@ -6,10 +6,10 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, tensor
 
 
-def check_one_domain(candidates: Tensor | None, bounds: Tensor | None) -> None:
-    r"""Refuse two domains, and none."""
-    if (candidates is None) == (bounds is None):
-        raise ValueError("The domain: give either candidates or bounds.")
+def check_one_domain(**domains: object) -> None:
+    r"""Refuse two domains, and none; each under the name of its argument."""
+    if sum(each is not None for each in domains.values()) != 1:
+        raise ValueError(f"The domain: give either {' or '.join(domains)}.")
 
 
 def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor:
@@ -27,16 +27,19 @@ def checked_points(name: str, X: Tensor, dimension: int | None = None) -> Tensor
     return finite(name, X).detach().double()
 
 
-def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
-    r"""Return ``2 x d`` limits of a box in float64, finite, each lower one below its upper.
-
-    ``dimension`` is ``d``, or None where any will do.
-    """
+def checked_limits(bounds: Tensor, dimension: int | None = None) -> Tensor:
+    r"""Return ``2 x d`` limits in float64, finite; ``dimension`` as for points."""
     shape = tuple(tensor("bounds", bounds).shape)
     if len(shape) != 2 or shape != (2, dimension or shape[1]):
         raise BotorchTensorDimensionError(
             f"bounds must be `2 x {dimension or 'd'}`, got shape {shape}."
         )
-    if not bool((finite("bounds", bounds)[0] < bounds[1]).all()):
+    return finite("bounds", bounds).detach().double()
+
+
+def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
+    r"""Return ``2 x d`` limits of a box as above, each lower one below its upper one."""
+    limits = checked_limits(bounds, dimension)
+    if not bool((limits[0] < limits[1]).all()):
         raise ValueError("Every lower limit in bounds must be below its upper limit.")
-    return bounds.detach().double()
+    return limits

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
+from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import (
     AdditiveKernel,
     Kernel,
@@ -127,7 +128,7 @@ def constant_variance(kernel: Kernel) -> bool:
     if type(kernel) in _COMBINED:
         parts: Any = kernel
         return all(constant_variance(part) for part in parts.kernels)
-    return type(kernel) in _STATIONARY
+    return type(kernel) in (CategoricalKernel, *_STATIONARY)
 
 
 @torch.no_grad()

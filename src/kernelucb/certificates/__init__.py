@@ -1,6 +1,15 @@
 r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
 from kernelucb.certificates.regret import RegretCertificate, regret_certificate
+from kernelucb.certificates.report import OptimumReport, optimum_report
+from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.stopping import CertifiedGapStopping
 
-__all__ = ["CertifiedGapStopping", "RegretCertificate", "regret_certificate"]
+__all__ = [
+    "CertifiedGapStopping",
+    "MixedSpace",
+    "OptimumReport",
+    "RegretCertificate",
+    "optimum_report",
+    "regret_certificate",
+]

@@ -1,17 +1,18 @@
-r"""Branch and bound: the maximum of a function over a box, bounded from above."""
+r"""Branch and bound: the maximum of a function over a region, bounded from above."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from kernelucb.regression import RidgeState
+from kernelucb._numerics.parts import in_parts
+from kernelucb.certificates.regions import Region
 
 _BATCH = 2048
 
 
-class BoxMaximum(NamedTuple):
+class Maximum(NamedTuple):
     r"""Largest value found, the ``d`` coordinates where, and an upper bound on all."""
 
     value: float
@@ -19,15 +20,27 @@ class BoxMaximum(NamedTuple):
     upper: float
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     r"""``m`` boxes: centres and half sides (``m x d``), and ``m`` upper bounds."""
 
     centres: Tensor
     halves: Tensor
     uppers: Tensor
 
-    def where(self, mask: Tensor) -> "_Cells":
-        return _Cells(*(part[mask] for part in self))
+    @classmethod
+    def of(cls, region: Region) -> Self:
+        r"""The boxes of a region."""
+        centres = 0.5 * (region.lower + region.upper)
+        halves = 0.5 * (region.upper - region.lower)
+        return cls(centres, halves, centres.new_full((len(centres),), torch.inf))
+
+    def where(self, mask: Tensor) -> Self:
+        r"""Those of the boxes where a mask is true."""
+        return type(self)(*(part[mask] for part in self))
+
+    def joined(self, other: Self) -> Self:
+        r"""These and others."""
+        return type(self)(*(torch.cat(pair) for pair in zip(self, other, strict=True)))
 
 
 class CellFunction(NamedTuple):
@@ -49,7 +62,7 @@ class CellFunction(NamedTuple):
 
     def bounds(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
         r"""Values at the centres, and upper bounds on the cells."""
-        values = [value(centres) for value in self.values]
+        values = [in_parts(centres, value) for value in self.values]
         uppers = [
             value + change(centres, halves)
             for value, change in zip(values, self.changes, strict=True)
@@ -61,69 +74,103 @@ class CellFunction(NamedTuple):
         return torch.stack([change(centres, halves) for change in self.changes]).amax(0)
 
 
-def largest_on_box(
-    function: CellFunction, box: Tensor, tolerance: float, max_evaluations: int
-) -> BoxMaximum:
-    r"""Maximise a function over a ``2 x d`` box.
+class Search(NamedTuple):
+    r"""A function over the points of a region at which each of some limits is at least 0.
+
+    Attributes:
+        function: What is maximised.
+        region: The boxes and the linear constraints.
+        limits: A point counts where all of these are at least 0.
+    """
+
+    function: CellFunction
+    region: Region
+    limits: Sequence[CellFunction] = ()
+
+    def evaluated(self, cells: Cells) -> tuple[Tensor, Cells]:
+        r"""Values at the centres, minus infinity where they do not count; upper bounds."""
+        values, uppers = self.function.bounds(cells.centres, cells.halves)
+        counts = self.region.allows(cells.centres)
+        possible = self.region.may_allow(cells.centres, cells.halves)
+        for limit in self.limits:
+            own, largest = limit.bounds(cells.centres, cells.halves)
+            counts, possible = counts & (own >= 0.0), possible & (largest >= 0.0)
+        uppers = torch.minimum(uppers, cells.uppers).masked_fill(~possible, -torch.inf)
+        return values.masked_fill(~counts, -torch.inf), cells._replace(uppers=uppers)
+
+    def halved(self, cells: Cells) -> Cells:
+        r"""Every cell cut in two along the side over which the functions change most."""
+        sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
+        along = torch.zeros_like(cells.halves.mT)
+        for function in (self.function, *self.limits):
+            change = function.largest_change
+            own = [change(cells.centres, cells.halves * side) for side in sides]
+            whole = change(cells.centres, cells.halves)
+            along = torch.maximum(along, torch.stack(own) / whole)
+        # A side without length changes nothing, but for round-off.
+        side = sides[along.mT.where(cells.halves > 0.0, -1.0).argmax(-1)]
+        halves = cells.halves * (1.0 - 0.5 * side)
+        shift = 0.5 * cells.halves * side
+        centres = torch.cat([cells.centres - shift, cells.centres + shift])
+        return Cells(centres, halves.repeat(2, 1), cells.uppers.repeat(2))
+
+
+def largest_in_region(
+    search: Search,
+    tolerance: float,
+    max_evaluations: int,
+    known: tuple[float, Tensor] | None = None,
+) -> Maximum:
+    r"""Maximise a function over a region.
 
     ``tolerance`` is the share of the maximum by which ``upper`` may exceed ``value``; if
     the evaluations are used up, or no positive value is found, ``upper`` is the bound
-    reached.
+    reached. ``known`` is a value and the ``d`` coordinates of a point that counts. Both
+    values are minus infinity where no point counts.
     """
-    whole = box.new_full((1,), torch.inf)
-    cells = _Cells(box.mean(0, keepdim=True), 0.5 * (box[1:] - box[:1]), whole)
-    best, argument, settled = -torch.inf, cells.centres[0], -torch.inf
-    waiting, evaluations = cells.where(whole < 0.0), 0
+    cells = Cells.of(search.region)
+    best, argument = known or (-torch.inf, cells.centres[0])
+    waiting, settled, evaluations = cells.where(cells.uppers < 0.0), -torch.inf, 0
     while True:
-        values, uppers = function.bounds(cells.centres, cells.halves)
+        values, new = search.evaluated(cells)
         evaluations += len(values)
         if float(values.max()) > best:
             best, argument = float(values.max()), cells.centres[values.argmax()]
-        new = cells._replace(uppers=uppers)
-        waiting = _Cells(*(torch.cat(pair) for pair in zip(waiting, new, strict=True)))
+        waiting = waiting.joined(new)
         keep = waiting.uppers > best + tolerance * max(best, 0.0)
+        # A cell without sides holds its centre alone, which has been looked at.
+        keep &= (waiting.halves > 0.0).any(-1)
         settled = max([settled, *waiting.uppers[~keep].tolist()])
         waiting = waiting.where(keep)
         if len(waiting.uppers) == 0:
-            return BoxMaximum(best, argument, settled)
+            return Maximum(best, argument, settled)
         count = min(_BATCH, len(waiting.uppers), (max_evaluations - evaluations) // 2)
         if count <= 0:
-            return BoxMaximum(best, argument, max(settled, float(waiting.uppers.max())))
+            return Maximum(best, argument, max(settled, float(waiting.uppers.max())))
         chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)
         chosen[waiting.uppers.topk(count).indices] = True
-        cells, waiting = _halved(waiting.where(chosen), function), waiting.where(~chosen)
+        cells, waiting = search.halved(waiting.where(chosen)), waiting.where(~chosen)
 
 
-def _halved(cells: _Cells, function: CellFunction) -> _Cells:
-    r"""Every cell cut in two along the side over which the function changes most."""
-    change = function.largest_change
-    sides = torch.eye(cells.halves.shape[1]).to(cells.halves)
-    along = [change(cells.centres, cells.halves * side) for side in sides]
-    side = sides[torch.stack(along).argmax(0)]
-    halves = cells.halves * (1.0 - 0.5 * side)
-    shift = 0.5 * cells.halves * side
-    centres = torch.cat([cells.centres - shift, cells.centres + shift])
-    return _Cells(centres, halves.repeat(2, 1), cells.uppers.repeat(2))
+def cover(search: Search, max_evaluations: int) -> Cells:
+    r"""Cells that hold every point of a region at which a function is at least 0.
 
-
-def largest_change(
-    regression: RidgeState, norm: float
-) -> Callable[[Tensor, Tensor], Tensor] | None:
-    r"""How much a function with ``||f - m|| <= B = norm`` (prior units) changes in a cell.
-
-    Ours: ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` (Cauchy-Schwarz), with
-    ``d_k`` the kernel metric, largest at the corners of a cell where the kernel falls with
-    the distance along each coordinate. None where a part is not known: for other kernels
-    than RBF, Matern and rational quadratic, input transforms other than ``Normalize``, and
-    prior means other than constant and linear ones.
+    Those over which the function changes most are cut first, until the evaluations are
+    used up.
     """
-    prior = regression.prior
-    if not (prior.falls_with_distance and prior.mean_is_linear):
-        return None
-
-    def change(centres: Tensor, halves: Tensor) -> Tensor:
-        middle = prior.transform(centres.to(regression.eigenvalues))
-        corner = prior.transform((centres + halves).to(regression.eigenvalues))
-        return norm * prior.metric(middle, corner) + prior.mean_change(middle, corner)
-
-    return change
+    cells = Cells.of(search.region)
+    kept, evaluations = cells.where(cells.uppers < 0.0), 0
+    while True:
+        _, new = search.evaluated(cells)
+        evaluations += len(new.uppers)
+        kept = kept.joined(new.where(new.uppers >= 0.0))
+        open_cells = (kept.halves > 0.0).any(-1)
+        budget = (max_evaluations - evaluations) // 2
+        count = min(_BATCH, int(open_cells.sum()), budget)
+        if count <= 0:
+            return kept
+        change = search.function.largest_change(kept.centres, kept.halves)
+        change = change.masked_fill(~open_cells, -torch.inf)
+        chosen = torch.zeros_like(open_cells)
+        chosen[change.topk(count).indices] = True
+        cells, kept = search.halved(kept.where(chosen)), kept.where(~chosen)

@@ -1,41 +1,24 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from operator import attrgetter, itemgetter
-from typing import Protocol, cast
+from operator import attrgetter
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import positive_scalar, tensor, whole_number
-from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
+from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.parts import in_parts
-from kernelucb.certificates.boxes import CellFunction, largest_change, largest_on_box
+from kernelucb.certificates.boxes import largest_in_region
+from kernelucb.certificates.climbing import climbed
+from kernelucb.certificates.recommended import recommended_points
+from kernelucb.certificates.regions import FixedFeatures, Region
+from kernelucb.certificates.spaces import MixedSpace, domain_of
+from kernelucb.certificates.task import Bound, Task
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.sets import FamilySet, IntersectionSet
-from kernelucb.regression import RidgeState
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
-_MOST_DIMENSIONS = 3
 _SCAN = 1024
-
-
-class Bound(Protocol):
-    r"""What a certificate needs of an acquisition function: its set and its direction."""
-
-    @property
-    def confidence_set(self) -> ConfidenceSet:
-        r"""The set of functions that explain the data."""
-        ...
-
-    @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -50,14 +33,16 @@ class RegretCertificate:
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
             small outcomes are sought), at least 0; units of the model's outcome, before
-            any posterior transform.
+            any posterior transform. With outcome constraints the optimum is that among the
+            feasible points.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by ``gap``.
         rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
-            checked point by point, and on boxes of up to 3 dimensions, by branch and
-            bound. Otherwise it comes from a search and may be too small.
+            checked point by point, and on boxes and mixed spaces, by branch and bound.
+            Otherwise it comes from a search and may be too small.
         resolution: How far ``gap`` may lie above the exact maximum over the domain,
-            outcome units; 0 on finite sets, infinite where the maximum is not rigorous.
+            outcome units: ``gap - resolution`` was found at the challenger. 0 on finite
+            sets, infinite where the maximum is not rigorous.
         assumptions: What the probability rests on.
     """
 
@@ -97,6 +82,9 @@ def regret_certificate(
     candidates: Tensor | None = None,
     *,
     bounds: Tensor | None = None,
+    space: MixedSpace | None = None,
+    fixed_features: FixedFeatures | None = None,
+    constraints: OutcomeConstraints | None = None,
     recommended: Tensor | None = None,
     tolerance: float = 0.05,
     max_evaluations: int = 100_000,
@@ -107,126 +95,119 @@ def regret_certificate(
     all functions in the set at once, which is tighter than the difference of an upper and
     a lower bound; the other bounds give the latter.
 
+    **Contexts.** With ``fixed_features`` the optimum and the recommended point are those
+    among the points with these values: the best setting at today's temperature. A band
+    that holds at all points at once holds for all contexts at once: certificates for many
+    contexts hold together, without a correction.
+
+    **Outcome constraints.** With ``constraints`` the optimum is that among the points that
+    satisfy them, the recommended point is certainly feasible, and points that are surely
+    infeasible do not count. The certificate's ``assumptions`` are those of all bands, whose
+    failure probabilities add up.
+
+    **Many continuous inputs.** Branch and bound is rigorous with any number of inputs, but
+    the number of cells that it needs grows fast: beyond three continuous inputs
+    ``max_evaluations`` are mostly used up before it is done. ``gap`` is then what is
+    shown, ``gap - resolution`` what was found, and the exact maximum lies between the two.
+    Inputs with long length scales are hardly cut.
+
     Source: the confidence set's own theorem; on boxes
     ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` where ``||f - m|| <= B``, with
-    ``d_k`` the kernel metric. That needs an RBF, Matern or rational quadratic kernel and a
+    ``d_k`` the kernel metric. That needs an RBF, Matern, rational quadratic or categorical
+    kernel (or sums and products of them), an input transform column by column and a
     constant or linear prior mean; elsewhere the maximum is not ``rigorous``.
 
     Args:
         acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain. Either these or ``bounds``.
+        candidates: ``n x d`` points, the whole domain. Either these, ``bounds`` or
+            ``space``.
         bounds: ``2 x d`` lower and upper limits of a box.
+        space: A box in which some inputs take listed values only.
+        fixed_features: Columns that are given, and their values.
+        constraints: Outcomes that must stay on their side of a threshold; those of
+            ``acqf``, if it has some, when absent.
         recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
-            best (upper bound, if small outcomes are sought), on a box among Sobol points.
+            best (upper bound, if small outcomes are sought), on boxes as found by a search.
             Where bands of several kernels are intersected, the one with the least gap among
             the best by each of them.
-        tolerance: On a box, the share of the gap that branch and bound may leave open.
-        max_evaluations: On a box, the largest number of points looked at; when they are
+        tolerance: On boxes, the share of the gap that branch and bound may leave open.
+        max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
 
     Raises:
-        ValueError: If not exactly one of ``candidates`` and ``bounds`` is given, or a
-            scalar is out of its range.
+        ValueError: If not exactly one domain is given, a scalar is out of its range, or a
+            fixed value does not fit the domain.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
-        InputDataError: If a value is not finite or ``candidates`` is empty.
+        InputDataError: If a value is not finite or the domain is empty.
+        NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
+        UnsupportedError: If ``acqf`` has constraints and others are given as well.
     """
-    check_one_domain(candidates, bounds)
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
-    confidence_set, sign = acqf.confidence_set, acqf.direction
-    dimension = confidence_set.regression.dimension
-    box = None if bounds is None else checked_box(bounds, dimension)
-    if box is not None:
-        candidates = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
-    points = checked_points("candidates", cast(Tensor, candidates), dimension)
-    proposed = _recommended(points, recommended, confidence_set, sign)
-    finite_set = min(
-        (_on_points(points, best, confidence_set, sign) for best in proposed),
-        key=attrgetter("gap"),
-    )
-    if box is None:
-        return finite_set
-    return _on_box(finite_set, confidence_set, sign, box, tolerance, max_evaluations)
+    task = Task.of(acqf, constraints)
+    dimension = task.confidence_set.regression.dimension
+    domain = domain_of(dimension, candidates, bounds, space, fixed_features)
+    return certificate_of(task, domain, recommended, tolerance, max_evaluations)
 
 
-def _on_points(
-    points: Tensor, recommended: Tensor, confidence_set: ConfidenceSet, sign: int
+def certificate_of(
+    task: Task,
+    domain: Tensor | Region,
+    recommended: Tensor | None,
+    tolerance: float,
+    max_evaluations: int,
 ) -> RegretCertificate:
+    r"""The certificate over ``n x d`` points or a region; see ``regret_certificate``."""
+    region = domain if isinstance(domain, Region) else None
+    points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
+    proposed = recommended_points(points, recommended, task, region)
+    finite_set = min(
+        (_on_points(points, best, task) for best in proposed), key=attrgetter("gap")
+    )
+    if region is None:
+        return finite_set
+    return _in_region(finite_set, points, task, region, tolerance, max_evaluations)
+
+
+def _on_points(points: Tensor, recommended: Tensor, task: Task) -> RegretCertificate:
     r"""The certificate for ``d`` coordinates of a point over ``n x d`` points."""
-    best = recommended.unsqueeze(0)
-    values = in_parts(points, lambda X: confidence_set.max_gain_over(X, best, sign))
+    values = in_parts(points, task.gain(recommended))
     # A point gains nothing over itself, however wrong the model is there.
-    itself = (points == best).all(-1).to(values)
-    values = values - 2.0 * confidence_set.model_error * itself
-    gap, index = values.max(0)
+    itself = (points == recommended).all(-1).to(values)
+    values = values - 2.0 * task.confidence_set.model_error * itself
+    gap, index = task.where_possible(points, values).max(0)
     return RegretCertificate(
         gap=max(float(gap), 0.0),
         recommended=recommended,
         challenger=points[index],
         rigorous=True,
         resolution=0.0,
-        assumptions=confidence_set.assumptions,
+        assumptions=task.assumptions,
     )
 
 
-def _on_box(
+def _in_region(
     scan: RegretCertificate,
-    confidence_set: ConfidenceSet,
-    sign: int,
-    box: Tensor,
+    points: Tensor,
+    task: Task,
+    region: Region,
     tolerance: float,
     max_evaluations: int,
 ) -> RegretCertificate:
-    r"""From Sobol points to the whole box."""
-    best = scan.recommended.unsqueeze(0)
-    gain = _gain(confidence_set, best, sign)
-    if gain is None or box.shape[1] > _MOST_DIMENSIONS:
+    r"""From some points of a region to all of them."""
+    gain = task.gain(scan.recommended)
+    values = task.where_possible(points, in_parts(points, gain))
+    better = climbed(gain, points, values, region)
+    if len(better) > 0:
+        found, index = task.where_possible(better, gain(better)).max(0)
+        if float(found) > scan.gap:
+            scan = replace(scan, gap=float(found), challenger=better[index])
+    search = task.gains_in(region, scan.recommended)
+    if search is None:
         return replace(scan, rigorous=False, resolution=float("inf"))
-    result = largest_on_box(gain, box, tolerance, max_evaluations)
-    challenger = result.argument if result.value > scan.gap else scan.challenger
-    attained = max(result.value, scan.gap)
-    upper = max(result.upper, attained)
-    return replace(scan, gap=upper, challenger=challenger, resolution=upper - attained)
-
-
-def _gain(
-    confidence_set: ConfidenceSet, reference: Tensor, sign: int
-) -> CellFunction | None:
-    r"""The largest gain over a point, on cells; None where its change is not known.
-
-    The point stays, so only ``f(x)`` changes within a cell.
-    """
-    family = confidence_set if isinstance(confidence_set, FamilySet) else None
-    values: list[Callable[[Tensor], Tensor]] = []
-    changes: list[Callable[[Tensor, Tensor], Tensor]] = []
-    for part in [confidence_set] if family is None else family.parts:
-        norm, state, change = part.norm, part.regression, None
-        if norm is not None and isinstance(state, RidgeState):
-            change = largest_change(state, norm)
-        if change is None:
-            return None
-        values.append(partial(part.max_gain_over, reference=reference, sign=sign))
-        changes.append(change)
-    return CellFunction(values, changes, itemgetter(0) if family is None else family.joined)
-
-
-def _recommended(
-    points: Tensor, given: Tensor | None, confidence_set: ConfidenceSet, sign: int
-) -> Tensor:
-    r"""``k x d``: the point given, or that whose pessimistic value is best.
-
-    For an intersection of several sets also the best by each of them.
-    """
-    if given is not None:
-        given = tensor("recommended", given).reshape(1, -1)
-        dimension = confidence_set.regression.dimension
-        return checked_points("recommended", given, dimension)
-    sets = [confidence_set]
-    if isinstance(confidence_set, IntersectionSet):
-        sets += confidence_set.parts
-
-    def pessimistic(X: Tensor) -> Tensor:
-        bands = [each.bounds(X) for each in sets]
-        return torch.stack([lower if sign == 1 else -upper for lower, upper in bands])
-
-    return points[in_parts(points, pessimistic).argmax(-1).unique()]
+    known = scan.gap, scan.challenger
+    result = largest_in_region(search, tolerance, max_evaluations, known)
+    upper = max(result.upper, result.value)
+    return replace(
+        scan, gap=upper, challenger=result.argument, resolution=upper - result.value
+    )

@@ -7,7 +7,11 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.domains import check_one_domain
-from kernelucb.certificates.regret import Bound, RegretCertificate, regret_certificate
+from kernelucb.certificates.regions import FixedFeatures
+from kernelucb.certificates.regret import RegretCertificate, regret_certificate
+from kernelucb.certificates.spaces import MixedSpace
+from kernelucb.certificates.task import Bound, Task
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 
 class StoppingDecision(NamedTuple):
@@ -39,7 +43,9 @@ class CertifiedGapStopping:
 
     Args:
         gap: Largest regret to accept, outcome units.
-        bounds: ``2 x d`` lower and upper limits of a box of up to 3 dimensions.
+        bounds: ``2 x d`` lower and upper limits of a box. With more than three continuous
+            inputs the gap mostly stays open; see ``regret_certificate``.
+        space: A box in which some inputs take listed values only.
         allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
             estimated.
 
@@ -56,29 +62,40 @@ class CertifiedGapStopping:
         candidates: Tensor | None = None,
         *,
         bounds: Tensor | None = None,
+        space: MixedSpace | None = None,
         max_evaluations: int = 100_000,
         allow_estimated: bool = False,
     ) -> None:
         self.gap = positive_scalar("gap", gap)
-        check_one_domain(candidates, bounds)
-        self.candidates, self.bounds = candidates, bounds
+        check_one_domain(candidates=candidates, bounds=bounds, space=space)
+        self.candidates, self.bounds, self.space = candidates, bounds, space
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
 
     @checked
-    def __call__(self, acqf: Bound, recommended: Tensor | None = None) -> StoppingDecision:
+    def __call__(
+        self,
+        acqf: Bound,
+        recommended: Tensor | None = None,
+        *,
+        fixed_features: FixedFeatures | None = None,
+        constraints: OutcomeConstraints | None = None,
+    ) -> StoppingDecision:
         r"""Decide from the bound of the data so far; see ``regret_certificate``.
 
         Raises:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        assumptions = acqf.confidence_set.assumptions
+        assumptions = Task.of(acqf, constraints).assumptions
         assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = regret_certificate(
             acqf,
             self.candidates,
             bounds=self.bounds,
+            space=self.space,
+            fixed_features=fixed_features,
+            constraints=constraints,
             recommended=recommended,
             max_evaluations=self.max_evaluations,
         )

@@ -90,17 +90,17 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
     @property
     def model_error(self) -> float:
         r"""Weighted sum of the sets' own; see ``ConfidenceSet``."""
-        pairs = zip(self._sets(), self.weights, strict=True)
+        pairs = zip(self.parts, self.weights, strict=True)
         return sum(abs(weight) * part.model_error for part, weight in pairs)
 
     def project(self, X: Tensor) -> WeightedPoints:
         r"""Project ``b x d`` raw points, once for each distinct state of each set."""
-        return self.regression.joined([part.project(X) for part in self._sets()])
+        return self.regression.joined([part.project(X) for part in self.parts])
 
     def support(self, points: WeightedPoints, sign: int) -> Support:
         r"""Weighted sum of the supports; ``regularizer`` has one column for each set."""
         values, regularizers, gaps = [], [], []
-        for part, weight, own in zip(self._sets(), self.weights, points.parts, strict=True):
+        for part, weight, own in zip(self.parts, self.weights, points.parts, strict=True):
             support = part.support(own, sign if weight > 0 else -sign)
             values.append(abs(weight) * support.value)
             regularizers.append(support.regularizer)
@@ -110,7 +110,7 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
 
     def with_pending(self, X_pending: Tensor) -> "ScalarizedSet":
         r"""The set with variances conditioned on pending points of every outcome."""
-        sets = [part.with_pending(X_pending) for part in self._sets()]
+        sets = [part.with_pending(X_pending) for part in self.parts]
         return ScalarizedSet(sets, self.weights, self.assumptions, self.regression.offset)
 
     def max_gain_over(
@@ -120,9 +120,11 @@ class ScalarizedSet(ConfidenceSet[WeightedStates, WeightedPoints]):
         excess = [
             abs(weight)
             * part.max_gain_over(X, reference, sign if weight > 0 else -sign, cheap)
-            for part, weight in zip(self._sets(), self.weights, strict=True)
+            for part, weight in zip(self.parts, self.weights, strict=True)
         ]
         return torch.stack(excess).sum(0)
 
-    def _sets(self) -> list[ConfidenceSet[Any, Any]]:
+    @property
+    def parts(self) -> list[ConfidenceSet[Any, Any]]:
+        r"""The sets of the outcomes, in the order of the weights."""
         return [part for part in self.sets if isinstance(part, ConfidenceSet)]

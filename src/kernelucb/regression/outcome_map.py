@@ -179,21 +179,27 @@ class OutcomeMap(NamedTuple):
             values = step.inverse(values)
         return values
 
-    def largest_increase(self, gain: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
-        r"""How much the outcome rises at most where its value rises by at most ``gain``.
+    def largest_gain(
+        self, gain: Tensor, lower: Tensor, upper: Tensor, sign: int = 1
+    ) -> Tensor:
+        r"""Upper bound on a gain in outcome units, from one on the model's scale.
 
-        That is the largest ``inverse(v + gain) - inverse(v)`` over ``lower <= v <= upper``,
-        or an upper bound on it, in outcome units; ``gain`` is at least 0. The difference is
-        largest at an end of the interval where all steps bend the same way, and for a
-        single step; otherwise ``inverse(upper + gain) - inverse(lower)`` bounds it.
+        The value ``v`` of a point is between ``lower`` and ``upper``, and another exceeds
+        it by at most ``gain >= 0`` (lies below by that, where ``sign`` is -1 and small
+        outcomes are sought). In outcomes that is ``inverse(v + gain) - inverse(v)`` at most
+        (with ``v - gain`` in place of ``v``). It is largest at an end of the interval where
+        all steps bend the same way, and for a single step; otherwise the difference of the
+        outer ends bounds it.
         """
+        shift = gain if sign == -1 else 0.0
+        ends = [(end - shift).clamp_min(self.least) for end in (lower, upper)]
         bends = {step.bend for step in self.steps}
         if len(self.steps) > 1 and bends not in ({1}, {-1}):
-            rise = self.inverse(upper + gain) - self.inverse(lower)
+            rise = self.inverse(ends[1] + gain) - self.inverse(ends[0])
         else:
-            ends = [end.clamp_min(self.least) for end in (lower, upper)]
-            rises = [self.inverse(end + gain) - self.inverse(end) for end in ends]
-            rise = torch.maximum(*rises)
+            rise = torch.maximum(
+                *(self.inverse(end + gain) - self.inverse(end) for end in ends)
+            )
         return rise.nan_to_num(nan=math.inf, posinf=math.inf)  # too large for a number
 
 

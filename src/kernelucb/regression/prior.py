@@ -1,5 +1,6 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import Module
 
 from kernelucb._numerics import kernels
 from kernelucb._numerics.frozen import frozen_copy
+from kernelucb.regression.columns import is_monotone
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 
@@ -84,10 +86,17 @@ class Prior(Module):
         return kernels.constant_variance(self.covar_module)
 
     @property
-    def falls_with_distance(self) -> bool:
-        r"""Whether the covariance surely falls with the distance along each raw input."""
-        monotone = self.input_transform is None or type(self.input_transform) is Normalize
-        return self.has_constant_variance and monotone
+    def is_stationary(self) -> bool:
+        r"""Whether the covariance surely depends on differences of raw inputs alone."""
+        affine = self.input_transform is None or type(self.input_transform) is Normalize
+        return self.has_constant_variance and affine
+
+    def falls_with_distance(self, fixed: Collection[int] = ()) -> bool:
+        r"""Whether the covariance surely falls with the distance along each raw input.
+
+        Raw columns that are ``fixed`` do not change, however they are transformed.
+        """
+        return self.has_constant_variance and is_monotone(self.input_transform, fixed)
 
     def transform(self, X: Tensor) -> Tensor:
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""

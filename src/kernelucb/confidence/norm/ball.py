@@ -56,7 +56,7 @@ class Domain(NamedTuple):
             BotorchTensorDimensionError: If a shape does not fit.
             InputDataError: If a value is not finite, or candidates have no extent.
         """
-        check_one_domain(candidates, bounds)
+        check_one_domain(candidates=candidates, bounds=bounds)
         if bounds is not None:
             box = checked_box(bounds, dimension)
             return cls(box, torch.cat([_sobol(box), _corners(box)]))
@@ -127,7 +127,7 @@ class NormBall:
 
     def __init__(self, regression: KernelRegression, norm: float, domain: Domain) -> None:
         self.prior, self.norm = regression.prior, norm
-        self.everywhere = regression.prior.falls_with_distance
+        self.everywhere = regression.prior.is_stationary
         points = domain.box[:1] if self.everywhere else domain.points
         self.points, self.box = (
             part.to(regression.eigenvalues) for part in (points, domain.box)

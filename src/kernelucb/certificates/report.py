@@ -1,0 +1,210 @@
+r"""What is known of the optimum, in one object."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb.certificates.lookahead import expected_gain, next_point
+from kernelucb.certificates.optimum import interval, possible_maximisers
+from kernelucb.certificates.regions import FixedFeatures
+from kernelucb.certificates.regret import RegretCertificate, certificate_of
+from kernelucb.certificates.spaces import MixedSpace, domain_of
+from kernelucb.certificates.task import Bound, Task
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+
+
+@dataclass(frozen=True)
+class OptimumReport:
+    r"""How large the optimum is, where it may lie, and what to do next.
+
+    What the band says holds with the probability of the ``certificate``'s assumptions, for
+    all parts of the report together. ``next_point`` and ``expected_gain`` are advice.
+
+    Attributes:
+        lower, upper: Interval that holds the optimum over the domain: ``max f``, or
+            ``min f`` where small outcomes are sought; outcome units. With outcome
+            constraints, the optimum among the feasible points.
+        certificate: The recommended point and its gap, and what all of this rests on.
+        share: Share of the points looked at that may still be an optimum.
+        share_at_most: Upper bound on that share over the whole domain (each combination of
+            listed values counts the same); 1 where nothing is known.
+        region: ``2 x d`` limits of a box that holds every point that may be an optimum.
+            Where the certificate is not ``rigorous``, of those that were looked at.
+        next_point: ``d`` coordinates of the point, among some, whose evaluation would
+            leave the smallest share if it came out as expected.
+        next_share: The share that would be left.
+        expected_gain: How much better than the recommended point the optimum is expected
+            to be by the model's own posterior, outcome units: the model's opinion and not a
+            bound. None for bounds without a model that has a posterior.
+        names: Names of the ``d`` inputs.
+    """
+
+    lower: float
+    upper: float
+    certificate: RegretCertificate
+    share: float
+    share_at_most: float
+    region: Tensor
+    next_point: Tensor
+    next_share: float
+    expected_gain: float | None
+    names: tuple[str, ...]
+
+    @property
+    def recommended(self) -> Tensor:
+        r"""``d`` coordinates of the recommended point."""
+        return self.certificate.recommended
+
+    @property
+    def gap(self) -> float:
+        r"""How far the recommended point may be from the optimum, outcome units."""
+        return self.certificate.gap
+
+    @property
+    def certified(self) -> bool:
+        r"""Whether interval, gap and region are; see ``RegretCertificate``."""
+        return self.certificate.certified
+
+    @property
+    def summary(self) -> str:
+        r"""``"certified"``, or what keeps it from being that."""
+        return self.certificate.summary
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers, lists and texts, as JSON takes them."""
+        low, high = self.region.tolist()
+        return {
+            "summary": self.summary,
+            "certified": self.certified,
+            "optimum": [self.lower, self.upper],
+            "recommended": self._named(self.recommended),
+            "gap": self.gap,
+            "gap_found": self.gap - self.certificate.resolution
+            if self.certificate.rigorous
+            else self.gap,
+            "expected_gain": self.expected_gain,
+            "share": self.share,
+            "share_at_most": self.share_at_most,
+            "region": {
+                name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)
+            },
+            "next_point": self._named(self.next_point),
+            "next_share": self.next_share,
+            "assumptions": str(self.certificate.assumptions),
+        }
+
+    def to_json(self) -> str:
+        r"""``to_dict`` as text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        low, high = self.region.tolist()
+        limits = [
+            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
+            for name, a, b in zip(self.names, low, high, strict=True)
+        ]
+        expected = (
+            ""
+            if self.expected_gain is None
+            else f" (the model expects {self.expected_gain:.4g})"
+        )
+        at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
+        return "\n".join(
+            [
+                f"{self.summary}: the optimum is between {self.lower:.4g} and "
+                f"{self.upper:.4g}",
+                f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} "
+                f"from the optimum{expected}",
+                f"where the optimum may be: a share of {self.share:.3g} of the domain"
+                f"{at_most}, within {', '.join(limits)}",
+                f"evaluate next: {self._listed(self.next_point)}, which would leave a "
+                f"share of {self.next_share:.3g} if it comes out as expected",
+                str(self.certificate.assumptions),
+            ]
+        )
+
+    def _named(self, point: Tensor) -> dict[str, float]:
+        return dict(zip(self.names, point.tolist(), strict=True))
+
+    def _listed(self, point: Tensor) -> str:
+        return ", ".join(
+            f"{name} {value:.4g}" for name, value in self._named(point).items()
+        )
+
+
+@checked
+@torch.no_grad()
+def optimum_report(
+    acqf: Bound,
+    candidates: Tensor | None = None,
+    *,
+    bounds: Tensor | None = None,
+    space: MixedSpace | None = None,
+    fixed_features: FixedFeatures | None = None,
+    constraints: OutcomeConstraints | None = None,
+    recommended: Tensor | None = None,
+    names: Sequence[str] | None = None,
+    tolerance: float = 0.05,
+    max_evaluations: int = 20_000,
+) -> OptimumReport:
+    r"""Report the optimum's value, where it may lie, and how good the best point is.
+
+    On a finite domain every number is exact for the band. On boxes and mixed spaces the
+    interval's far end, the gap and the region come from branch and bound (see
+    ``regret_certificate``) and are rigorous where its kernel and mean are known ones.
+
+    Source: the confidence set's own theorem. A point may be an optimum if some function of
+    the set is at least as good there as at the recommended point.
+
+    Args:
+        acqf: An acquisition function of this package.
+        candidates: ``n x d`` points, the whole domain. Either these, ``bounds`` or
+            ``space``.
+        bounds: ``2 x d`` lower and upper limits of a box.
+        space: A box in which some inputs take listed values only.
+        fixed_features: Columns that are given, and their values.
+        constraints: Outcomes that must stay on their side of a threshold; those of
+            ``acqf``, if it has some, when absent.
+        recommended: ``d`` or ``1 x d`` point; see ``regret_certificate``.
+        names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
+        tolerance: Share of the gap, and of the interval, that may be left open.
+        max_evaluations: On boxes, the largest number of points looked at, for the gap, the
+            interval and the region each.
+
+    Raises:
+        ValueError: If not exactly one domain is given, a scalar is out of its range, the
+            number of names is not that of the inputs, or a fixed value does not fit.
+        BotorchTensorDimensionError: If a tensor has the wrong shape.
+        InputDataError: If a value is not finite or the domain is empty.
+        NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
+    """
+    positive_scalar("tolerance", tolerance)
+    whole_number("max_evaluations", max_evaluations)
+    task = Task.of(acqf, constraints)
+    dimension = task.confidence_set.regression.dimension
+    labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
+    if len(labels) != dimension:
+        raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
+    domain = domain_of(dimension, candidates, bounds, space, fixed_features)
+    certificate = certificate_of(task, domain, recommended, tolerance, max_evaluations)
+    lower, upper = interval(task, domain, certificate, tolerance, max_evaluations)
+    possible = possible_maximisers(task, domain, certificate.recommended, max_evaluations)
+    point, left = next_point(task, certificate, possible)
+    return OptimumReport(
+        lower=lower,
+        upper=upper,
+        certificate=certificate,
+        share=min(float(possible.mask.double().mean()), possible.share_at_most),
+        share_at_most=possible.share_at_most,
+        region=possible.box,
+        next_point=point,
+        next_share=left,
+        expected_gain=expected_gain(task, certificate.recommended, possible),
+        names=labels,
+    )
