@@ -13,6 +13,7 @@ from kernelucb import (
     BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
+    ConstrainedUCB,
     ConstraintWidth,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
@@ -88,6 +89,11 @@ def width():
     return ConstraintWidth(SafeSet(MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)))
 
 
+def constrained():
+    models = ModelListGP(PROBLEM.model, PROBLEM.model)
+    return ConstrainedUCB.from_model(models, constraints={1: (0.0, 9.0)}, norm_bound=3.0)
+
+
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 STREAMING = {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)}
 ACQUISITIONS = {
@@ -118,6 +124,7 @@ ACQUISITIONS = {
         PROBLEM.model, KERNELS, norm_bound=6.0, combine="all"
     ),
     "sum": total,
+    "constrained": constrained,
     "width": width,
 }
 

@@ -210,6 +210,7 @@ CALLS = {
     "BoundedNorm": {},
     "CertifiedGapStopping": {"gap": 1.0, "candidates": X},
     "CompactDomain": {},
+    "ConstrainedUCB": {"band": BOUND, "constraints": kernelucb.OutcomeConstraints(BOUND)},
     "ConstraintWidth": {"safe_set": SAFE},
     "FamilyBandit": {"kernels": [KERNEL], **NORM, "noise_std": 0.1},
     "FamilyTracker": {},

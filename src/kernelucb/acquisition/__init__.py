@@ -1,6 +1,8 @@
 r"""Acquisition functions: thin BoTorch classes around the confidence sets."""
 
 from kernelucb.acquisition.bkb import BKBUCB
+from kernelucb.acquisition.constrained import ConstrainedUCB
+from kernelucb.acquisition.constrained_inputs import constrained_inputs
 from kernelucb.acquisition.family import KernelFamilyUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.acquisition.guarded import GuardedAcquisition
@@ -35,6 +37,7 @@ for _bound in (
 ):
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
+register_input_constructor(ConstrainedUCB, constrained_inputs)
 register_input_constructor(KernelFamilyUCB, family_inputs)
 register_input_constructor(GuardedAcquisition, guarded_inputs)
 
@@ -42,6 +45,7 @@ __all__ = [
     "AbbasiYadkoriUCB",
     "BKBUCB",
     "BOUNDS",
+    "ConstrainedUCB",
     "GuardedAcquisition",
     "IGPUCB",
     "KernelFamilyUCB",

@@ -5,27 +5,25 @@ from typing import Any
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.acquisition import OneShotAcquisitionFunction
-from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.acquisition.objective import IdentityMCObjective
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
-from botorch.utils.sampling import draw_sobol_samples
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.constrained import ConstrainedUCB
+from kernelucb.acquisition.edge import edge_penalty, infeasibility_penalty, unit_of
+from kernelucb.acquisition.guarded_checks import (
+    check_guard,
+    check_pending,
+    num_observations,
+)
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.family.select import GOLDEN_RATIO
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, joined_assumptions
 from kernelucb.regression.observed import observed_inputs
-
-# More than the value of any acquisition function, also in single precision.
-_EXCLUDED = 1e30
-_PROBES = 64
-# Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
-_SHIFT = 4.0
 
 
 class GuardedAcquisition(AcquisitionFunction):
@@ -39,6 +37,10 @@ class GuardedAcquisition(AcquisitionFunction):
     the probability that ``band.assumptions`` states, on what they rest on) every maximiser
     among the candidates is one of them: the guard takes nothing away that can be the
     optimum. With ``maximize=False`` all of this is about minimisers.
+
+    With ``constraints`` it also keeps to the points that may be feasible, and the reference
+    is the best of the observed points that are certainly feasible; while none is, nothing
+    is asked of the objective. Then every maximiser among the feasible candidates is kept.
 
     Inside that set values are those of ``acqf``, up to 0.02 units at its edge. Outside they
     fall steeply and smoothly, with a gradient that leads back: by 0.7 units at four
@@ -72,8 +74,10 @@ class GuardedAcquisition(AcquisitionFunction):
 
     Attributes:
         acqf, band: As given.
+        outcome_constraints: The constraints as given.
         reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
-            bound is smallest, where small outcomes are sought).
+            bound is smallest, where small outcomes are sought); ``0 x d`` if no observed
+            point is certainly feasible.
     """
 
     reference: Tensor
@@ -84,6 +88,7 @@ class GuardedAcquisition(AcquisitionFunction):
         acqf: AcquisitionFunction,
         band: KernelUCB,
         *,
+        constraints: OutcomeConstraints | None = None,
         observed: Tensor | None = None,
         temperature: float = 0.02,
         ucb_every: int | None = None,
@@ -96,13 +101,16 @@ class GuardedAcquisition(AcquisitionFunction):
                 that takes ``b x q x d`` points. It may be on another model than the band,
                 such as one that is refitted in every round.
             band: A bound of this package, for the same objective and direction.
+            constraints: Outcomes that must stay on their side of a threshold.
             observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points of the domain will do.
-            temperature: Width of the edge, in prior standard deviations of the band. Zero
-                makes the restriction exact and leaves no gradient outside.
+            temperature: Width of the edge, in prior standard deviations of the band and of
+                each constrained outcome. Zero makes the restriction exact and leaves no
+                gradient outside.
             ucb_every: One point in each block of so many is the one with the largest upper
-                bound of ``band``. Which one follows from the number of observations and
-                pending points. By default none is.
+                bound of ``band``, or with ``constraints`` the one of ``ConstrainedUCB``.
+                Which one follows from the number of observations and pending points. By
+                default none is.
             X_pending: ``p x d`` points under evaluation, for ``acqf`` and ``band``; those
                 of ``acqf`` when absent.
 
@@ -111,9 +119,10 @@ class GuardedAcquisition(AcquisitionFunction):
                 each point of the batch, if it seeks the other direction than ``band``, or
                 if the inputs that were observed are not known.
             ValueError: If a scalar is out of its range.
-            BotorchTensorDimensionError: If ``observed`` is not ``n x d``.
+            BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or the inputs of
+                the band and of the constraints differ in dimension.
         """
-        _check(acqf, band)
+        check_guard(acqf, band)
         super().__init__(model=getattr(acqf, "model", band.model))
         self.acqf, self.band = acqf, band
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
@@ -121,14 +130,27 @@ class GuardedAcquisition(AcquisitionFunction):
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
         points = observed_inputs(band.model) if observed is None else observed
         points = checked_points("observed", points, band.regression.dimension)
+        self.outcome_constraints, self._upper = constraints, band
+        if constraints is not None:
+            self._upper = ConstrainedUCB(
+                band, constraints, observed=points, temperature=temperature
+            )
         with torch.no_grad():
-            worst = in_parts(points, partial(_worst, band))
-            self.register_buffer("reference", points[worst.argmax()].unsqueeze(0))
-            is_unit_known = self._log or self.temperature == 0.0
-            self._unit = 1.0 if is_unit_known else _spread(acqf, points)
+            self.register_buffer("reference", _best_known(band, constraints, points))
+            self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
         self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the guard rests on: the band, and those of the constraints."""
+        if self.outcome_constraints is None:
+            return self.band.assumptions
+        bands = {"objective": self.band, **self.outcome_constraints.bands}
+        return joined_assumptions(
+            bands, "every best feasible point is within the guard, with temperature=0,"
+        )
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -143,11 +165,11 @@ class GuardedAcquisition(AcquisitionFunction):
         self.band.set_X_pending(points)
         count = 0 if points is None else len(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            _num_observations(self.band) + count, self.ucb_every
+            num_observations(self.band) + count, self.ucb_every
         )
         # Some functions forget their own when told of none, and analytic ones refuse to be.
         if not self._is_ucb_turn and (points is not None or self._told):
-            _check_pending(self.acqf, count)
+            check_pending(self.acqf, count)
             self.acqf.set_X_pending(points)
             self._told = points is not None
         self._X_pending = points
@@ -169,9 +191,12 @@ class GuardedAcquisition(AcquisitionFunction):
     def _penalty(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points pay, ``n`` values; next to nothing inside."""
         excess = self.excess(X) / self.band.prior_std
-        if self.temperature == 0.0:
-            return torch.where(excess < 0.0, _EXCLUDED * (1.0 - excess), 0.0)
-        return softplus(-_SHIFT - excess / self.temperature)
+        penalty = edge_penalty(excess, self.temperature)
+        if self.outcome_constraints is None:
+            return penalty
+        return penalty + infeasibility_penalty(
+            self.outcome_constraints, X, self.temperature
+        )
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, outcome units.
@@ -180,9 +205,12 @@ class GuardedAcquisition(AcquisitionFunction):
         the confidence set (of its negative, where small outcomes are sought; the
         difference of both sides of the band where the set is not one of functions), or a
         little more, since it is taken from a grid instead of searched. Where it is negative
-        the point is no possible maximiser. Pending points do not change it.
+        the point is no possible maximiser. Pending points do not change it. Infinite while
+        there is no reference.
         """
         band = self.band
+        if len(self.reference) == 0:
+            return torch.full_like(X[:, 0], torch.inf)
         find = partial(
             band.confidence_set.max_gain_over,
             reference=self.reference,
@@ -198,7 +226,7 @@ class GuardedAcquisition(AcquisitionFunction):
                 "scores one point at a time; with ucb_every use optimize_acqf with "
                 "sequential=True."
             )
-        return self.band(X)
+        return self._upper(X)
 
 
 def is_ucb_turn(count: int, every: int) -> bool:
@@ -210,76 +238,20 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * GOLDEN_RATIO % 1.0 * every)
 
 
-def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
-    if isinstance(acqf, AnalyticAcquisitionFunction):
-        raise UnsupportedError(
-            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
-            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
-            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
-        )
+def _best_known(
+    band: KernelUCB[Any, Any], constraints: OutcomeConstraints | None, X: Tensor
+) -> Tensor:
+    r"""The one of ``n x d`` points, ``1 x d``, that is worth the most at least.
 
-
-def _worst(band: KernelUCB[Any, Any], X: Tensor) -> Tensor:
-    r"""What ``n`` points are worth at least, large values being sought."""
+    Of those that are certainly feasible, where there are constraints; none, ``0 x d``, if
+    no point is.
+    """
     confidence_set, sign = band.confidence_set, band.direction
-    points = confidence_set.project(X)
-    return sign * points.baseline - confidence_set.support(points, -sign).value
 
+    def worst(part: Tensor) -> Tensor:
+        points = confidence_set.project(part)
+        return sign * points.baseline - confidence_set.support(points, -sign).value
 
-def _num_observations(band: KernelUCB[Any, Any]) -> int:
-    parts: Any = getattr(band, "acqfs", None)
-    if parts is not None:
-        return max(_num_observations(part) for part in parts)
-    name = "num_observations"
-    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
-    for owner, attribute in places:
-        count = getattr(owner, attribute, None)
-        if count is not None:
-            return int(count)
-    raise UnsupportedError(
-        f"{type(band).__name__} does not say how many observations it has, which "
-        "ucb_every counts; leave out ucb_every."
-    )
-
-
-def _check(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
-    name = type(acqf).__name__
-    if isinstance(acqf, OneShotAcquisitionFunction):
-        raise UnsupportedError(
-            f"{name} is a one-shot function: its points are candidates and fantasies "
-            "together. Guard another one, such as qLogNoisyExpectedImprovement."
-        )
-    direction = _direction(acqf)
-    if direction * band.direction < 0:
-        names = {1: "large", -1: "small"}
-        raise UnsupportedError(
-            f"{name} seeks {names[direction]} outcomes and the band "
-            f"{names[band.direction]} ones; give both the same maximize and "
-            "posterior_transform."
-        )
-
-
-def _direction(acqf: AcquisitionFunction) -> int:
-    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
-    transform = getattr(acqf, "posterior_transform", None)
-    objective = getattr(acqf, "objective", None)
-    maximize = getattr(acqf, "maximize", None)
-    if maximize is None:
-        sign = int(isinstance(objective, IdentityMCObjective))
-    else:
-        sign = 1 if maximize else -1
-    if transform is None:
-        return sign
-    weights = getattr(transform, "weights", None)
-    if not isinstance(weights, Tensor) or weights.numel() != 1:
-        return 0
-    return sign if float(weights) > 0.0 else -sign
-
-
-def _spread(acqf: AcquisitionFunction, points: Tensor) -> float:
-    r"""How much a function whose unit is not known varies around ``n x d`` points."""
-    box = torch.stack([points.amin(0), points.amax(0)])
-    probes = draw_sobol_samples(box, n=_PROBES, q=1, seed=0)
-    values = acqf(torch.cat([probes, points.unsqueeze(-2)]))
-    spread = float(values.max() - values.min())
-    return spread if spread > 0.0 else 1.0
+    if constraints is not None:
+        X = X[constraints.is_feasible(X)]
+    return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X

@@ -12,10 +12,13 @@ from botorch.models.model import Model
 
 # What Ax and BoTorch would otherwise drop without a word, and what to do instead.
 _REJECTED = {
-    "constraints": "outcome constraints are not part of the bound; optimise one outcome",
-    "constraints_tuple": "outcome constraints are not part of the bound",
-    "objective_thresholds": "the bound is for one outcome; drop the thresholds",
-    "ref_point": "the bound is for one outcome; drop the reference point",
+    "constraints": "outcome constraints are not part of the bound; use ConstrainedUCB",
+    "constraints_tuple": "outcome constraints are not part of the bound; use "
+    "ConstrainedUCB",
+    "objective_thresholds": "the bound is for one objective; weigh several by a posterior "
+    "transform, or use ConstrainedUCB with thresholds for all but one",
+    "ref_point": "the bound is for one objective; weigh several by a posterior transform, "
+    "or use ConstrainedUCB with thresholds for all but one",
     "objective": "Monte Carlo objectives have no closed-form bound; use a posterior "
     "transform",
 }
@@ -33,10 +36,12 @@ def register_input_constructor(
     constructor then accepts what ``build`` accepts, where ``**options`` are the class's.
     """
     own = parameters_of(acqf_class, build)
-    rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in _REJECTED]
+    named = {parameter.name for parameter in own}
+    refused = {name: why for name, why in _REJECTED.items() if name not in named}
+    rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in refused]
 
     def construct_inputs(model: Model, **options: Any) -> dict[str, Any]:
-        for name, reason in _REJECTED.items():
+        for name, reason in refused.items():
             value = options.pop(name, None)
             if value is not None and not isinstance(value, IdentityMCObjective):
                 raise UnsupportedError(

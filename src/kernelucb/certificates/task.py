@@ -55,7 +55,7 @@ class Task(NamedTuple):
     @classmethod
     def of(cls, acqf: Bound, constraints: OutcomeConstraints | None) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it."""
-        own: OutcomeConstraints | None = getattr(acqf, "constraints", None)
+        own: OutcomeConstraints | None = getattr(acqf, "outcome_constraints", None)
         if own is None:
             if constraints is not None:
                 check_dimensions("bands", [acqf, *constraints.bands.values()])

@@ -226,20 +226,19 @@ class OutcomeConstraints:
 def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
     r"""What several named bands at once rest on; what stands in it twice counts once.
 
-    ``claim`` says what follows. A band given under two names, or that is also a term of a
-    sum among ``bands``, adds its failure probability once.
+    ``claim`` says what follows. A weighted sum rests on the bands of its terms; one that is
+    given under two names, or is a term of several sums, adds its failure probability once.
     """
     names: dict[int, list[str]] = {}
+    distinct: dict[int, Band] = {}
     for name, band in bands.items():
-        names.setdefault(id(band), []).append(name)
-    distinct = {id(band): band for band in bands.values()}
-    terms = {id(term) for band in distinct.values() for term in _terms(band)}
-    kept = {
-        ", ".join(names[key]): band.assumptions
-        for key, band in distinct.items()
-        if key not in terms
-    }
-    return Assumptions.joined(kept, claim)
+        terms = _terms(band)
+        for i, term in enumerate(terms, 1):
+            own = name if len(terms) == 1 else f"{name} (term {i})"
+            names.setdefault(id(term), []).append(own)
+            distinct[id(term)] = term
+    parts = {", ".join(names[key]): band.assumptions for key, band in distinct.items()}
+    return Assumptions.joined(parts, claim)
 
 
 def check_dimensions(name: str, bands: Sequence[Any]) -> None:
@@ -254,9 +253,9 @@ def check_dimensions(name: str, bands: Sequence[Any]) -> None:
 
 
 def _terms(band: Any) -> list[Any]:
-    r"""The bands that a weighted sum is made of, at any depth; none for other bands."""
-    direct = list(getattr(band, "acqfs", []))
-    return direct + [deeper for term in direct for deeper in _terms(term)]
+    r"""The bands that a weighted sum is made of, at any depth; other bands themselves."""
+    terms = getattr(band, "acqfs", None)
+    return [band] if terms is None else [each for term in terms for each in _terms(term)]
 
 
 def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,20 +7,21 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model, ModelList
 from gpytorch.models import GP, IndependentModelList
 from torch import Tensor
+from torch.nn import ModuleList
 
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.state import State
 from kernelucb.regression.supported import raw_inputs
 
 
-def observed_inputs(model: Model | State) -> Tensor:
-    r"""Raw inputs of all observations of a model or state, ``n x d``.
+def observed_inputs(model: Model | State | ModuleList) -> Tensor:
+    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``.
 
     Raises:
         UnsupportedError: If it does not keep them.
     """
-    if isinstance(model, ModelList | IndependentModelList):
-        parts: Any = model.models
+    if isinstance(model, ModelList | IndependentModelList | ModuleList):
+        parts: Any = model if isinstance(model, ModuleList) else model.models
         return torch.cat([observed_inputs(part) for part in parts])
     if isinstance(model, KernelRegression) and model.prior.input_transform is None:
         return model.train_inputs

@@ -1,0 +1,74 @@
+r"""What a guard can be put around, and what it must know."""
+
+from typing import Any
+
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition.objective import IdentityMCObjective
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb.acquisition.base import KernelUCB
+
+
+def check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
+    r"""Refuse one-shot functions, and those that seek the other direction."""
+    name = type(acqf).__name__
+    if isinstance(acqf, OneShotAcquisitionFunction):
+        raise UnsupportedError(
+            f"{name} is a one-shot function: its points are candidates and fantasies "
+            "together. Guard another one, such as qLogNoisyExpectedImprovement."
+        )
+    direction = _direction(acqf)
+    if direction * band.direction < 0:
+        names = {1: "large", -1: "small"}
+        raise UnsupportedError(
+            f"{name} seeks {names[direction]} outcomes and the band "
+            f"{names[band.direction]} ones; give both the same maximize and "
+            "posterior_transform."
+        )
+
+
+def _direction(acqf: AcquisitionFunction) -> int:
+    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
+    transform = getattr(acqf, "posterior_transform", None)
+    objective = getattr(acqf, "objective", None)
+    maximize = getattr(acqf, "maximize", None)
+    if maximize is None:
+        sign = int(isinstance(objective, IdentityMCObjective))
+    else:
+        sign = 1 if maximize else -1
+    if transform is None:
+        return sign
+    weights = getattr(transform, "weights", None)
+    if not isinstance(weights, Tensor) or weights.numel() != 1:
+        return 0
+    return sign if float(weights) > 0.0 else -sign
+
+
+def check_pending(acqf: AcquisitionFunction, count: int) -> None:
+    r"""Refuse pending points where the acquisition function cannot have any."""
+    if isinstance(acqf, AnalyticAcquisitionFunction):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
+            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+        )
+
+
+def num_observations(band: KernelUCB[Any, Any]) -> int:
+    r"""How many observations a band is made of, the most of any outcome."""
+    parts: Any = getattr(band, "acqfs", None)
+    if parts is not None:
+        return max(num_observations(part) for part in parts)
+    name = "num_observations"
+    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
+    for owner, attribute in places:
+        count = getattr(owner, attribute, None)
+        if count is not None:
+            return int(count)
+    raise UnsupportedError(
+        f"{type(band).__name__} does not say how many observations it has, which "
+        "ucb_every counts; leave out ucb_every."
+    )
