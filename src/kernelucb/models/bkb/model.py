@@ -157,7 +157,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         r"""Outcome units per unit of the model.
 
         Raises:
-            UnsupportedError: If the outcome transform is not affine.
+            UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
         return affine_units(getattr(self, "outcome_transform", None))[1]
 
@@ -169,7 +169,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
                 absent.
 
         Raises:
-            UnsupportedError: If the outcome transform is not affine.
+            UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
         offset, scale = affine_units(getattr(self, "outcome_transform", None))
         prior, transform = self.state.prior, getattr(self, "input_transform", None)
