@@ -191,6 +191,8 @@ class OutcomeMap(NamedTuple):
         all steps bend the same way, and for a single step; otherwise the difference of the
         outer ends bounds it.
         """
+        if self.is_identity:
+            return gain
         shift = gain if sign == -1 else 0.0
         ends = [(end - shift).clamp_min(self.least) for end in (lower, upper)]
         bends = {step.bend for step in self.steps}
