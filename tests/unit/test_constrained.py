@@ -404,8 +404,11 @@ class TestBadInput:
             ValueError, match=r"constraints\[1\]: the model has the outputs 0"
         ):
             ConstrainedUCB.from_model(one, constraints={1: (0.0, None)}, **GIVEN)
-        with pytest.raises(UnsupportedError, match=r"pass that model itself: model.models"):
-            ConstrainedUCB.from_model(one, constraints={0: (0.0, None)}, **GIVEN)
+        alone = [
+            ConstrainedUCB.from_model(each, constraints={0: (0.0, None)}, **GIVEN)
+            for each in (one, OBJECTIVE.model)
+        ]
+        assert_close(*(acqf.bounds(GRID) for acqf in alone))
         X = torch.cat([GRID[:6], torch.arange(2).repeat(3).unsqueeze(-1)], -1)
         tasks = MultiTaskGP(X, X[:, :1], task_feature=-1)
         with pytest.raises(UnsupportedError, match="not independent models; use a ModelL"):

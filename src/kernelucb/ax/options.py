@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.exceptions import UnsupportedError
+from botorch.models.transforms.outcome import Standardize
 from botorch.optim import initializers, optimize, optimize_mixed
 from torch import Tensor
 
@@ -96,6 +97,7 @@ def checked_options(
             f"acqf_class must be one of {names}; got {acqf_class.__name__}."
         )
     is_sum = acqf_class is ScalarizedUCB
+    _check_outcome_transforms(config)
     _check_names(acqf_class, options, _NOT_AN_OPTION)
     plain = {option: plain_value(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
@@ -114,6 +116,19 @@ def checked_options(
         )
     rehearsed_bound(acqf_class, plain, config)
     return plain
+
+
+def _check_outcome_transforms(config: ModelConfig) -> None:
+    r"""Gaps and best arms are in units of the metric, which must be those of the norm."""
+    classes = config.outcome_transform_classes
+    names = [each.__name__ for each in classes or () if each is not Standardize]
+    if names:
+        raise UnsupportedError(
+            f"The model_config has the outcome transform {', '.join(names)}. Report the "
+            "transformed outcome as the metric instead (its logarithm, for Log): norm "
+            "bound, noise scale, bounds and gaps are then in its units. Use Standardize "
+            "or no outcome transform."
+        )
 
 
 def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
