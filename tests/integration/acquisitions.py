@@ -3,7 +3,11 @@ r"""One acquisition function of each class, for each kind of model."""
 import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import ModelListGP
-from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms import Log, Normalize, Standardize
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
+from gpytorch.models import ExactGP
 
 from kernelucb import (
     BKBUCB,
@@ -41,6 +45,23 @@ def transformed_model():
         input_transform=Normalize(d=2, bounds=2.0 * CUBE),
         outcome_transform=Standardize(m=1),
     )
+
+
+def logarithmic_model():
+    return frozen_model(
+        PROBLEM.X, PROBLEM.Y.exp(), PROBLEM.kernel, 0.3, outcome_transform=Log()
+    )
+
+
+class PlainGP(ExactGP):
+    def __init__(self):
+        likelihood = GaussianLikelihood().double()
+        likelihood.noise = 0.09
+        super().__init__(PROBLEM.X, PROBLEM.Y, likelihood)
+        self.mean_module, self.covar_module = ZeroMean(), PROBLEM.kernel
+
+    def forward(self, x):
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 def sketch():
@@ -81,6 +102,8 @@ ACQUISITIONS = {
         PROBLEM.model, norm_bound=3.0, maximize=False
     ),
     "transformed": lambda: MartingaleMixtureUCB(transformed_model(), norm_bound=5.0),
+    "logarithmic": lambda: MartingaleMixtureUCB(logarithmic_model(), norm_bound=3.0),
+    "plain": lambda: MartingaleMixtureUCB(PlainGP(), norm_bound=3.0),
     "state": lambda: MartingaleMixtureUCB(PROBLEM.state, norm_bound=3.0),
     "analytic": lambda: MartingaleMixtureUCB(
         PROBLEM.model, norm_bound=3.0, form="analytic"

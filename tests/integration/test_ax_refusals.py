@@ -9,6 +9,7 @@ from ax.api.protocols.runner import IRunner
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions
 from ax_bench import (
@@ -24,6 +25,8 @@ from ax_bench import (
     run,
 )
 from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import Bilog, Log, Standardize
 
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, ScalarizedUCB
@@ -194,3 +197,15 @@ def test_outcomes_that_ax_transforms_are_not_those_reported():
     client.set_generation_strategy(own)
     with pytest.raises(UnsupportedError, match="no bound of this package on outcomes as"):
         kernelucb.ax.current_bound(client)
+
+
+@pytest.mark.parametrize("transforms", [[Log], [Log, Standardize], [Bilog]])
+def test_transformed_outcomes(transforms):
+    r"""Ax's best arms and the stopping gap are in units of the metric."""
+    config = ModelConfig(
+        botorch_model_class=SingleTaskGP, outcome_transform_classes=transforms, name="own"
+    )
+    with pytest.raises(UnsupportedError, match=r"Report the transformed outcome as the "):
+        kernelucb.ax.generation_strategy(
+            MartingaleMixtureUCB, options={"norm_bound": 1.0}, model_config=config
+        )

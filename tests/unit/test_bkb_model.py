@@ -202,7 +202,7 @@ class TestPredictive:
         assert model.num_observations == len(X) + 1
         log = ChainedOutcomeTransform(log=Log())
         model = BKBModel(X, Y.exp(), kernel, LAM, outcome_transform=log)
-        with pytest.raises(UnsupportedError, match="not affine"):
+        with pytest.raises(UnsupportedError, match="transform the outcomes yourself"):
             model.outcome_scale  # noqa: B018
 
 

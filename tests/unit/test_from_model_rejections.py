@@ -14,18 +14,21 @@ from botorch.models import (
     SingleTaskGP,
     SingleTaskVariationalGP,
 )
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
+from botorch.models.map_saas import EnsembleMapSaasSingleTaskGP
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation
-from botorch.models.transforms.outcome import (
-    Bilog,
-    ChainedOutcomeTransform,
-    Log,
-    Power,
-    Standardize,
-)
+from botorch.models.transforms.outcome import StratifiedStandardize
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import RBFKernel
 from gpytorch.likelihoods import StudentTLikelihood
+from gpytorch.means import ZeroMean
+from gpytorch.models import ApproximateGP
+from gpytorch.models.deep_gps import DeepGP
+from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, SafeSet
 from problems import frozen_kernel, frozen_model, make_problem, uniform
 
 X = uniform(6, 2, seed=1)
@@ -40,8 +43,26 @@ def multi_task_with_one_output():
     return MultiTaskGP(task_inputs(), Y, task_feature=-1, output_tasks=[0])
 
 
-def with_outcome_transform(transform):
-    return SingleTaskGP(X, Y, outcome_transform=transform)
+def stratified():
+    transform = StratifiedStandardize(
+        stratification_idx=-1,
+        all_task_values=torch.tensor([0, 1]),
+    )
+    return SingleTaskGP(task_inputs(), Y, outcome_transform=transform)
+
+
+class Variational(ApproximateGP):
+    def __init__(self):
+        distribution = CholeskyVariationalDistribution(len(X))
+        super().__init__(VariationalStrategy(self, X, distribution))
+        self.mean_module, self.covar_module = ZeroMean(), RBFKernel()
+
+    def forward(self, x):
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def variational_by_gpytorch():
+    return Variational().double()
 
 
 def with_input_transform(transform):
@@ -83,24 +104,34 @@ MODELS = {
     "variational": (lambda: SingleTaskVariationalGP(X, Y), "is not an exact"),
     "multi-task": (
         lambda: MultiTaskGP(task_inputs(), Y, task_feature=-1),
-        "has 2 outputs",
+        "has 2 outputs that depend on each other, .* one SingleTaskGP",
     ),
     "multi-task, one output": (multi_task_with_one_output, "is not an exact single-task"),
-    "Kronecker": (lambda: KroneckerMultiTaskGP(X, Y.repeat(1, 2)), "has 2 outputs"),
+    "Kronecker": (
+        lambda: KroneckerMultiTaskGP(X, Y.repeat(1, 2)),
+        "has 2 outputs that depend on each other",
+    ),
     "pairwise": (lambda: PairwiseGP(X, torch.tensor([[0, 1]])), "is not an exact"),
     "batch": (
         lambda: SingleTaskGP(X.expand(3, 6, 2), Y.expand(3, 6, 1)),
         re.escape("batch shape (3,)"),
     ),
-    "log outcomes": (lambda: with_outcome_transform(Log()), "outcome transform Log"),
-    "power outcomes": (lambda: with_outcome_transform(Power(0.5)), "transform Power"),
-    "bilog outcomes": (lambda: with_outcome_transform(Bilog()), "transform Bilog"),
-    "log in a chain": (
-        lambda: with_outcome_transform(
-            ChainedOutcomeTransform(log=Log(), standardize=Standardize(m=1))
-        ),
-        "outcome transform Log .* Use Standardize",
+    "list of multi-task": (
+        lambda: ModelListGP(multi_task_with_one_output(), SingleTaskGP(X, Y)),
+        "has 2 outputs",
     ),
+    "GPyTorch, variational": (variational_by_gpytorch, "is not an exact"),
+    "deep": (lambda: DeepGP(), "is not an exact"),
+    "wrapped variational": (
+        lambda: ApproximateGPyTorchModel(variational_by_gpytorch(), num_outputs=1),
+        "is not an exact",
+    ),
+    "ensemble": (lambda: EnsembleMapSaasSingleTaskGP(X, Y), "is an ensemble"),
+    "deterministic": (
+        lambda: GenericDeterministicModel(lambda X: X[..., :1]),
+        "is not an exact",
+    ),
+    "stratified outcomes": (stratified, "Stratified.* is not one of Standardize"),
     "appended features": (
         lambda: with_input_transform(AppendFeatures(torch.zeros(2, 1).double())),
         "AppendFeatures turns one point into several",
@@ -115,7 +146,10 @@ MODELS = {
     ),
     "no mean module": (without_mean_module, "must have attributes `mean_module`"),
     "a string": (lambda: "model", "model must be an instance of Model"),
-    "a kernel": (lambda: frozen_kernel("rbf"), "Expected a BoTorch model, got RBFKernel"),
+    "a kernel": (
+        lambda: frozen_kernel("rbf"),
+        "Expected a BoTorch model or a GPyTorch ExactGP, got RBFKernel",
+    ),
     "nothing": (lambda: None, "model must be an instance of Model"),
 }
 
@@ -129,6 +163,28 @@ def test_model_is_rejected(case):
         KernelRegression.from_model(model)
     with pytest.raises(UnsupportedError, match=message):
         MartingaleMixtureUCB(model, norm_bound=1.0, noise_std=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda: SingleTaskVariationalGP(X, Y), "is not an exact"),
+        (multi_task_with_one_output, "is not an exact single-task"),
+        (
+            lambda: MultiTaskGP(task_inputs(), Y, task_feature=-1),
+            "MultiTaskGP are not independent models; use a ModelListGP",
+        ),
+        (lambda: SingleTaskGP(X.expand(3, 6, 2), Y.expand(3, 6, 1)), "batch shape"),
+    ],
+)
+def test_models_in_lists_are_rejected(model, message):
+    r"""Wherever one band is made for each outcome."""
+    with pytest.raises(UnsupportedError, match=message):
+        SafeSet.from_models([SingleTaskGP(X, Y), model()], norm_bound=1.0, noise_std=0.1)
+    listed = ModelListGP(SingleTaskGP(X, Y), model())
+    with pytest.raises(UnsupportedError, match=message):
+        SafeSet.from_models(listed, norm_bound=1.0, noise_std=0.1, allow_estimated=True)
 
 
 def test_empty_data_are_rejected():

@@ -21,6 +21,7 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
@@ -52,6 +53,9 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         self.maximize = maximize
         self.posterior_transform = posterior_transform
         self._weight, self._offset = _scalarization(posterior_transform)
+        if abs(self._weight) != 1.0 or self._offset != 0.0:
+            way = "use one of weight 1 or -1 without an offset, or none"
+            check_identity(self.outcome_map, "A posterior transform", way)
         self._warned_single_precision = False
         self.set_X_pending(X_pending)
 
@@ -71,8 +75,18 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
         return self.confidence_set.assumptions
 
     @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale that the confidence set is on.
+
+        Strictly increasing: the identity, or the model's ``Log``, ``Power`` or ``Bilog``.
+        Norm bound, noise scale, acquisition values, ``prior_std`` and everything that the
+        confidence set says are on that scale; ``bounds`` is in outcome units.
+        """
+        return self.regression.outcome_map
+
+    @property
     def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
+        r"""Prior standard deviation of the outcome, units of ``latent_bounds``."""
         return self.regression.prior_std
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
@@ -195,20 +209,34 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at ``n x d`` points, two ``n``-vectors in outcome units.
 
-        The plain band, without sign, posterior transform or pending points.
+        The plain band, without sign, posterior transform or pending points. Where the model
+        is of transformed outcomes (``outcome_map``), it is ``latent_bounds`` mapped back:
+        a band of the same probability for the median of an outcome, not for its mean.
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``n x d``.
             InputDataError: If a value is not finite.
         """
+        lower, upper = self.outcome_map.inverse(self._sides(X)).to(X.dtype)
+        return lower, upper
+
+    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``bounds`` on the scale of ``outcome_map``: of ``log(Y)``, for ``Log``.
+
+        There norm bound and noise scale have their meaning. The same as ``bounds`` where
+        that map is the identity; arguments and errors as there.
+        """
+        lower, upper = self._sides(X).to(X.dtype)
+        return lower, upper
+
+    def _sides(self, X: Tensor) -> Tensor:
+        r"""Lower and upper bound on the scale of the confidence set, ``2 x n``."""
         if tensor("X", X).dim() != 2:
             raise BotorchTensorDimensionError(
                 f"X must be `n x d`, got shape {tuple(X.shape)}."
             )
         self._check_points("X", X)
-        sides = in_parts(X, lambda part: torch.stack(self.confidence_set.bounds(part)))
-        lower, upper = sides.to(X.dtype)
-        return lower, upper
+        return in_parts(X, lambda part: torch.stack(self.confidence_set.bounds(part)))
 
     def _check_points(self, name: str, X: Tensor) -> None:
         if X.shape[-1] != self.regression.dimension:

@@ -31,6 +31,7 @@ from kernelucb.confidence.outcome_constraints import (
     joined_assumptions,
 )
 from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.outcome_map import OutcomeMap
 
 
 class ConstrainedUCB(AcquisitionFunction):
@@ -213,8 +214,13 @@ class ConstrainedUCB(AcquisitionFunction):
 
     @property
     def prior_std(self) -> float:
-        r"""Prior standard deviation of the objective, outcome units."""
+        r"""Prior standard deviation of the objective, units of ``latent_bounds``."""
         return self.band.prior_std
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale of the objective's set; see ``KernelUCB``."""
+        return self.band.outcome_map
 
     @property
     def assumptions(self) -> Assumptions:
@@ -252,6 +258,10 @@ class ConstrainedUCB(AcquisitionFunction):
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The objective's band at ``n x d`` points; see ``KernelUCB.bounds``."""
         return self.band.bounds(X)
+
+    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""The same on the scale of the objective's set."""
+        return self.band.latent_bounds(X)
 
     def _restricted(self, values: Tensor, X: Tensor) -> Tensor:
         penalty = infeasibility_penalty(self.outcome_constraints, X, self.temperature)

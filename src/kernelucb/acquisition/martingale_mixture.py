@@ -93,7 +93,11 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         r"""Martingale-mixture upper confidence bound.
 
         Args:
-            model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``.
+            model: A single-output exact GP (``SingleTaskGP``, or an ``ExactGP`` of GPyTorch
+                whose ``forward`` is made of ``mean_module`` and ``covar_module``), or a
+                ``KernelRegression``. With ``Log``, ``Power`` or ``Bilog`` as its outcome
+                transform (``Standardize`` last, if at all) "outcome units" below are those
+                after it, where the noise is additive; only ``bounds`` maps back.
             norm_bound: Bound on the RKHS norm of ``f - mean`` for the model's
                 ``covar_module`` as it stands, outcome units; the same number in every
                 round, since the mixture of filters is tied to it. By default estimated from

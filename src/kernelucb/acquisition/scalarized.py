@@ -23,6 +23,7 @@ from kernelucb.acquisition.outcome_bands import (
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.outcome_constraints import check_dimensions
 from kernelucb.confidence.scalarized import ScalarizedSet, WeightedStates
+from kernelucb.regression.outcome_map import check_identity
 from kernelucb.regression.outputs import per_output, single_output_models
 
 
@@ -175,5 +176,12 @@ def _check_parts(parts: Sequence[KernelUCB]) -> None:
         raise UnsupportedError(
             "A bound in the sum has a posterior transform; give its weight to "
             "ScalarizedUCB."
+        )
+    for acqf in parts:
+        check_identity(
+            acqf.outcome_map,
+            "A weighted sum",
+            "use Standardize or no outcome transform, or add up the bands themselves "
+            "(bounds(X) of each, in outcome units)",
         )
     check_dimensions("acqfs", parts)

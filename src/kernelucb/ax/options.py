@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.exceptions import UnsupportedError
+from botorch.models.transforms.outcome import Standardize
 from botorch.optim import initializers, optimize, optimize_mixed
 from torch import Tensor
 
@@ -21,6 +23,7 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
+from kernelucb.ax.outcomes import all_configs
 from kernelucb.ax.rehearsal import BUILDERS, entries
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
@@ -95,6 +98,8 @@ def checked_options(
         raise UnsupportedError(
             f"acqf_class must be one of {names}; got {acqf_class.__name__}."
         )
+    for config in all_configs(spec):
+        _check_outcome_transforms(config)
     _check_names(acqf_class, options, _NOT_AN_OPTION)
     plain = {option: plain_value(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
@@ -114,6 +119,19 @@ def checked_options(
             "noise_std."
         )
     return plain
+
+
+def _check_outcome_transforms(config: ModelConfig) -> None:
+    r"""Gaps and best arms are in units of the metric, which must be those of the norm."""
+    classes = config.outcome_transform_classes
+    names = [each.__name__ for each in classes or () if each is not Standardize]
+    if names:
+        raise UnsupportedError(
+            f"The model_config has the outcome transform {', '.join(names)}. Report the "
+            "transformed outcome as the metric instead (its logarithm, for Log): norm "
+            "bound, noise scale, bounds and gaps are then in its units. Use Standardize "
+            "or no outcome transform."
+        )
 
 
 def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:

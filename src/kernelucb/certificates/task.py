@@ -124,7 +124,7 @@ class Task(NamedTuple):
         limits: list[CellFunction | None] = []
         for each in [] if self.constraints is None else self.constraints.constraints:
             own, unit = each.confidence_set, each.band.prior_std
-            level = each.sign * each.threshold
+            level = each.sign * each.level
             limits.append(
                 None
                 if own is None

@@ -13,6 +13,7 @@ from kernelucb._numerics.checks import finite_scalar
 from kernelucb._numerics.parts import in_parts, rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.outputs import per_output
 
 Side = Literal[">=", "<="]
@@ -29,16 +30,22 @@ class Band(Protocol):
 
     @property
     def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
+        r"""Prior standard deviation of the outcome, units of the band's set."""
         ...
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``n x d`` points."""
+        r"""Lower and upper bound at ``n x d`` points, outcome units.
+
+        A band of transformed outcomes has ``latent_bounds`` and ``outcome_map`` as well.
+        """
         ...
 
 
 class Constraint(NamedTuple):
     r"""One outcome that must stay on one side of a threshold.
+
+    Margins and widths are on the scale of the band's confidence set, in its prior standard
+    deviations: of ``log(Y)``, where the model is of that. Their signs are the same.
 
     Attributes:
         band: A confidence band of the outcome.
@@ -56,28 +63,34 @@ class Constraint(NamedTuple):
         return 1 if self.side == ">=" else -1
 
     @property
+    def level(self) -> float:
+        r"""The threshold on the scale of the band's set: its logarithm, for ``Log``."""
+        threshold = torch.tensor(self.threshold, dtype=torch.float64)
+        return float(_outcome_map(self.band).forward(threshold))
+
+    @property
     def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
         r"""The band's set of functions; None for bands without, as a bandit's are."""
         return getattr(self.band, "confidence_set", None)
 
     def margin(self, X: Tensor) -> Tensor:
         r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
-        return self.margins(*self.band.bounds(X))[0]
+        return self.margins(*_sides(self.band, X))[0]
 
     def margins(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Least and largest margin of values between two bounds, outcome units.
+        r"""Least and largest margin of values between two bounds, units of ``level``.
 
         In prior standard deviations of the outcome: the first is at least 0 where all these
         values satisfy the constraint, the second where at least one of them does.
         """
-        unit = self.band.prior_std
+        unit, level = self.band.prior_std, self.level
         if self.side == ">=":
-            return (lower - self.threshold) / unit, (upper - self.threshold) / unit
-        return (self.threshold - upper) / unit, (self.threshold - lower) / unit
+            return (lower - level) / unit, (upper - level) / unit
+        return (level - upper) / unit, (level - lower) / unit
 
     def width(self, X: Tensor) -> Tensor:
         r"""Width of the band at ``n x d`` points, in prior standard deviations."""
-        lower, upper = self.band.bounds(X)
+        lower, upper = _sides(self.band, X)
         return (upper - lower) / self.band.prior_std
 
 
@@ -142,7 +155,7 @@ class OutcomeConstraints:
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         self.constraints = tuple(
-            Constraint(band, finite_scalar("thresholds", level), side)
+            Constraint(band, _threshold(band, level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
         check_dimensions("bands", listed)
@@ -207,7 +220,7 @@ class OutcomeConstraints:
     def _margins(self, rows: Tensor) -> Tensor:
         r"""Both margins at ``n x d`` points, ``2 x c x n``; each band is asked once."""
         bands = {id(each.band): each.band for each in self.constraints}
-        sides = {key: band.bounds(rows) for key, band in bands.items()}
+        sides = {key: _sides(band, rows) for key, band in bands.items()}
         pairs = [each.margins(*sides[id(each.band)]) for each in self.constraints]
         certain, possible = zip(*pairs, strict=True)
         return torch.stack([torch.stack(certain), torch.stack(possible)])
@@ -246,6 +259,26 @@ def _terms(band: Any) -> list[Any]:
     r"""The bands that a weighted sum is made of, at any depth; other bands themselves."""
     terms = getattr(band, "acqfs", None)
     return [band] if terms is None else [each for term in terms for each in _terms(term)]
+
+
+def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The band on the scale of its set; other bands are in outcome units alone."""
+    return getattr(band, "latent_bounds", band.bounds)(X)
+
+
+def _outcome_map(band: Any) -> OutcomeMap:
+    return getattr(band, "outcome_map", IDENTITY)
+
+
+def _threshold(band: Band, value: float) -> float:
+    r"""A finite number that is not below all outcomes of the band's model."""
+    threshold, outcome_map = finite_scalar("thresholds", value), _outcome_map(band)
+    if not outcome_map.takes(torch.tensor(threshold, dtype=torch.float64)):
+        raise ValueError(
+            f"thresholds must be {outcome_map.domain} for a model of the outcome"
+            f"{outcome_map.after}, got {threshold:g}."
+        )
+    return threshold
 
 
 def _check_band(band: Band) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
+from kernelucb.regression.outcome_map import IDENTITY
 
 
 class PosteriorModel(Protocol):
@@ -52,6 +53,8 @@ class PosteriorPoints(NamedTuple):
 
 class PosteriorState:
     r"""The posterior of a model as a confidence set reads it."""
+
+    outcome_map = IDENTITY
 
     def __init__(self, model: PosteriorModel) -> None:
         self.model = model

@@ -10,6 +10,7 @@ from torch.nn import ModuleList
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, Support
+from kernelucb.regression.outcome_map import IDENTITY
 from kernelucb.regression.state import Points, State
 
 
@@ -27,6 +28,8 @@ class WeightedPoints(NamedTuple):
 
 class WeightedStates:
     r"""The states of several outcomes, as one state of ``offset + sum_j w_j f_j``."""
+
+    outcome_map = IDENTITY
 
     def __init__(
         self, states: Sequence[State], weights: Sequence[float], offset: float

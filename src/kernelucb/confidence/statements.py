@@ -10,6 +10,7 @@ from kernelucb.confidence.assumptions import (
     Status,
     rounds_in_words,
 )
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
@@ -32,12 +33,18 @@ class PriorKnowledge(Protocol):
         r"""Noise scales, outcome units: one for each observation, or for all."""
         ...
 
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale on which the noise is additive."""
+        ...
+
 
 class Knowledge(NamedTuple):
     r"""A ``PriorKnowledge`` without data."""
 
     estimated: frozenset[str]
     noise_std: Tensor
+    outcome_map: OutcomeMap = IDENTITY
 
 
 def rkhs_assumptions(
@@ -71,7 +78,7 @@ def rkhs_assumptions(
         source=source,
         guarantee=guarantee or usual,
         anytime=anytime,
-        items=(*_model(known, noise), norm, REPORTED),
+        items=(*_model(known, noise), norm, REPORTED, *_scale(known)),
         delta=delta,
         horizon=horizon,
     )
@@ -94,7 +101,12 @@ def bayesian_assumptions(
         guarantee=f"holds {domain} and every round at once with probability "
         f"{1 - delta:.6g}",
         anytime=True,
-        items=(*_model(known, "independent and Gaussian"), prior, REPORTED),
+        items=(
+            *_model(known, "independent and Gaussian"),
+            prior,
+            REPORTED,
+            *_scale(known),
+        ),
         delta=delta,
         all_points=False,
     )
@@ -106,7 +118,7 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
     scale = f"{smallest:.6g}"
     if smallest != largest:
         scale += f" to {largest:.6g}, one for each observation"
-    noise = f"the noise is {condition} with scale {scale}"
+    noise = f"the noise is {condition}{known.outcome_map.after} with scale {scale}"
     given = {
         "kernel": "the kernel was fixed before the data",
         "mean": "the prior mean was fixed before the data",
@@ -125,3 +137,11 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
         else Assumption(name, given[name], Status.GIVEN)
         for name in given
     )
+
+
+def _scale(known: PriorKnowledge) -> tuple[Assumption, ...]:
+    r"""The assumption on the scale where noise is additive, if outcomes are not on it."""
+    outcome_map = known.outcome_map
+    if outcome_map.is_identity:
+        return ()
+    return (Assumption("outcome transform", outcome_map.statement, Status.GIVEN),)

@@ -19,6 +19,7 @@ from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_pr
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import corollary_tracker, streaming_band
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.paths import PosteriorPaths
 
 
@@ -131,7 +132,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If ``num_samples`` is not a whole number above 0, or larger than
                 ``n`` without replacement.
         """
-        values = self.sample_values(X, num_samples).unsqueeze(-1)
+        values = self._samples(X, num_samples).unsqueeze(-1)
         if not self.replacement and num_samples > len(X):
             raise ValueError(
                 f"num_samples is {num_samples}, but there are {len(X)} candidates; choose "
@@ -142,10 +143,16 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     @checked
     @torch.no_grad()
     def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
-        r"""Joint samples at ``n x d`` points, ``num_samples x n`` outcomes.
+        r"""Joint samples at ``n x d`` points, ``num_samples x n`` values in outcome units.
 
+        Where the model is of transformed outcomes, they are mapped back as the band is.
         Arguments and errors as for the sampler itself.
         """
+        return self.regression.outcome_map.inverse(self._samples(X, num_samples))
+
+    @torch.no_grad()
+    def _samples(self, X: Tensor, num_samples: int) -> Tensor:
+        r"""The same on the scale of the model."""
         whole_number("num_samples", num_samples)
         dimension = self.regression.dimension
         if X.dim() != 2 or X.shape[-1] != dimension or len(X) == 0:
@@ -179,13 +186,20 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If a number is not a whole number above 0.
             UnsupportedError: If the kernel has no Fourier features in BoTorch.
         """
+        outcome_map = self.regression.outcome_map
+        return GenericDeterministicModel(
+            self._paths(num_samples, num_features, outcome_map)
+        )
+
+    def _paths(
+        self, num_samples: int, num_features: int, outcome_map: OutcomeMap = IDENTITY
+    ) -> PosteriorPaths:
+        r"""Samples as functions, on the scale of the model without a map."""
         whole_number("num_samples", num_samples)
         whole_number("num_features", num_features)
         band = self.confidence_set
-        functions = PosteriorPaths(
-            band.regression, band.regularizer, self._scale, num_samples, num_features
-        )
-        return GenericDeterministicModel(functions)
+        settings = (band.regularizer, self._scale, num_samples, num_features)
+        return PosteriorPaths(band.regression, *settings, outcome_map)
 
     @checked
     def optimize(
@@ -216,7 +230,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
         whole_number("raw_samples", raw_samples)
         whole_number("num_restarts", num_restarts)
-        functions, device = self.paths(num_samples, num_features), bounds.device
+        functions, device = self._paths(num_samples, num_features), bounds.device
         points, _ = optimize_posterior_samples(
             # It draws its first points on the CPU whatever the device of the bounds.
             GenericDeterministicModel(lambda X: functions(X.to(device)).to(X.device)),

@@ -102,9 +102,9 @@ class KernelRegression(RidgeState):
         r"""State of a fitted BoTorch model, in the units of the outcomes.
 
         Args:
-            model: A single-output exact GP such as ``SingleTaskGP``, with any kernel,
-                input transform, constant or zero mean, ``train_Yvar`` or inferred noise,
-                and ``Standardize`` or no outcome transform.
+            model: A single-output exact GP: ``SingleTaskGP``, or an ``ExactGP`` of GPyTorch
+                whose ``forward`` is made of ``mean_module`` and ``covar_module``. Of
+                outcomes after ``Log``, ``Power`` or ``Bilog`` the state is on that scale.
             noise_std: Noise scale in outcome units, one number or one per observation.
                 Taken from the likelihood when absent.
 

@@ -11,6 +11,7 @@ from kernelucb._numerics.checks import positive_values
 from kernelucb.regression.decomposition import pooled_data
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
+from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.pooling import Pooled
 from kernelucb.regression.prior import Prior
 
@@ -26,6 +27,7 @@ class FamilyData(NamedTuple):
         input_transform: From raw inputs to those of the kernels, or None.
         estimated: ``"kernel"`` where that transform was learned, ``"noise"`` where the
             scale is the model's estimate.
+        outcome_map: From outcomes to the units of ``targets``, in which the prior is.
     """
 
     inputs: Tensor
@@ -34,15 +36,16 @@ class FamilyData(NamedTuple):
     dimension: int
     input_transform: InputTransform | None
     estimated: frozenset[str]
+    outcome_map: OutcomeMap
 
     @classmethod
     def of(cls, model: Any, noise_std: float | Tensor | None) -> "FamilyData":
         r"""The data of a BoTorch model, or of a ``KernelRegression``."""
         if isinstance(model, KernelRegression):
             inputs, targets = model.train_inputs, model.train_targets
-            transform: Any = model.prior.input_transform
+            prior: Prior = model.prior
             noise: float | Tensor = model.noise_std
-            learned = transform is not None and "kernel" in model.estimated
+            learned = prior.input_transform is not None and "kernel" in model.estimated
             estimated, dimension = model.estimated & {"noise"}, model.dimension
         else:
             data = read_model(model)
@@ -51,19 +54,22 @@ class FamilyData(NamedTuple):
                 data.train_targets,
                 data.learned_inputs,
             )
-            transform, noise = data.prior.input_transform, data.noise_std
+            prior, noise = data.prior, data.noise_std
             estimated, dimension = data.estimated & {"noise"}, data.dimension
         if noise_std is not None:
             noise, estimated = noise_std, frozenset()
         if learned:
             estimated = estimated | {"kernel"}
-        return cls(inputs, targets, noise, dimension, transform, estimated)
+        transform: Any = prior.input_transform
+        described = (dimension, transform, estimated, prior.outcome_map)
+        return cls(inputs, targets, noise, *described)
 
     def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
-        prior = Prior(kernel, mean_module, self.input_transform).to(self.inputs.device)
+        transform, outcome_map = self.input_transform, self.outcome_map
+        prior = Prior(kernel, mean_module, transform, outcome_map=outcome_map)
         prior.check_fits(self.inputs)
-        return prior
+        return prior.to(self.inputs.device)
 
     def pooled(self, prior: Prior) -> Pooled:
         r"""The data with repeated inputs made one, for all priors with the same mean."""

@@ -6,6 +6,7 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
 from botorch.models.model import Model, ModelList
+from gpytorch.models import IndependentModelList
 from torch import Tensor
 
 
@@ -13,17 +14,21 @@ def single_output_models(models: Any) -> list[Any]:
     r"""One model for each outcome.
 
     Args:
-        models: A sequence of models with one output each, a ``ModelListGP``, or a model
-            with independent outputs such as ``SingleTaskGP`` with several columns.
+        models: A sequence of models with one output each, a ``ModelListGP`` (or GPyTorch's
+            ``IndependentModelList``), or a model with independent outputs such as
+            ``SingleTaskGP`` with several columns.
 
     Raises:
         UnsupportedError: If the outputs cannot be separated.
     """
     if isinstance(models, Sequence):
         return [single for model in models for single in single_output_models(model)]
+    if isinstance(models, ModelList | IndependentModelList):
+        parts: Any = models.models
+        return single_output_models(list(parts))
     if not isinstance(models, Model) or models.num_outputs == 1:
         return [models]
-    if not isinstance(models, ModelList | BatchedMultiOutputGPyTorchModel):
+    if not isinstance(models, BatchedMultiOutputGPyTorchModel):
         raise UnsupportedError(
             f"The outputs of {type(models).__name__} are not independent models; use a "
             "ModelListGP, or a SingleTaskGP with one column for each outcome."

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 
 class PosteriorPaths(Module):
@@ -25,6 +26,7 @@ class PosteriorPaths(Module):
         scale: Factor of the standard deviation.
         num_paths: Number of functions.
         num_features: Number of Fourier features, even.
+        outcome_map: Of the regression, for outcomes; without it values are on its scale.
 
     Raises:
         UnsupportedError: If BoTorch has no Fourier features for the kernel.
@@ -39,9 +41,10 @@ class PosteriorPaths(Module):
         scale: float,
         num_paths: int,
         num_features: int,
+        outcome_map: OutcomeMap = IDENTITY,
     ) -> None:
         super().__init__()
-        self.regression, self.scale = regression, scale
+        self.regression, self.scale, self.outcome_map = regression, scale, outcome_map
         self.prior_paths = _prior_paths(regression, num_paths, num_features)
         with torch.no_grad():
             self.register_buffer("weights", self._weights(regularizer))
@@ -60,15 +63,15 @@ class PosteriorPaths(Module):
     def forward(self, x: Tensor) -> Tensor:
         r"""Values at ``n x d`` points for all paths, or ``num_paths x n x d`` each its own.
 
-        ``num_paths x n x 1`` in outcome units, as of BoTorch's deterministic models;
-        differentiable.
+        ``num_paths x n x 1``, as of BoTorch's deterministic models; differentiable.
         """
         prior = self.regression.prior
         inputs = prior.transform(x.to(self.weights))
         sections = prior.covariance(inputs, self.regression.distinct_inputs)
         update = (sections @ self.weights.unsqueeze(-1)).squeeze(-1)
         drawn = prior.scale * self.prior_paths(inputs)
-        return (prior.mean(inputs) + self.scale * drawn + update).unsqueeze(-1)
+        values = prior.mean(inputs) + self.scale * drawn + update
+        return self.outcome_map.inverse(values).unsqueeze(-1)
 
 
 def _prior_paths(

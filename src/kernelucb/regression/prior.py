@@ -13,6 +13,7 @@ from torch.nn import Module
 from kernelucb._numerics import kernels
 from kernelucb._numerics.frozen import frozen_copy
 from kernelucb.regression.columns import is_monotone
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 
 class _Plain(NamedTuple):
@@ -34,6 +35,8 @@ class Prior(Module):
         input_transform: Applied to query points before ``m`` and ``k``.
         offset: Outcome units at the model's zero.
         scale: Outcome units per unit of the model.
+        outcome_map: From outcomes to the scale that all of this is on; outcome units are
+            the units after it.
     """
 
     covar_module: Any
@@ -46,13 +49,14 @@ class Prior(Module):
         input_transform: InputTransform | None = None,
         offset: float = 0.0,
         scale: float = 1.0,
+        outcome_map: OutcomeMap = IDENTITY,
     ) -> None:
         super().__init__()
         self.covar_module = frozen_copy(covar_module)
         self.mean_module = None if mean_module is None else frozen_copy(mean_module)
         given = input_transform is not None
         self.input_transform = frozen_copy(input_transform) if given else None
-        self.offset, self.scale = offset, scale
+        self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
 
     @property

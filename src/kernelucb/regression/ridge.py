@@ -12,6 +12,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb._numerics.features import split_variance
 from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.projection import Projection
 
@@ -99,6 +100,11 @@ class RidgeState(Module, ABC):
     def outcome_scale(self) -> float:
         r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
         return self.prior.scale
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale that the state is on; outcome units are its units."""
+        return self.prior.outcome_map
 
     @checked
     def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:

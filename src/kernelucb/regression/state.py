@@ -4,6 +4,8 @@ from typing import Protocol, Self
 
 from torch import Tensor
 
+from kernelucb.regression.outcome_map import OutcomeMap
+
 
 class Points(Protocol):
     r"""Query points as a state sees them."""
@@ -29,6 +31,11 @@ class State(Protocol):
     @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, outcome units."""
+        ...
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale that the state is on, in whose units all else is."""
         ...
 
     def mean(self, X: Tensor) -> Tensor:

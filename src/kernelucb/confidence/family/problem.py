@@ -127,7 +127,7 @@ def _round(
         covariance_scales=() if scale is None else covariance_scales(scale),
     )
     noise = positive_values("noise_std", data.noise_std, len(data.targets))
-    return FamilyRound(key, noise, estimated)
+    return FamilyRound(key, noise, estimated, data.outcome_map)
 
 
 def _tainted(assumptions: Assumptions, names: frozenset[str]) -> Assumptions:

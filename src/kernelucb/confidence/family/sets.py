@@ -34,6 +34,7 @@ class FamilyStates:
     def __init__(self, states: Sequence[State], prior_std: float) -> None:
         self.states, self.prior_std = tuple(states), prior_std
         self.dimension = self.states[0].dimension
+        self.outcome_map = self.states[0].outcome_map
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Estimate under the simplest kernel at ``b x d`` points, ``b`` values."""

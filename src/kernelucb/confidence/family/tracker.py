@@ -12,6 +12,7 @@ from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST, SMALLEST
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.exceptions import StateError
+from kernelucb.regression.outcome_map import OutcomeMap
 
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
 _PARTS = ("kernel", "mean", "noise", "norm")
@@ -44,11 +45,13 @@ class FamilyRound(NamedTuple):
         key: The family.
         noise_std: ``n`` noise scales of the observations, outcome units.
         estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
+        outcome_map: From outcomes to the scale of the data.
     """
 
     key: FamilyKey
     noise_std: Tensor
     estimated: frozenset[str]
+    outcome_map: OutcomeMap
 
 
 class FamilyTracker:

@@ -1,19 +1,36 @@
 r"""What a BoTorch model predicts of one function."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import MultiTaskGP
 from botorch.models.model import Model
-from botorch.posteriors import GPyTorchPosterior
+from botorch.models.utils import gpt_posterior_settings
+from botorch.posteriors import TransformedPosterior
 from gpytorch.kernels import Kernel
+from gpytorch.models import ExactGP
 from torch import Tensor
 
 
-def predicted(model: Model, X: Tensor) -> Tensor:
-    r"""``2 x n`` latent means and variances at ``n x d`` inputs."""
-    posterior = cast(GPyTorchPosterior, model.posterior(X))
+def predicted(model: Model | ExactGP, X: Tensor) -> Tensor:
+    r"""``2 x n`` latent means and variances at ``n x d`` inputs.
+
+    Raises:
+        UnsupportedError: If they are not Gaussian in outcome units.
+    """
+    if isinstance(model, Model):
+        posterior: Any = model.posterior(X)
+    else:  # by GPyTorch, which calls its posterior this
+        model.eval()
+        with gpt_posterior_settings():
+            posterior = model(X)
+    if isinstance(posterior, TransformedPosterior):
+        raise UnsupportedError(
+            "The model predicts outcomes through an outcome transform such as Log, and the "
+            "radius is of Gaussian predictions. Give those of the transformed outcome to "
+            "observe_predictions."
+        )
     mean, variance = posterior.mean.reshape(-1), posterior.variance.reshape(-1)
     if len(mean) != len(X):
         raise BotorchTensorDimensionError(
@@ -30,7 +47,7 @@ def check_predicts(model: Any, X: Tensor) -> None:
         UnsupportedError: If it is not a model, or also predicts derivatives.
         BotorchTensorDimensionError: If ``X`` does not have the model's ``d`` columns.
     """
-    if not isinstance(model, Model):
+    if not isinstance(model, Model | ExactGP):
         raise UnsupportedError(
             f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
             "to observe_predictions."
@@ -48,7 +65,7 @@ def check_predicts(model: Any, X: Tensor) -> None:
         )
     kernel = getattr(model, "covar_module", None)
     if isinstance(kernel, Kernel) and (
-        kernel.num_outputs_per_input(X[:1], X[:1]) > model.num_outputs
+        kernel.num_outputs_per_input(X[:1], X[:1]) > getattr(model, "num_outputs", 1)
     ):
         raise UnsupportedError(
             f"The kernel {type(kernel).__name__} models several values at each input, such "

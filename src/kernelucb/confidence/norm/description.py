@@ -172,7 +172,8 @@ def describe_norm_bound(
             raw units. By default a tenth of the domain.
         delta: Failure probability of each statement about the data.
         input_names: ``d`` names of the inputs, for the text.
-        outcome_unit: Name of the outcome's unit, for the text.
+        outcome_unit: Name of the outcome's unit, for the text, which adds the transform
+            that the model's outcomes went through (Log, Power, Bilog), if any.
 
     Raises:
         ValueError: If a scalar is out of its range, or not exactly one of ``bounds`` and
@@ -199,7 +200,7 @@ def describe_norm_bound(
         consistency=check_consistency(regression, norm_bound, delta=delta),
         estimated=tuple(part for part in _PARTS if part in regression.estimated),
         delta=delta,
-        outcome_unit=outcome_unit,
+        outcome_unit=f"{outcome_unit}{regression.outcome_map.after}",
     )
 
 

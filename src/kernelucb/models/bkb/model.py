@@ -23,9 +23,9 @@ from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.models.bkb.saved import CheckedLoading
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
-from kernelucb.regression.from_model import outcome_units
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.lowrank.ridge import DTCRegression
+from kernelucb.regression.outcome_units import affine_units
 from kernelucb.regression.prior import Prior
 
 
@@ -157,9 +157,9 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         r"""Outcome units per unit of the model.
 
         Raises:
-            UnsupportedError: If the outcome transform is not affine.
+            UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
-        return outcome_units(getattr(self, "outcome_transform", None))[1]
+        return affine_units(getattr(self, "outcome_transform", None))[1]
 
     def regression(self, noise_std: float | None = None) -> DTCRegression:
         r"""The state of a confidence set around the posterior, in outcome units.
@@ -169,9 +169,9 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
                 absent.
 
         Raises:
-            UnsupportedError: If the outcome transform is not affine.
+            UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
-        offset, scale = outcome_units(getattr(self, "outcome_transform", None))
+        offset, scale = affine_units(getattr(self, "outcome_transform", None))
         prior, transform = self.state.prior, getattr(self, "input_transform", None)
         return DTCRegression(
             Prior(prior.covar_module, prior.mean_module, transform, offset, scale),

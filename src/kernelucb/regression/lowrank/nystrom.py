@@ -224,13 +224,13 @@ class NystromRegression(RidgeState):
 
         Args:
             X: ``p x d`` raw inputs.
-            Y: ``p x 1`` or ``p`` outcomes.
+            Y: ``p x 1`` or ``p`` outcomes, as they were observed.
             noise_std: One number or ``p``; when absent, the one of all so far.
 
         Raises:
             ValueError: If the noise scale is missing and there is not one so far.
         """
-        targets = training_targets(X, Y)
+        targets = self.outcome_map.observed(training_targets(X, Y))
         _check_columns("X", X, self.dimension)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")

@@ -1,0 +1,217 @@
+r"""An increasing map from outcomes to the scale that a model is on."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from torch import Tensor
+
+
+class Step(Protocol):
+    r"""A strictly increasing transform of outcomes."""
+
+    @property
+    def bend(self) -> int:
+        r"""1 where the inverse is convex on the image, -1 where it is concave.
+
+        0 where its slope falls up to zero and rises beyond, the same on both sides.
+        """
+        ...
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""Transformed outcomes; those below the domain go to the end of the image."""
+        ...
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""Outcomes; values outside the image count as its end."""
+        ...
+
+
+@dataclass(frozen=True)
+class LogStep:
+    r"""BoTorch's ``Log``."""
+
+    def __str__(self) -> str:
+        return "Log"
+
+    @property
+    def bend(self) -> int:
+        r"""See ``Step``."""
+        return 1
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return outcomes.clamp_min(0.0).log()
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return values.exp()
+
+
+@dataclass(frozen=True)
+class PowerStep:
+    r"""BoTorch's ``Power`` with a power above zero."""
+
+    power: float
+
+    def __str__(self) -> str:
+        return f"Power({self.power:g})"
+
+    @property
+    def bend(self) -> int:
+        r"""See ``Step``."""
+        return 1 if self.power <= 1.0 else -1
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return outcomes.clamp_min(0.0).pow(self.power)
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        inside = values > 0.0  # at zero a root has no finite slope
+        return values.where(inside, 1.0).pow(1.0 / self.power).where(inside, 0.0)
+
+
+@dataclass(frozen=True)
+class BilogStep:
+    r"""BoTorch's ``Bilog``."""
+
+    def __str__(self) -> str:
+        return "Bilog"
+
+    @property
+    def bend(self) -> int:
+        r"""See ``Step``."""
+        return 0
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return outcomes.sign() * outcomes.abs().log1p()
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return torch.where(values > 0.0, values.expm1(), -(-values).expm1())
+
+
+class OutcomeMap(NamedTuple):
+    r"""A strictly increasing map from outcomes to the scale that a model is on.
+
+    The function of bounded norm, its bounds and the noise are on that scale, where the
+    noise is additive. Since the map is strictly increasing, a band for ``f`` there is a
+    band for ``inverse(f(x))`` with the same probability. That is the median of a noisy
+    outcome where zero is the median of the noise, and not its mean.
+
+    Attributes:
+        steps: Transforms in the order in which they are applied; without any, the map
+            leaves outcomes as they are.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def is_identity(self) -> bool:
+        r"""Whether outcomes stay as they are."""
+        return not self.steps
+
+    @property
+    def after(self) -> str:
+        r"""``" after Log"``, to say in words what scale a number is on, or nothing."""
+        return f" after {' and '.join(map(str, self.steps))}" if self.steps else ""
+
+    @property
+    def statement(self) -> str:
+        r"""What a bound assumes of outcomes on this scale, in words."""
+        words = (
+            f"f, its norm and the noise are those of the outcome{self.after}, where the "
+            "noise is additive; in outcome units a bound is for the median of an outcome "
+            "(noise of median 0), not for its mean"
+        )
+        some = math.isfinite(self.least_outcome)
+        return f"{words}; outcomes are {self.domain}" if some else words
+
+    @property
+    def least(self) -> float:
+        r"""Lower end of the map's image."""
+        return float(self.forward(torch.tensor(-math.inf, dtype=torch.float64)))
+
+    @property
+    def least_outcome(self) -> float:
+        r"""Lower end of the outcomes that the map takes."""
+        return float(self.inverse(torch.tensor(-math.inf, dtype=torch.float64)))
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""Outcomes on the model's scale; below its domain, the end of the image."""
+        for step in self.steps:
+            outcomes = step.forward(outcomes)
+        return outcomes
+
+    def takes(self, outcomes: Tensor) -> bool:
+        r"""Whether each of the outcomes has a finite value on the model's scale."""
+        inside = outcomes >= self.least_outcome
+        return bool((inside & self.forward(outcomes).isfinite()).all())
+
+    def observed(self, outcomes: Tensor) -> Tensor:
+        r"""New outcomes on the model's scale.
+
+        Raises:
+            InputDataError: If the map does not take one of them.
+        """
+        if not self.takes(outcomes):
+            raise InputDataError(
+                f"Outcomes must be {self.domain}, since the model is of them{self.after}."
+            )
+        return self.forward(outcomes)
+
+    @property
+    def domain(self) -> str:
+        r"""``"above 0"``: the outcomes that have a value, in words."""
+        side = "at least" if math.isfinite(self.least) else "above"
+        return f"{side} {self.least_outcome:g}"
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""Values on the model's scale in outcome units; differentiable.
+
+        Outside the image they count as its end, beyond which no function value lies.
+        """
+        for step in reversed(self.steps):
+            values = step.inverse(values)
+        return values
+
+    def largest_gain(
+        self, gain: Tensor, lower: Tensor, upper: Tensor, sign: int = 1
+    ) -> Tensor:
+        r"""Upper bound on a gain in outcome units, from one on the model's scale.
+
+        The value ``v`` of a point is between ``lower`` and ``upper``, and another exceeds
+        it by at most ``gain >= 0`` (lies below by that, where ``sign`` is -1 and small
+        outcomes are sought). In outcomes that is ``inverse(v + gain) - inverse(v)`` at most
+        (with ``v - gain`` in place of ``v``). It is largest at an end of the interval where
+        all steps bend the same way, and for a single step; otherwise the difference of the
+        outer ends bounds it.
+        """
+        if self.is_identity:
+            return gain
+        shift = gain if sign == -1 else 0.0
+        ends = [(end - shift).clamp_min(self.least) for end in (lower, upper)]
+        bends = {step.bend for step in self.steps}
+        if len(self.steps) > 1 and bends not in ({1}, {-1}):
+            rise = self.inverse(ends[1] + gain) - self.inverse(ends[0])
+        else:
+            rise = torch.maximum(
+                *(self.inverse(end + gain) - self.inverse(end) for end in ends)
+            )
+        return rise.nan_to_num(nan=math.inf, posinf=math.inf)  # too large for a number
+
+
+IDENTITY = OutcomeMap()
+
+
+def check_identity(outcome_map: OutcomeMap, what: str, ways: str) -> None:
+    r"""Refuse transformed outcomes for ``what`` needs outcome units; ``ways`` out of it."""
+    if not outcome_map.is_identity:
+        raise UnsupportedError(
+            f"{what} is in outcome units, and the model is of the outcome"
+            f"{outcome_map.after}: {ways}."
+        )
