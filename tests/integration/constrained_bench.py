@@ -72,7 +72,7 @@ def constrained_client(
     limits = constraints or [f"z >= {problem(seed).threshold}"]
     client.configure_optimization(objective=objective, outcome_constraints=limits)
     strategy = kernelucb.ax.generation_strategy(
-        acqf_class, options, optimizer_options=FAST, **(own | arguments)
+        acqf_class, options, **({"optimizer_options": FAST} | own | arguments)
     )
     client.set_generation_strategy(strategy)
     return client

@@ -73,6 +73,13 @@ class TestValues:
             assert {name: parameters[name] for name in context} == context
             assert all(type(parameters[n]) is type(value) for n, value in context.items())
 
+    def test_a_whole_number_for_a_float(self):
+        client = make_client(num_initial=1)
+        for _ in range(2):
+            value = ask(client, {"v": 3}, lambda p: {"y": wave(p)})["v"]
+            assert type(value) is float
+            assert value == 3.0
+
     @pytest.mark.parametrize("kind", ["safe", "explored"])
     def test_with_outcome_constraints(self, kind):
         arms = {"safe_arms": [{"x": problem().start}]} if kind == "safe" else {}

@@ -112,9 +112,8 @@ class TestBeforeTheFirstTrial:
         refused(client, "cannot keep outcome constraints")
         with pytest.raises(UnsupportedError, match="cannot keep outcome constraints"):
             kernelucb.ax.current_bound(client)
-        stopping = kernelucb.ax.CertifiedGapStoppingStrategy(1.0, client)
         with pytest.raises(UnsupportedError, match="cannot keep outcome constraints"):
-            stopping.decide()
+            kernelucb.ax.CertifiedGapStoppingStrategy(1.0, client)
 
     def test_in_the_orchestrator(self):
         client = fixed_client(constraints=CONSTRAINT)

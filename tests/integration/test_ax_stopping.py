@@ -344,6 +344,7 @@ def test_the_orchestrator_stops_by_it():
     options = OrchestratorOptions(
         global_stopping_strategy=stopping(client, 0.5),
         init_seconds_between_polls=0,
+        min_seconds_before_poll=0.0,
         logging_level=logging.ERROR,
     )
     Orchestrator(client._experiment, client._generation_strategy, options).run_n_trials(30)

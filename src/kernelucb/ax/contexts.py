@@ -14,12 +14,14 @@ from ax.core.search_space import SearchSpace
 Parameters = Mapping[str, Any]
 
 
-def check_context(space: SearchSpace, context: Parameters) -> None:
-    r"""Refuse fixed parameters that Ax would ignore, or move into the search space.
+def checked_context(space: SearchSpace, context: Parameters | None) -> dict[str, Any]:
+    r"""The fixed parameters, of the types of the search space.
 
     Raises:
-        ValueError: If a name is unknown, or a value lies outside the search space.
+        ValueError: If a name is unknown, or a value lies outside the search space. Ax would
+            ignore the one, and move the other.
     """
+    context = context or {}
     for name, value in context.items():
         if name not in space.parameters:
             known = ", ".join(space.parameters)
@@ -33,6 +35,7 @@ def check_context(space: SearchSpace, context: Parameters) -> None:
                 f"fixed_parameters has {name}={value}, which is outside the search space: "
                 f"{parameter}. Widen the range of the parameter when it is configured."
             )
+    return {name: space.parameters[name].cast(value) for name, value in context.items()}
 
 
 def replace_arms(run: GeneratorRun, change: Callable[[Parameters], Parameters]) -> None:

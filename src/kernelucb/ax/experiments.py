@@ -48,13 +48,16 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
             error is negative, infinite or too large, only some outcomes have one, or one is
             zero and the noise scale is not given otherwise.
     """
-    _check_objective(spec, experiment)
+    check_objective(spec, experiment)
     _check_length_scales(spec, experiment.search_space)
     _check_outcomes(spec, experiment)
 
 
-def _check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
-    r"""Ax would ignore constraints and objectives on metrics without data."""
+def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse objectives and constraints that the bound does not support.
+
+    Ax would ignore constraints and objectives on metrics without data.
+    """
     config = experiment.optimization_config
     if config is None:
         return

@@ -33,7 +33,7 @@ from kernelucb.ax.constraints import (
     safe_arms_of,
     some_arm,
 )
-from kernelucb.ax.contexts import check_context, replace_arms
+from kernelucb.ax.contexts import checked_context, replace_arms
 from kernelucb.ax.experiments import check_experiment, check_observed
 from kernelucb.ax.safe_arms import keep_safe_arms
 
@@ -57,9 +57,9 @@ class KernelUCBNode(GenerationNode):
     ) -> GeneratorRun | None:
         r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
         spec = bound_spec(self.generation_strategy)
-        context = {} if fixed_features is None else fixed_features.parameters
+        given = {} if fixed_features is None else fixed_features.parameters
         check_experiment(spec, experiment)
-        check_context(experiment.search_space, context)
+        context = checked_context(experiment.search_space, given)
         if (arms := safe_arms_of(spec)) is not None:
             check_safe_arms(arms, experiment.search_space, context)
         if self._is_search and is_constrained(spec):

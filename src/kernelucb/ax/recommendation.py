@@ -14,7 +14,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.bounds import FittedBound, fitted_bound, strategy_of
 from kernelucb.ax.constrained import SafeAcquisition
-from kernelucb.ax.contexts import check_context
+from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.outcome_constraints import joined_assumptions
@@ -75,8 +75,8 @@ def recommended_arm(
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    experiment, context = strategy.experiment, dict(fixed_parameters or {})
-    check_context(experiment.search_space, context)
+    experiment = strategy.experiment
+    context = checked_context(experiment.search_space, fixed_parameters)
     fitted = fitted_bound(strategy, experiment, context)
     found = best_arm(experiment, fitted, context)
     if found is None:

@@ -17,9 +17,9 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.ax.bounds import bound_spec, fitted_bound, strategy_of
 from kernelucb.ax.constraints import is_constrained
-from kernelucb.ax.contexts import check_context
+from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.estimates import check_given
-from kernelucb.ax.experiments import missing_outcomes
+from kernelucb.ax.experiments import check_objective, missing_outcomes
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.ax.spaces import candidates_of, mixed_space
@@ -120,7 +120,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
             ValueError: If a number is out of its range.
             UncertifiedError: If the bound has an estimated assumption in every trial, and
                 ``allow_estimated`` is not set.
-            UnsupportedError: If the generation strategy has no bound.
+            UnsupportedError: If the generation strategy has no bound, or the bound does not
+                support the experiment as it is configured by now.
         """
         super().__init__(
             min_trials=whole_number("min_trials", min_trials),
@@ -131,6 +132,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.allow_estimated = allow_estimated
         spec = bound_spec(self.generation_strategy)
+        if (experiment := self.generation_strategy._experiment) is not None:
+            check_objective(spec, experiment)
         arguments = spec.generator_kwargs
         rehearsal = rehearsed_bounds(
             arguments["botorch_acqf_class"],
@@ -162,8 +165,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         """
         if experiment is None:
             experiment = self.generation_strategy.experiment
-        space, context = experiment.search_space, dict(fixed_parameters or {})
-        check_context(space, context)
+        space = experiment.search_space
+        context = checked_context(space, fixed_parameters)
         fitted = fitted_bound(self.generation_strategy, experiment, context)
         bands = getattr(fitted.acquisition, "bands", {"objective": fitted.acqf})
         self._check([band.assumptions for band in bands.values()])
