@@ -19,6 +19,7 @@ from constrained_bench import FIXED, acquisition, constrained_client, problem, r
 
 import kernelucb.ax
 from kernelucb import regret_certificate
+from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError
 from tolerances import STORED
 
@@ -182,6 +183,21 @@ class TestCertificates:
                 recommended=here.recommended,
             )
             assert inner.gap <= here.gap <= 1.1 * inner.gap + 0.01
+
+    def test_choices_and_logarithms(self):
+        config = kernelucb.ax.fixed_model_config("matern52", 0.8, noise_std=0.05)
+        client = make_client(SPACE, options={"norm_bound": 3.0}, model_config=config)
+        for kind in "abca":
+            ask(client, {"kind": kind}, rated)
+        rule = kernelucb.ax.CertifiedGapStoppingStrategy(0.5, client, max_evaluations=500)
+        adapter = client._generation_strategy.adapter
+        for context in CONTEXTS:
+            decision = rule.decide(fixed_parameters=context)
+            there = [{**decision.arm.parameters, **context}]
+            assert decision.certificate.rigorous
+            assert torch.equal(
+                decision.certificate.recommended, inputs_of(adapter, there)[0]
+            )
 
     def test_a_finite_space(self):
         space = [

@@ -26,11 +26,11 @@ from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.constraints import arms_in_context, is_constrained
 from kernelucb.ax.experiments import (
     check_experiment,
-    check_kept,
     check_observed,
     complete_assumptions,
 )
 from kernelucb.ax.models import TRANSFORMS
+from kernelucb.ax.supported import check_kept
 
 
 @checked

@@ -1,31 +1,25 @@
-r"""What a bound needs of an experiment, and what missing outcomes mean for it."""
+r"""What a bound needs of the outcomes, and what missing ones mean for it."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
-from ax.core.optimization_config import OptimizationConfig
-from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError
 
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.acquisition import META_ACQUISITIONS, ScalarizedUCB
+from kernelucb.acquisition import META_ACQUISITIONS
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.constraints import is_constrained
-from kernelucb.ax.outcomes import all_configs, check_names, config_of
-from kernelucb.ax.rehearsal import LENGTHS
+from kernelucb.ax.outcomes import config_of
+from kernelucb.ax.supported import check_length_scales, check_objective
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
-from kernelucb.models.fixed import FixedPriorGP
-from kernelucb.regression.outputs import per_output
 
 _ENDS = {
     TrialStatus.FAILED: ("failed", "failed"),
@@ -49,70 +43,8 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
             zero and the noise scale is not given otherwise.
     """
     check_objective(spec, experiment)
-    _check_length_scales(spec, experiment.search_space)
+    check_length_scales(spec, experiment.search_space)
     _check_outcomes(spec, experiment)
-
-
-def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
-    r"""Refuse objectives and constraints that the bound does not support.
-
-    Ax would ignore constraints and objectives on metrics without data.
-    """
-    config = experiment.optimization_config
-    if config is None:
-        return
-    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
-    name, objective = acqf_class.__name__, config.objective
-    if objective.is_multi_objective:
-        raise UnsupportedError(
-            f"{name} is for one objective, and the experiment has several: "
-            f"`{objective.expression}`. Maximise a weighted sum of them with "
-            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
-        )
-    _check_constraints(spec, config)
-    if acqf_class is ScalarizedUCB:
-        options = spec.generator_kwargs["botorch_acqf_options"]
-        for option in ("norm_bound", "noise_std"):
-            if not isinstance(options.get(option), Mapping):
-                per_output(option, options.get(option), len(objective.metric_names))
-    elif objective.is_scalarized_objective:
-        raise UnsupportedError(
-            f"{name} is for one outcome, and the objective `{objective.expression}` is a "
-            "sum of several; use ScalarizedUCB."
-        )
-    check_names(spec, set(config.metric_names))
-
-
-def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
-    name = spec.generator_kwargs["botorch_acqf_class"].__name__
-    constraints = config.all_constraints
-    if not is_constrained(spec):
-        if constraints:
-            raise UnsupportedError(
-                f"{name} cannot keep outcome constraints, and the experiment has "
-                f"{constraints}, unless generation_strategy is told how: "
-                'constraints="safe" with safe_arms (no trial violates them), or '
-                'constraints="explored" (trials may, the recommended arm does not).'
-            )
-        return
-    if not constraints:
-        raise UnsupportedError(
-            "The strategy is for outcome constraints, and the experiment has none; give "
-            "configure_optimization(outcome_constraints=...), or leave out constraints=."
-        )
-    for constraint in constraints:
-        if constraint.relative:
-            raise UnsupportedError(
-                f"{constraint} is relative to a baseline that is only known through noise, "
-                "which no band of this package covers; give the threshold as a number, "
-                'such as "purity >= 0.9".'
-            )
-        if len(constraint.metric_names) > 1:
-            raise UnsupportedError(
-                f"{constraint} is on a sum of outcomes, of which Ax 1.3 keeps only the "
-                "first when it chooses a trial and when it saves; report the sum as a "
-                "metric of its own."
-            )
 
 
 def check_observed(experiment: Experiment) -> None:
@@ -127,56 +59,12 @@ def check_observed(experiment: Experiment) -> None:
     config = experiment.optimization_config
     if config is None:
         return
-    data = experiment.lookup_data().df
-    seen = set() if data.empty else set(data[data["mean"].notna()]["metric_name"])
+    seen = set(_passed_on(experiment)["metric_name"])
     if missing := sorted(set(config.metric_names) - seen):
         raise InputDataError(
             f"No trial has reported {', '.join(missing)}, which the objective or a "
             "constraint is on; attach it with client.attach_data(...)."
         )
-
-
-def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
-    r"""Refuse what Ax made of the constraints, ``statements``, if one is missing.
-
-    Ax drops constraints on outcomes that only trials outside the search space reported.
-    """
-    if len(statements) != len(config.all_constraints):
-        raise InputDataError(
-            f"Of the constraints {config.all_constraints} only {', '.join(statements)} are "
-            "on outcomes that a trial inside the search space has reported."
-        )
-
-
-def _check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
-    options = spec.generator_kwargs["botorch_acqf_options"]
-    configs = all_configs(spec.generator_kwargs["surrogate_spec"])
-    given = [(name, options.get(name)) for name in LENGTHS]
-    given = [
-        (name, scales)
-        for name, each in given
-        for scales in (each.values() if isinstance(each, Mapping) else [each])
-    ]
-    given += [
-        ("lengthscale", config.model_options.get("lengthscale"))
-        for config in configs
-        if config.botorch_model_class is FixedPriorGP
-    ]
-    lists = [(name, each) for name, each in given if isinstance(each, list)]
-    if not lists:
-        return
-    space = space.clone()
-    # The inputs of the bound, where no outcome has a progression.
-    transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
-    for transform in transforms:
-        space = transform(search_space=space).transform_search_space(space)
-    columns = len(space.parameters)
-    for name, scales in lists:
-        if len(scales) != columns:
-            raise ValueError(
-                f"{name} has {len(scales)} entries for {columns} inputs (one for each "
-                "number or ordered choice, and one for each value of an unordered one)."
-            )
 
 
 def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
@@ -185,10 +73,7 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
     Ax would square a negative standard error, and BoTorch would round one of zero up to
     1/1000 in any unit.
     """
-    data: Any = experiment.lookup_data().df
-    lost = [TrialStatus.FAILED, TrialStatus.ABANDONED]
-    ignored = {i for status in lost for i in experiment.trial_indices_by_status[status]}
-    data = data[data["mean"].notna() & ~data["trial_index"].isin(ignored)]
+    data = _passed_on(experiment)
     _refuse(
         data[data["mean"].abs() > LARGEST],
         "mean",
@@ -216,6 +101,14 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
                 "a bound needs a noise scale above 0: give noise_std in the options, small "
                 "as it may be, or report a larger one",
             )
+
+
+def _passed_on(experiment: Experiment) -> Any:
+    r"""The outcomes that Ax passes on: those of failed and abandoned trials are not."""
+    data: Any = experiment.lookup_data().df
+    lost = [TrialStatus.FAILED, TrialStatus.ABANDONED]
+    ignored = {i for status in lost for i in experiment.trial_indices_by_status[status]}
+    return data[data["mean"].notna() & ~data["trial_index"].isin(ignored)]
 
 
 def _reads_standard_errors(spec: GeneratorSpec, name: str) -> bool:

@@ -19,10 +19,11 @@ from kernelucb.ax.bounds import bound_spec, fitted_bound, strategy_of
 from kernelucb.ax.constraints import is_constrained
 from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.estimates import check_given
-from kernelucb.ax.experiments import check_objective, missing_outcomes
+from kernelucb.ax.experiments import missing_outcomes
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.ax.spaces import candidates_of, mixed_space
+from kernelucb.ax.supported import check_objective
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
 

@@ -1,0 +1,125 @@
+r"""What a bound supports of an experiment as it is configured: metrics and search space."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ax.adapter.registry import MBM_X_trans
+from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
+from ax.core.experiment import Experiment
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.search_space import SearchSpace
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from kernelucb.acquisition import ScalarizedUCB
+from kernelucb.ax.constraints import is_constrained
+from kernelucb.ax.outcomes import all_configs, check_names
+from kernelucb.ax.rehearsal import LENGTHS
+from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.regression.outputs import per_output
+
+
+def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse objectives and constraints that the bound does not support.
+
+    Ax would ignore constraints and objectives on metrics without data.
+    """
+    config = experiment.optimization_config
+    if config is None:
+        return
+    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
+    name, objective = acqf_class.__name__, config.objective
+    if objective.is_multi_objective:
+        raise UnsupportedError(
+            f"{name} is for one objective, and the experiment has several: "
+            f"`{objective.expression}`. Maximise a weighted sum of them with "
+            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
+        )
+    _check_constraints(spec, config)
+    if acqf_class is ScalarizedUCB:
+        options = spec.generator_kwargs["botorch_acqf_options"]
+        for option in ("norm_bound", "noise_std"):
+            if not isinstance(options.get(option), Mapping):
+                per_output(option, options.get(option), len(objective.metric_names))
+    elif objective.is_scalarized_objective:
+        raise UnsupportedError(
+            f"{name} is for one outcome, and the objective `{objective.expression}` is a "
+            "sum of several; use ScalarizedUCB."
+        )
+    check_names(spec, set(config.metric_names))
+
+
+def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
+    name = spec.generator_kwargs["botorch_acqf_class"].__name__
+    constraints = config.all_constraints
+    if not is_constrained(spec):
+        if constraints:
+            raise UnsupportedError(
+                f"{name} cannot keep outcome constraints, and the experiment has "
+                f"{constraints}, unless generation_strategy is told how: "
+                'constraints="safe" with safe_arms (no trial violates them), or '
+                'constraints="explored" (trials may, the recommended arm does not).'
+            )
+        return
+    if not constraints:
+        raise UnsupportedError(
+            "The strategy is for outcome constraints, and the experiment has none; give "
+            "configure_optimization(outcome_constraints=...), or leave out constraints=."
+        )
+    for constraint in constraints:
+        if constraint.relative:
+            raise UnsupportedError(
+                f"{constraint} is relative to a baseline that is only known through noise, "
+                "which no band of this package covers; give the threshold as a number, "
+                'such as "purity >= 0.9".'
+            )
+        if len(constraint.metric_names) > 1:
+            raise UnsupportedError(
+                f"{constraint} is on a sum of outcomes, of which Ax 1.3 keeps only the "
+                "first when it chooses a trial and when it saves; report the sum as a "
+                "metric of its own."
+            )
+
+
+def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
+    r"""Refuse what Ax made of the constraints, ``statements``, if one is missing.
+
+    Ax drops constraints on outcomes that only trials outside the search space reported.
+    """
+    if len(statements) != len(config.all_constraints):
+        raise InputDataError(
+            f"Of the constraints {config.all_constraints} only {', '.join(statements)} are "
+            "on outcomes that a trial inside the search space has reported."
+        )
+
+
+def check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
+    r"""Refuse length scales whose number is not that of the inputs of the bound."""
+    options = spec.generator_kwargs["botorch_acqf_options"]
+    configs = all_configs(spec.generator_kwargs["surrogate_spec"])
+    given = [
+        (name, scales)
+        for name in LENGTHS
+        for each in [options.get(name)]
+        for scales in (each.values() if isinstance(each, Mapping) else [each])
+    ]
+    given += [
+        ("lengthscale", config.model_options.get("lengthscale"))
+        for config in configs
+        if config.botorch_model_class is FixedPriorGP
+    ]
+    lists = [(name, each) for name, each in given if isinstance(each, list)]
+    if not lists:
+        return
+    space = space.clone()
+    # The inputs of the bound, where no outcome has a progression.
+    transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
+    for transform in transforms:
+        space = transform(search_space=space).transform_search_space(space)
+    columns = len(space.parameters)
+    for name, scales in lists:
+        if len(scales) != columns:
+            raise ValueError(
+                f"{name} has {len(scales)} entries for {columns} inputs (one for each "
+                "number or ordered choice, and one for each value of an unordered one)."
+            )
