@@ -6,7 +6,7 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax_bench import FAST, GUARDED_WARNINGS, SEARCH, UNIT, next_trial, node
+from ax_bench import FAST, GUARDED_WARNINGS, NORM, SEARCH, UNIT, next_trial, node
 from constrained_bench import (
     BY_NAME,
     FIXED,
@@ -19,6 +19,7 @@ from constrained_bench import (
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
+from kernelucb.exceptions import UncertifiedError
 from kernelucb.safety import ConstraintWidth
 
 pytestmark = GUARDED_WARNINGS
@@ -46,7 +47,7 @@ class TestSafe:
         assert lower <= problem(seed)(best.parameters)["y"] <= upper
         assert best.outcomes["z"][0] >= problem(seed).threshold
         assert best.assumptions.certified
-        assert "safe points satisfy" in str(best)
+        assert "the safe point satisfies" in str(best)
 
     @pytest.mark.parametrize(
         "arguments",
@@ -134,6 +135,19 @@ class TestSafe:
         assert arms[:2] == [arm, arm]
         assert len({a["n"] for a in arms}) > 1
         assert client._experiment.trials[1].arm.name == "0_0"
+
+    @pytest.mark.filterwarnings(
+        "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
+    )
+    def test_data_that_contradict_what_was_given(self):
+        options = {"norm_bound": {"y": NORM, "z": 0.01}}
+        client = constrained_client(options=options)
+        observed(client, 2)
+        with pytest.raises(UncertifiedError, match="No trial is known to satisfy z >= "):
+            next_trial(client)
+        other = constrained_client()._generation_strategy
+        client.set_generation_strategy(other)
+        assert problem().margin(next_trial(client)[1]) >= 0.0
 
     def test_linear_constraints_on_parameters(self):
         client = Client(random_seed=0)

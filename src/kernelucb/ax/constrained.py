@@ -14,6 +14,7 @@ from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.ax.acquisitions import ConstrainedAcquisition
 from kernelucb.ax.safe_search import SafeSpace, best_safe_point, combinations
 from kernelucb.ax.search import OF_THE_GUARD
+from kernelucb.exceptions import UncertifiedError
 from kernelucb.safety import ConstraintWidth, SafeSet
 
 
@@ -46,6 +47,14 @@ class SafeAcquisition(ConstrainedAcquisition):
 
     def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
         limits = self.outcome_constraints.constraints
+        for limit, words in zip(limits, self.statements, strict=True):
+            if limit.band.assumptions.violated:
+                raise UncertifiedError(
+                    f"No trial is known to satisfy {words}: its band rests on an "
+                    f"assumption that does not hold.\n{limit.band.assumptions}\nGive the "
+                    "client a strategy with other assumptions (a larger norm_bound, say); "
+                    "it goes on from the same trials."
+                )
         rows = self.options.get("safe_points") or []
         columns = len(self.search_space_digest.feature_names)
         points = torch.tensor(rows, dtype=torch.float64).reshape(-1, columns)

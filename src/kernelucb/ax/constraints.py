@@ -88,7 +88,7 @@ def check_constrained(
         if isinstance(options.get(name), list):
             raise ValueError(
                 f"With constraints give {name} as one number for all outcomes, or by their "
-                f'names: {name}={{"yield": ..., "purity": ...}}.'
+                f'names: {name}={{"output": ..., "purity": ...}}.'
             )
     bands = rehearsed_bounds(acqf_class, options, spec, each=True)
     if kind == "safe":

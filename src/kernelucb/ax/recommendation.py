@@ -148,8 +148,11 @@ def _assumptions(fitted: FittedBound) -> Assumptions:
     acquisition = fitted.acquisition
     if not isinstance(acquisition, ConstrainedAcquisition):
         return fitted.acqf.assumptions
+    bands: dict[str, Any] = dict(acquisition.bands)
+    if fitted.acqf not in bands.values():
+        bands["objective"] = fitted.acqf
     joined = joined_assumptions(
-        {"objective": fitted.acqf, **acquisition.bands},
+        bands,
         "the arm satisfies the constraints, and its outcomes lie between their bounds,",
     )
     if isinstance(acquisition, SafeAcquisition):

@@ -150,7 +150,9 @@ class SafeSet:
             )
         if self.safe_points is None:
             return joined
-        statement = f"the {len(self.safe_points)} safe points satisfy the constraints"
+        count = len(self.safe_points)
+        subject = "safe point satisfies" if count == 1 else f"{count} safe points satisfy"
+        statement = f"the {subject} the constraints"
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
     def margin(self, X: Tensor) -> Tensor:
