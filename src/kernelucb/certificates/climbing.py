@@ -1,6 +1,7 @@
 r"""A local search from good points: a better point, never a proof."""
 
 from collections.abc import Callable
+from warnings import catch_warnings
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -10,7 +11,7 @@ from torch.nn import Module
 
 from kernelucb.certificates.regions import Region
 
-_STARTS, _STEPS = 4, 30
+_STARTS, _STEPS = 4, 20
 
 
 class _Values(AcquisitionFunction):
@@ -42,14 +43,15 @@ def climbed(
     starts = points[values.topk(min(_STARTS, len(values))).indices]
     inside = (starts[:, None] >= region.lower) & (starts[:, None] <= region.upper)
     boxes = inside.all(-1).int().argmax(-1)
-    found, _ = gen_candidates_scipy(
-        initial_conditions=starts.unsqueeze(-2),
-        acquisition_function=_Values(function),
-        lower_bounds=region.lower[boxes].unsqueeze(-2),
-        upper_bounds=region.upper[boxes].unsqueeze(-2),
-        inequality_constraints=region.constraints or None,
-        options={"maxiter": _STEPS},
-        use_parallel_mode=False,
-    )
+    with catch_warnings(record=True):  # that it stopped early: any point will do
+        found, _ = gen_candidates_scipy(
+            initial_conditions=starts.unsqueeze(-2),
+            acquisition_function=_Values(function),
+            lower_bounds=region.lower[boxes].unsqueeze(-2),
+            upper_bounds=region.upper[boxes].unsqueeze(-2),
+            inequality_constraints=region.constraints or None,
+            options={"maxiter": _STEPS},
+            use_parallel_mode=False,
+        )
     found = found.detach().squeeze(-2)
     return found[region.allows(found)]

@@ -37,8 +37,8 @@ class Bound(Band, Protocol):
 
 def worst_value(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
     r"""What ``n x d`` points are worth at least by a set, large values being good."""
-    lower, upper = confidence_set.bounds(X)
-    return lower if sign == 1 else -upper
+    points = confidence_set.project(X)
+    return sign * points.baseline - confidence_set.support(points, -sign).value
 
 
 class Task(NamedTuple):
@@ -93,8 +93,9 @@ class Task(NamedTuple):
 
     def optimistic(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points are worth at most, large values being good."""
-        lower, upper = self.confidence_set.bounds(X)
-        return upper if self.sign == 1 else -lower
+        points = self.confidence_set.project(X)
+        upper = self.confidence_set.support(points, self.sign).value
+        return self.sign * points.baseline + upper
 
     def where_possible(self, X: Tensor, values: Tensor) -> Tensor:
         r"""``n`` values, minus infinity at those of ``n x d`` points that do not count."""

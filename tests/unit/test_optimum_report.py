@@ -1,0 +1,139 @@
+r"""The optimum report: what it says is what enumeration says."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelucb import MartingaleMixtureUCB, MixedSpace, SrinivasUCB, optimum_report
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from problems import make_problem, uniform
+from tolerances import ORDER
+
+NORM, FLOOR = 3.0, 1e-9
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+def problem_of(seed=2, **options):
+    return make_problem(**{"n": 25, "d": 2, "norm": NORM, "seed": seed, **options})
+
+
+def bound(problem, **options):
+    return MartingaleMixtureUCB(problem.model, norm_bound=NORM, **options)
+
+
+@given(seed=st.integers(0, 100), maximize=st.booleans())
+@settings(max_examples=15)
+def test_on_candidates_every_number_by_hand(seed, maximize):
+    acqf, X = bound(problem_of(seed), maximize=maximize), uniform(60, 2, seed)
+    report = optimum_report(acqf, X)
+    lower, upper = acqf.bounds(X)
+    sides = (lower.max(), upper.max()) if maximize else (lower.min(), upper.min())
+    assert report.lower == pytest.approx(float(sides[0]), abs=ORDER)
+    assert report.upper == pytest.approx(float(sides[1]), abs=ORDER)
+    best = X[lower.argmax() if maximize else upper.argmin()]
+    assert torch.equal(report.recommended, best)
+    gains = acqf.confidence_set.max_gain_over(X, best.unsqueeze(0), acqf.direction)
+    possible = X[(gains >= 0.0) | (best == X).all(-1)]
+    assert report.share == report.share_at_most == pytest.approx(len(possible) / 60)
+    assert torch.equal(report.region, torch.stack([possible.amin(0), possible.amax(0)]))
+    assert report.gap == pytest.approx(max(float(gains.max()), 0.0))
+    assert report.certified
+    assert 0.0 <= report.next_share <= report.share + FLOOR
+    assert report.expected_gain >= 0.0
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_on_a_box_it_encloses_a_fine_grid(maximize):
+    acqf = bound(problem_of(kernel="matern52"), maximize=maximize)
+    report = optimum_report(acqf, bounds=SQUARE)
+    axis = torch.linspace(0.0, 1.0, 81, dtype=torch.float64)
+    grid = torch.cartesian_prod(axis, axis)
+    other = optimum_report(acqf, grid, recommended=report.recommended)
+    outer, inner = (report.lower, report.upper), (other.lower, other.upper)
+    assert report.certified
+    if maximize:
+        assert outer[0] == pytest.approx(inner[0], abs=FLOOR)
+        assert inner[1] - FLOOR <= outer[1] <= inner[1] + 0.06 * (inner[1] - inner[0])
+    else:
+        assert outer[1] == pytest.approx(inner[1], abs=FLOOR)
+        assert inner[0] + FLOOR >= outer[0] >= inner[0] - 0.06 * (inner[1] - inner[0])
+    assert bool((report.region[0] <= other.region[0] + FLOOR).all())
+    assert bool((report.region[1] >= other.region[1] - FLOOR).all())
+    assert other.share - 0.03 <= report.share_at_most <= other.share + 0.1
+    assert report.share <= report.share_at_most
+
+
+def test_evaluating_the_next_point_shrinks_what_is_left():
+    r"""The outcome as expected: the share that is left is near the one foretold."""
+    problem = problem_of()
+    acqf, X = bound(problem), uniform(200, 2, 1)
+    report = optimum_report(acqf, X)
+    x = report.next_point.unsqueeze(0)
+    outcome = acqf.regression.mean(x)
+    shares = []
+    for point, y in ((x, outcome), (X[:1], acqf.regression.mean(X[:1]))):
+        Y = torch.cat([problem.Y, y])
+        state = make_problem().state.__class__(
+            torch.cat([problem.X, point]), Y, problem.kernel, problem.noise_std
+        )
+        shares.append(optimum_report(MartingaleMixtureUCB(state, norm_bound=NORM), X).share)
+    assert shares[0] < report.share
+    assert shares[0] <= shares[1]
+
+
+def test_mixed_spaces_contexts_and_constraints():
+    acqf = bound(problem_of())
+    space = MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.5, 1.0]})
+    report = optimum_report(acqf, space=space, fixed_features={1: 0.5}, names=["a", "b"])
+    assert report.region[:, 1].tolist() == [0.5, 0.5]
+    assert float(report.next_point[1]) == 0.5
+    assert "b 0.5" in str(report)
+    other = bound(problem_of(40, n=40))
+    constraints = OutcomeConstraints(
+        other, float(other.bounds(SQUARE.new_full((1, 2), 0.5))[0])
+    )
+    limited = optimum_report(acqf, space=space, constraints=constraints)
+    assert bool(constraints.is_feasible(limited.recommended))
+    assert limited.upper <= optimum_report(acqf, space=space).upper + FLOOR
+    assert limited.certificate.assumptions.delta == pytest.approx(0.1)
+
+
+def test_prints_and_is_json():
+    report = optimum_report(bound(problem_of()), bounds=SQUARE, names=["heat", "time"])
+    text, found = str(report), json.loads(report.to_json())
+    assert text.startswith("certified: the optimum is between")
+    assert "at most" in text
+    assert "evaluate next: heat" in text
+    assert found["certified"] is True
+    assert found["optimum"] == [report.lower, report.upper]
+    assert found["region"].keys() == {"heat", "time"}
+    assert found["gap_found"] <= found["gap"]
+
+
+def test_a_bound_without_a_norm_is_not_rigorous_on_boxes():
+    report = optimum_report(SrinivasUCB(problem_of().model), bounds=SQUARE)
+    assert not report.certified
+    assert report.share_at_most == 1.0
+    assert "comes from a search" in str(report)
+    assert math.isinf(report.certificate.resolution)
+
+
+def test_a_state_has_no_posterior_to_expect_from():
+    acqf = MartingaleMixtureUCB(problem_of().state, norm_bound=NORM)
+    report = optimum_report(acqf, uniform(20, 2, 1))
+    assert report.expected_gain is None
+    assert "expects" not in str(report)
+
+
+def test_bad_input():
+    acqf = bound(problem_of())
+    with pytest.raises(ValueError, match="3 names for 2 inputs"):
+        optimum_report(acqf, bounds=SQUARE, names=["a", "b", "c"])
+    with pytest.raises(ValueError, match="either candidates or bounds or space"):
+        optimum_report(acqf)
+    with pytest.raises(ValueError, match="tolerance"):
+        optimum_report(acqf, bounds=SQUARE, tolerance=0.0)
