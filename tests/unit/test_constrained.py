@@ -1,6 +1,7 @@
 r"""Search among the points that may be feasible."""
 
 import copy
+import math
 import pickle
 
 import pytest
@@ -17,6 +18,7 @@ from botorch.acquisition.objective import (
 )
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
+from botorch.models.transforms import Log
 from botorch.optim import optimize_acqf, optimize_acqf_discrete
 from torch.testing import assert_close
 
@@ -33,7 +35,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.optim import chunked
-from problems import float64, frozen_kernel, make_problem, uniform
+from problems import float64, frozen_kernel, frozen_model, make_problem, uniform
 from tolerances import REARRANGED
 
 OBJECTIVE = make_problem(n=20, d=2, norm=4.0, noise_std=0.05, seed=4)
@@ -174,6 +176,19 @@ def test_a_certificate_counts_feasible_points_alone():
     assert bool(acqf.outcome_constraints.is_feasible(certificate.recommended))
     assert certificate.gap != regret_certificate(acqf.band, GRID).gap
     assert certificate.assumptions.delta == pytest.approx(0.1)
+
+
+def test_a_certificate_on_a_box_knows_the_scale_of_a_constraint():
+    other = frozen_model(
+        PURITY.X, PURITY.Y.exp(), PURITY.kernel, 0.05, outcome_transform=Log()
+    )
+    objective, *bands = outcome_bands([OBJECTIVE.model, PURITY.model, other], **GIVEN)
+    levels = math.log(2.2), 2.2
+    plain, mapped = (
+        regret_certificate(objective, bounds=CUBE, constraints=OutcomeConstraints(*pair))
+        for pair in zip(bands, levels, strict=True)
+    )
+    assert mapped.gap == pytest.approx(plain.gap, rel=REARRANGED)
 
 
 class TestFromModel:
