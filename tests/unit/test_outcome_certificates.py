@@ -41,7 +41,9 @@ def name(request):
 
 
 @pytest.mark.parametrize("maximize", [True, False])
-@pytest.mark.parametrize("domain", [{"candidates": GRID}, {"bounds": BOX}], ids=str)
+@pytest.mark.parametrize(
+    "domain", [{"candidates": GRID}, {"bounds": BOX}], ids=["points", "box"]
+)
 def test_gaps_are_in_outcome_units(name, maximize, domain):
     acqf, other = bound(name, maximize=maximize), bound(maximize=maximize)
     own, latent = (regret_certificate(each, **domain) for each in (acqf, other))
