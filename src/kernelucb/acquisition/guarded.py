@@ -199,7 +199,7 @@ class GuardedAcquisition(AcquisitionFunction):
         )
 
     def excess(self, X: Tensor) -> Tensor:
-        r"""How much better than the ``reference`` a point may be, outcome units.
+        r"""How much better than the ``reference`` a point may be, units of the band's set.
 
         Maps ``n x d`` points to ``n`` values: the largest of ``f(x) - f(reference)`` over
         the confidence set (of its negative, where small outcomes are sought; the

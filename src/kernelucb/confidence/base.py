@@ -67,6 +67,9 @@ class Support(NamedTuple):
 class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
     r"""A set of functions that holds the true one with the stated probability.
 
+    Where the model is of transformed outcomes (``regression.outcome_map``), the functions
+    are on that scale, and outcome units are units there.
+
     Args:
         regression: The data: centre and radius of the set.
         assumptions: What the set rests on.

@@ -30,11 +30,14 @@ class Band(Protocol):
 
     @property
     def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
+        r"""Prior standard deviation of the outcome, units of the band's set."""
         ...
 
     def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``n x d`` points."""
+        r"""Lower and upper bound at ``n x d`` points, outcome units.
+
+        A band of transformed outcomes has ``latent_bounds`` and ``outcome_map`` as well.
+        """
         ...
 
 
