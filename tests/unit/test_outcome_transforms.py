@@ -10,6 +10,7 @@ import torch
 from botorch.acquisition.analytic import LogExpectedImprovement
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import (
     Bilog,
     ChainedOutcomeTransform,
@@ -23,6 +24,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    FamilyTracker,
     GuardedAcquisition,
     KernelFamilyUCB,
     KernelRegression,
@@ -317,6 +319,32 @@ def test_predictions_of_the_transformed_outcome_give_a_radius():
     radius.observe_predictions(mean, mean + 1.0, LATENT, 0.2)
     own, other = (MartingaleMixtureUCB(each, **NORM, fit=radius) for each in states)
     assert_close(own.latent_bounds(POINTS), other.bounds(POINTS), rtol=0.0, atol=1e-9)
+
+
+def test_a_family_is_of_one_scale():
+    tracker = FamilyTracker()
+    options = {**NORM, "tracker": tracker}
+    KernelFamilyUCB(transformed("log"), [PROBLEM.kernel], **options)
+    with pytest.raises(ValueError, match="another family"):
+        KernelFamilyUCB(by_hand(), [PROBLEM.kernel], **options)
+
+
+class OwnPosterior(SingleTaskGP):
+    shift = 0.0
+
+    def posterior(self, X, *arguments, **options):
+        return super().posterior(X + self.shift, *arguments, **options)
+
+
+@pytest.mark.parametrize("build", [Log, lambda: Power(2.0)])
+def test_a_posterior_of_ones_own_is_compared_before_the_transform(build):
+    Y = LATENT.sqrt().unsqueeze(-1)
+    kernel = deepcopy(PROBLEM.kernel)
+    model = OwnPosterior(X, Y, covar_module=kernel, outcome_transform=build())
+    KernelRegression.from_model(model)
+    model.shift = 0.1
+    with pytest.raises(UnsupportedError, match="its own `posterior`"):
+        KernelRegression.from_model(model)
 
 
 REFUSED = {

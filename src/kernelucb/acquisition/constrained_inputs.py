@@ -44,7 +44,7 @@ def constrained_inputs(
     *,
     constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
     constraints_tuple: tuple[Tensor, Tensor] | None = None,
-    objective_index: int = 0,
+    objective_index: int | Sequence[int] = 0,
     posterior_transform: PosteriorTransform | None = None,
     norm_bound: NormBounds = None,
     noise_std: Noise | Sequence[Noise] = None,
@@ -113,9 +113,14 @@ def _transform(weight: float, offset: float) -> ScalarizedPosteriorTransform | N
 
 
 def _objective(
-    transform: PosteriorTransform | None, index: int, count: int
+    transform: PosteriorTransform | None, index: int | Sequence[int], count: int
 ) -> tuple[Weights, float]:
     r"""Weights of the outputs of which the objective is the sum, and an offset."""
+    if not isinstance(index, int):
+        raise UnsupportedError(
+            "objective_index names several objectives, and a bound is for one; weigh them "
+            "by a posterior_transform, or give limits for all but one in constraints."
+        )
     if not 0 <= index < count:
         raise ValueError(
             f"objective_index is {index}; the model has the outputs {_numbers(count)}."

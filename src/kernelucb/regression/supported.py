@@ -94,8 +94,9 @@ def _check_outputs(model: Any, name: str) -> None:
     if count != 1:
         raise UnsupportedError(
             f"{name} has {count} outputs, and the bound is for one. For a weighted sum of "
-            "them use ScalarizedUCB.from_model(model, posterior_transform=...); otherwise "
-            "build one SingleTaskGP and one bound for each outcome."
+            "them use ScalarizedUCB.from_model(model, posterior_transform=...), for one "
+            "with limits on others ConstrainedUCB.from_model(model, constraints=...), and "
+            "for a band of each outcome_bands(model)."
         )
     if is_list:
         raise UnsupportedError(
