@@ -50,7 +50,9 @@ def expected_gain(
     with manual_seed(0), catch_warnings():
         simplefilter("ignore", NumericalWarning)  # about jitter, which a mean can bear
         posterior = model.posterior(points)
-        draws = task.sign * posterior.rsample(torch.Size([_DRAWS])).squeeze(-1)
+        draws = posterior.rsample(torch.Size([_DRAWS])).squeeze(-1)
+    # Below the image of an outcome transform, as of Power, BoTorch gives no number.
+    draws = task.sign * draws.nan_to_num(nan=task.outcome_map.least_outcome)
     return float((draws.amax(-1) - draws[:, -1]).mean())
 
 

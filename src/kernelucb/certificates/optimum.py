@@ -37,7 +37,10 @@ def interval(
     tolerance: float,
     max_evaluations: int,
 ) -> tuple[float, float]:
-    r"""Two numbers between which the optimum lies, outcome units."""
+    r"""Two numbers between which the optimum lies, outcome units.
+
+    The certificate is on the scale of the objective's set.
+    """
     best = certificate.recommended.unsqueeze(0)
     least = float(worst_value(task.confidence_set, task.sign, best))
     points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
@@ -51,7 +54,9 @@ def interval(
     largest = float(task.optimistic(best)) + certificate.gap
     most = min(most, largest) if certificate.rigorous else most
     most = max(most, least)
-    return (least, most) if task.sign == 1 else (-most, -least)
+    ends = (least, most) if task.sign == 1 else (-most, -least)
+    lower, upper = task.outcome_map.inverse(best.new_tensor(ends)).tolist()
+    return lower, upper
 
 
 def possible_maximisers(

@@ -1,5 +1,6 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
+import math
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -32,9 +33,10 @@ class RegretCertificate:
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
-            small outcomes are sought), at least 0; units of the model's outcome, before
-            any posterior transform. With outcome constraints the optimum is that among the
-            feasible points.
+            small outcomes are sought), at least 0; units of the outcomes given to the
+            model, before any posterior transform. Where the model is of transformed
+            outcomes, such as ``Log``, it is about medians. With outcome constraints the
+            optimum is that among the feasible points.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by ``gap``.
         rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
@@ -147,7 +149,22 @@ def regret_certificate(
     task = Task.of(acqf, constraints)
     dimension = task.confidence_set.regression.dimension
     domain = domain_of(dimension, candidates, bounds, space, fixed_features)
-    return certificate_of(task, domain, recommended, tolerance, max_evaluations)
+    found = certificate_of(task, domain, recommended, tolerance, max_evaluations)
+    return in_outcome_units(found, task)
+
+
+def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertificate:
+    r"""A certificate from the scale of the set; the same where that is outcomes."""
+    lower, upper = task.confidence_set.bounds(certificate.recommended.unsqueeze(0))
+
+    def gap_of(gain: float) -> float:
+        largest = task.outcome_map.largest_gain
+        return float(largest(lower.new_tensor(gain), lower, upper, task.sign))
+
+    gap, resolution = certificate.gap, certificate.resolution
+    if math.isfinite(resolution):
+        resolution = gap_of(gap) - gap_of(max(gap - resolution, 0.0))
+    return replace(certificate, gap=gap_of(gap), resolution=resolution)
 
 
 def certificate_of(
@@ -157,7 +174,10 @@ def certificate_of(
     tolerance: float,
     max_evaluations: int,
 ) -> RegretCertificate:
-    r"""The certificate over ``n x d`` points or a region; see ``regret_certificate``."""
+    r"""The certificate over ``n x d`` points or a region; see ``regret_certificate``.
+
+    On the scale of the objective's set: ``in_outcome_units`` makes it one of outcomes.
+    """
     region = domain if isinstance(domain, Region) else None
     points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
     proposed = recommended_points(points, recommended, task, region)

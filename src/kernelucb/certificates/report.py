@@ -13,7 +13,11 @@ from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.certificates.lookahead import expected_gain, next_point
 from kernelucb.certificates.optimum import interval, possible_maximisers
 from kernelucb.certificates.regions import FixedFeatures
-from kernelucb.certificates.regret import RegretCertificate, certificate_of
+from kernelucb.certificates.regret import (
+    RegretCertificate,
+    certificate_of,
+    in_outcome_units,
+)
 from kernelucb.certificates.spaces import MixedSpace, domain_of
 from kernelucb.certificates.task import Bound, Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -199,7 +203,7 @@ def optimum_report(
     return OptimumReport(
         lower=lower,
         upper=upper,
-        certificate=certificate,
+        certificate=in_outcome_units(certificate, task),
         share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=possible.box,

@@ -19,6 +19,7 @@ from kernelucb.confidence.outcome_constraints import (
     check_dimensions,
     joined_assumptions,
 )
+from kernelucb.regression.outcome_map import OutcomeMap
 
 
 class Bound(Band, Protocol):
@@ -90,6 +91,11 @@ class Task(NamedTuple):
         other = reference.unsqueeze(0)
         find = self.confidence_set.max_gain_over
         return partial(find, reference=other, sign=self.sign)
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale of the objective's set, on which tasks are solved."""
+        return self.confidence_set.regression.outcome_map
 
     def optimistic(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points are worth at most, large values being good."""
