@@ -229,6 +229,10 @@ CALLS = {
     "MartingaleMixtureUCB": {"model": STATE, **NORM, "form": "analytic"},
     "MetaPI": {"model": DiscreteMetaModel(**TASKS)},
     "MetaUCB": {"model": DiscreteMetaModel(**TASKS), "delta": 0.9},
+    "MixedSpace": {
+        "bounds": torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64),
+        "discrete_dims": {0: [0.0, 1.0]},
+    },
     "NormTracker": {},
     "NystromRegression": {
         "train_X": X,
@@ -263,11 +267,12 @@ CALLS = {
         "raw_samples": 4,
         "options": {"maxiter": 1},
     },
+    "optimum_report": {"acqf": BOUND, "candidates": X},
     "outcome_bands": {"models": PROBLEM.model, **NORM},
     "regret_certificate": {"acqf": BOUND, "candidates": X},
 }
 # What is returned, never made by the user.
-RESULTS = {"ConsistencyCheck", "NormDescription", "RegretCertificate"}
+RESULTS = {"ConsistencyCheck", "NormDescription", "OptimumReport", "RegretCertificate"}
 MORE = {
     BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "alpha": 0.1},
     CosineFeatures: {"frequencies": X.mT, "phases": X[:, 0]},

@@ -324,8 +324,9 @@ def test_several_bands_keep_the_narrowest_scope():
 
 
 def test_failure_probabilities_that_add_up_to_one():
-    band = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0, delta=0.4)
-    assumptions = SafeSet([band] * 3).assumptions
+    options = {"norm_bound": 3.0, "delta": 0.4}
+    bands = [MartingaleMixtureUCB(PROBLEM.model, **options) for _ in range(3)]
+    assumptions = SafeSet(bands).assumptions
     assert assumptions.summary == "no guarantee: delta violated"
     assert "add up to 1.2" in assumptions["delta"].statement
 
