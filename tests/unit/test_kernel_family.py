@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelucb import KernelRegression, lengthscale_family
-from kernelucb.certificates.boxes import largest_change
+from kernelucb.certificates.changes import largest_change
 from kernelucb.regression.covering import cover_of_all
 from problems import RKHSFunction, frozen_kernel, uniform
 from tolerances import ORDER, REARRANGED

@@ -182,7 +182,7 @@ _MODELS = [
     Value("variational", _model(SingleTaskVariationalGP), True),
     Value("Kronecker", _model(_kronecker), True),
     Value("mixed", _model(MixedSingleTaskGP, cat_dims=[1])),
-    Value("log outcomes", lambda: _positive(Log()), True),
+    Value("log outcomes", lambda: _positive(Log())),
     Value("standardized", _model(SingleTaskGP, outcome_transform=Standardize(1))),
     Value("warped inputs", _model(SingleTaskGP, input_transform=Warp(2, [0]))),
     Value("deterministic", lambda: GenericDeterministicModel(lambda X: X[..., :1]), True),
