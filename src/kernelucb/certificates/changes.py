@@ -35,11 +35,9 @@ def largest_change(
         return None
 
     def change(centres: Tensor, halves: Tensor) -> Tensor:
-        middle, upper, lower = (
-            prior.transform((centres + step).to(regression.eigenvalues))
-            for step in (torch.zeros_like(halves), halves, -halves)
+        middle, corner = prior.cell(
+            centres.to(regression.eigenvalues), halves.to(regression.eigenvalues)
         )
-        corner = middle + torch.maximum((upper - middle).abs(), (lower - middle).abs())
         return norm * prior.metric(middle, corner) + prior.mean_change(middle, corner)
 
     return change

@@ -102,6 +102,20 @@ class Prior(Module):
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
         return X if self.input_transform is None else self.input_transform(X)
 
+    def cell(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Kernel inputs of ``n`` cells' centres and, in each column, of what is farthest.
+
+        Cells are given by ``n x d`` centres and half sides, raw inputs; the transform is
+        monotone in each column that they give room to.
+        """
+        middle, upper, lower = (
+            self.transform(centres + step)
+            for step in (torch.zeros_like(halves), halves, -halves)
+        )
+        return middle, middle + torch.maximum(
+            (upper - middle).abs(), (lower - middle).abs()
+        )
+
     def mean(self, inputs: Tensor) -> Tensor:
         r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
         constant = self.plain.mean
