@@ -10,6 +10,7 @@ try:
     from kernelucb.ax.generation import generation_strategy
     from kernelucb.ax.models import fixed_model_config, meta_model_config
     from kernelucb.ax.recommendation import Recommendation, recommended_arm
+    from kernelucb.ax.report import optimum_report
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
     from kernelucb.ax.storage import register_for_storage, save
 except ImportError as error:
@@ -29,6 +30,7 @@ __all__ = [
     "generation_strategy",
     "last_bound",
     "meta_model_config",
+    "optimum_report",
     "recommended_arm",
     "save",
 ]

@@ -10,7 +10,6 @@ from ax.api.client import Client
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
-from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
 from kernelucb._numerics.arguments import checked
@@ -18,11 +17,11 @@ from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.ax.bounds import bound_spec, fitted_bound, strategy_of
 from kernelucb.ax.constraints import is_constrained
 from kernelucb.ax.contexts import checked_context
+from kernelucb.ax.domains import domain_options
 from kernelucb.ax.estimates import check_given
 from kernelucb.ax.experiments import missing_outcomes
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.rehearsal import rehearsed_bounds
-from kernelucb.ax.spaces import candidates_of, mixed_space
 from kernelucb.ax.supported import check_objective
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
@@ -166,8 +165,7 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         """
         if experiment is None:
             experiment = self.generation_strategy.experiment
-        space = experiment.search_space
-        context = checked_context(space, fixed_parameters)
+        context = checked_context(experiment.search_space, fixed_parameters)
         fitted = fitted_bound(self.generation_strategy, experiment, context)
         bands = getattr(fitted.acquisition, "bands", {"objective": fitted.acqf})
         self._check([band.assumptions for band in bands.values()])
@@ -175,25 +173,15 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         if found is None:
             return ArmDecision(False, no_feasible_arm(fitted), None, None)
         arm, recommended = found
-        candidates = candidates_of(space, fitted.adapter, context)
-        fixed = getattr(fitted.acquisition, "context", {})
-        limits = to_inequalities(fitted.config.linear_constraints)
-        domain = (
-            None if candidates is not None else mixed_space(fitted.digest, fixed, limits)
-        )
+        domain = domain_options(experiment, fitted, context)
+        in_round = {name: domain.pop(name) for name in ("constraints", "fixed_features")}
         rule = CertifiedGapStopping(
             self.gap,
-            candidates,
-            space=domain,
+            **domain,
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
         )
-        decision = rule(
-            fitted.acqf,
-            recommended,
-            fixed_features=fixed or None if candidates is None else None,
-            constraints=getattr(fitted.acquisition, "outcome_constraints", None),
-        )
+        decision = rule(fitted.acqf, recommended, **in_round)
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):
             reason += (

@@ -87,7 +87,8 @@ def additive_components(prior: Prior) -> list[Component]:
 
 def _terms(kernel: Any, factor: float) -> list[tuple[float, Any]]:
     r"""Summands of a kernel, each times its scales."""
-    if type(kernel) is AdditiveKernel and kernel.active_dims is None:
+    is_sum = type(kernel) is AdditiveKernel
+    if is_sum and getattr(kernel, "active_dims", None) is None:
         return [term for part in kernel.kernels for term in _terms(part, factor)]
     if type(kernel) is ScaleKernel and type(kernel.base_kernel) is AdditiveKernel:
         return _terms(kernel.base_kernel, factor * float(kernel.outputscale))
