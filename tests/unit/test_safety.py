@@ -317,6 +317,24 @@ class TestOptimisation:
         assert float(x[0, 2]) == float(start[2])
         assert float(x[0, :2].sum()) >= float(start[:2].sum()) - 1e-8
 
+    @pytest.mark.parametrize("order", [(2, 0), (-1, 0)])
+    def test_fixed_features_in_any_order(self, order):
+        problem = seeded_problem(3, seed=4, repeats=6)
+        acqf = bound(problem)
+        safe_set = SafeSet(acqf, level(problem), safe_points=problem.X[:1])
+        values = {0: float(problem.X[0, 0]), 2: float(problem.X[0, 2])}
+        found = []
+        for columns in (order, (0, 2)):
+            torch.manual_seed(0)
+            fixed = {column: values[column % 3] for column in columns}
+            found.append(
+                optimize_acqf_safely(acqf, safe_set, box(3), fixed_features=fixed, **FAST)
+            )
+        (x, value), (other_x, other_value) = found
+        assert torch.equal(x, other_x)
+        assert float(value) == float(other_value)
+        assert float(value) > float(acqf(problem.X[:1]))  # a search, not the known point
+
     def test_other_acquisition_functions(self):
         problem = seeded_problem(2)
         safe_set = SafeSet(bound(problem), level(problem), safe_points=problem.X[:1])

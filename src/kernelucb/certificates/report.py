@@ -105,7 +105,7 @@ class OptimumReport:
 
     def to_json(self) -> str:
         r"""``to_dict`` as text."""
-        return json.dumps(self.to_dict(), indent=2)
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
         low, high = self.region.tolist()

@@ -27,6 +27,7 @@ CHOSEN: dict[str, Any] = {
     "edgecolors": BLACK,
     "linewidths": 0.6,
 }
+NEXT: dict[str, Any] = {"marker": "|", "s": 170, "color": BLACK, "linewidths": 2.0}
 
 RC: dict[str, Any] = {
     "axes.spines.right": False,

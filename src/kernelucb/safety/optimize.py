@@ -61,7 +61,7 @@ def optimize_acqf_safely(
     """
     check_search(bounds, num_restarts, raw_samples)
     shared = {
-        "fixed_features": fixed_features,
+        "fixed_features": _in_order(fixed_features, bounds.shape[-1]),
         "inequality_constraints": inequality_constraints,
         "options": options,
     }
@@ -81,6 +81,19 @@ def optimize_acqf_safely(
     finally:
         acq_function.set_X_pending(pending)
     return torch.cat(points), torch.stack(values)
+
+
+def _in_order(
+    fixed_features: Mapping[int, float | Tensor] | None, dimension: int
+) -> dict[int, float | Tensor] | None:
+    r"""Fixed columns from left to right, counted from 0.
+
+    BoTorch gives the values to nonlinear constraints in the order of the mapping, as if
+    that were the order of the columns.
+    """
+    if not fixed_features:
+        return None
+    return dict(sorted((i % dimension, value) for i, value in fixed_features.items()))
 
 
 def _best_point(
