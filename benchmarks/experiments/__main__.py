@@ -1,0 +1,37 @@
+r"""Command line: ``python -m benchmarks.experiments dimensions``."""
+
+from pathlib import Path
+
+from benchmarks.experiments import dimensions
+from benchmarks.experiments.configuration import Configuration
+from benchmarks.runner import (
+    RUN_OPTIONS,
+    Benchmark,
+    Call,
+    load_configuration,
+    number,
+    write_summary,
+)
+
+CONFIGURATION = load_configuration(Configuration)
+BENCHMARK = Benchmark(
+    "benchmarks.experiments",
+    "Experiments with many inputs, categories, contexts and outcome constraints.",
+    *RUN_OPTIONS,
+)
+_SEEDS = (number("--seeds", "only the first ones"),)
+
+
+@BENCHMARK.command("dimensions", options=_SEEDS)
+def run_dimensions(call: Call) -> list[Path]:
+    r"""Certified gaps in four and six dimensions, on functions of known norm."""
+    part = CONFIGURATION.dimensions
+    tasks = part.tasks(call.options.seeds)
+    store = call.play(tasks, dimensions.Run, dimensions.play, call.command)
+    rows = dimensions.rows(store, tasks)
+    lines = dimensions.table(rows, len(part.tasks()))
+    return write_summary(call.folders.results, call.command, rows, lines)
+
+
+if __name__ == "__main__":
+    BENCHMARK.main()
