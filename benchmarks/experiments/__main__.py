@@ -2,7 +2,7 @@ r"""Command line: ``python -m benchmarks.experiments dimensions``."""
 
 from pathlib import Path
 
-from benchmarks.experiments import dimensions
+from benchmarks.experiments import coverage, dimensions
 from benchmarks.experiments.configuration import Configuration
 from benchmarks.runner import (
     RUN_OPTIONS,
@@ -31,6 +31,20 @@ def run_dimensions(call: Call) -> list[Path]:
     rows = dimensions.rows(store, tasks)
     lines = dimensions.table(rows, len(part.tasks()))
     return write_summary(call.folders.results, call.command, rows, lines)
+
+
+@BENCHMARK.command(
+    "coverage", options=(number("--sequences", "at most, for each case and belief"),)
+)
+def run_coverage(call: Call) -> list[Path]:
+    r"""Wrong reports on a mixed space, in contexts and with a constraint."""
+    part = CONFIGURATION.coverage
+    tasks = part.tasks(call.options.sequences)
+    store = call.play(tasks, coverage.Run, coverage.play, call.command)
+    rows = coverage.rows(store, tasks)
+    return write_summary(
+        call.folders.results, call.command, rows, coverage.table(part, rows)
+    )
 
 
 if __name__ == "__main__":
