@@ -1,9 +1,10 @@
 r"""Command line: ``python -m benchmarks.experiments dimensions``."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.experiments import coverage, dimensions
-from benchmarks.experiments.configuration import Configuration
+from benchmarks.experiments import coverage, dimensions, tables, trials
+from benchmarks.experiments.configuration import Configuration, Experiments
 from benchmarks.runner import (
     RUN_OPTIONS,
     Benchmark,
@@ -45,6 +46,25 @@ def run_coverage(call: Call) -> list[Path]:
     return write_summary(
         call.folders.results, call.command, rows, coverage.table(part, rows)
     )
+
+
+@BENCHMARK.command("safe", options=_SEEDS)
+def run_safe(call: Call) -> list[Path]:
+    r"""Ax experiments whose trials must not violate a constraint."""
+    return _run_experiments(call, CONFIGURATION.safe, tables.safe_table)
+
+
+@BENCHMARK.command("explored", options=_SEEDS)
+def run_explored(call: Call) -> list[Path]:
+    r"""Ax experiments whose trials may violate constraints."""
+    return _run_experiments(call, CONFIGURATION.explored, tables.explored_table)
+
+
+def _run_experiments(call: Call, part: Experiments, table: Callable) -> list[Path]:
+    tasks = part.tasks(CONFIGURATION.settings, call.options.seeds)
+    store = call.play(tasks, trials.Run, trials.play, call.command)
+    rows = tables.rows(store, tasks)
+    return write_summary(call.folders.results, call.command, rows, table(part, rows))
 
 
 if __name__ == "__main__":

@@ -191,6 +191,7 @@ class ExperimentTask(runner.Task):
         share: Of the points of a drawn problem that are feasible.
         grid: Values of each input on which the optimum of a drawn problem is looked for.
         noise_std: Of functions of BoTorch.
+        is_safe: Whether all methods are told of a safe arm.
     """
 
     protocol: Protocol
@@ -201,6 +202,7 @@ class ExperimentTask(runner.Task):
     share: float
     grid: int
     noise_std: float
+    is_safe: bool
     seed: int
 
     @property
@@ -222,6 +224,7 @@ class Experiments:
     Attributes:
         problems: Names of settings and of functions of BoTorch.
         seeds: How many, for each problem.
+        is_safe: Whether all methods are told of a safe arm.
         false_alarm: Probability that the limit on violations is passed at rate delta.
     """
 
@@ -234,13 +237,15 @@ class Experiments:
     share: float
     grid: int
     noise_std: float
-    false_alarm: float = 1e-4
+    is_safe: bool
+    false_alarm: float
 
     def tasks(
         self, settings: dict[str, Setting], seeds: int | None = None
     ) -> list[ExperimentTask]:
         r"""All runs; a seed is finished on every problem before the next begins."""
         same = self.delta, self.trials, self.share, self.grid, self.noise_std
+        same = *same, self.is_safe
         return [
             ExperimentTask(
                 self.protocol, settings.get(problem, problem), method, *same, seed
