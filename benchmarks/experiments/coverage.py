@@ -123,9 +123,7 @@ class _Sequence:
 
     def constraints(self, X: Tensor) -> OutcomeConstraints:
         r"""What the band of the other function says."""
-        return OutcomeConstraints(
-            self.band(self.other, self.noise[1], X), self.part.level
-        )
+        return OutcomeConstraints(self.band(self.other, self.noise[1], X), self.part.level)
 
     def report(self, X: Tensor, code: float | None) -> OptimumReport:
         r"""On all data so far, for today's context."""

@@ -71,10 +71,10 @@ def safe_table(part: Experiments, found: list[Row]) -> list[str]:
     return [
         f"{part.trials} trials, delta {part.delta:g} for both bands together; {count} of "
         f"{part.seeds * len(part.problems)} experiments of every method are finished. At "
-        f"rate delta more than {allowed} of {count} experiments would have a violation with "
-        f"probability {part.false_alarm:g} at most, at twice that rate with probability "
-        f"{power:.3f}. Gained: how far the best feasible trial is from the safe arm to the "
-        "best feasible point of the whole square.",
+        f"rate delta more than {allowed} of {count} experiments would have a violation "
+        f"with probability {part.false_alarm:g} at most, at twice that rate with "
+        f"probability {power:.3f}. Gained: how far the best feasible trial "
+        "is on the way from the safe arm to the best feasible point of the whole square.",
         "",
         *markdown_table([*header, *reached], cells),
     ]
@@ -109,9 +109,9 @@ def explored_table(part: Experiments, found: list[Row]) -> list[str]:
     regrets = ["regret of the recommended", "of the best feasible trial", "at worst"]
     return [
         f"{part.trials} trials, delta {part.delta:g} for all bands together; {seeds} of "
-        f"{part.seeds} seeds are finished. Median regret over seeds: that of the recommended "
-        "arm where there is one that is feasible, and of the best feasible trial, which only "
-        "the simulation knows (infinite where no trial is feasible).",
+        f"{part.seeds} seeds are finished. Median regret over seeds: that of the "
+        "recommended arm where there is one that is feasible, and of the best feasible "
+        "trial, which only the simulation knows (infinite where no trial is feasible).",
         "",
         *markdown_table([*header, *regrets], cells),
     ]

@@ -26,6 +26,10 @@ from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 _DIGITS = 12  # Ax stores 15
 
+Trial = tuple[int, dict[str, float]]
+# Gives a client its strategy, and returns the trial that is open by then, if there is one.
+Method = Callable[[Client, ConstrainedProblem, ExperimentTask], Trial | None]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -75,20 +79,22 @@ def _without_logs() -> Iterator[None]:
 def _play(task: ExperimentTask) -> Run:
     begin, problem = process_time(), constrained_problem(task)
     client = _client(problem, task)
-    METHODS[task.method](client, problem, task)
+    trial = METHODS[task.method](client, problem, task)
     random = stream(task.protocol.seed, "noise", task.problem_name, task.seed)
     outcomes = 1 + len(problem.thresholds)
     noise = problem.noise_std * random.standard_normal((task.trials, outcomes))
     played = []
     for row in noise:
         try:
-            trial = _open_trial(client)
             index, parameters = trial or next(iter(client.get_next_trials(1).items()))
         except UncertifiedError:  # the data contradict the band: no trial is known safe
             break
         point = _point(parameters)
         played.append(point)
-        values = torch.cat([problem.objective(point)[:, None], _outcomes(problem, point)], 1)
+        trial = None
+        values = torch.cat(
+            [problem.objective(point)[:, None], _outcomes(problem, point)], 1
+        )
         names = ["y", *problem.constrained]
         observed = (values[0] + torch.from_numpy(row)).tolist()
         client.complete_trial(
@@ -134,14 +140,6 @@ def _client(problem: ConstrainedProblem, task: ExperimentTask) -> Client:
     return client
 
 
-def _open_trial(client: Client) -> tuple[int, dict[str, Any]] | None:
-    r"""The arm that was attached by hand, if it is still open."""
-    for trial in client._experiment.trials.values():
-        if not trial.status.is_terminal:
-            return trial.index, trial.arms[0].parameters
-    return None
-
-
 def _point(parameters: dict[str, Any]) -> Tensor:
     columns = [parameters[f"x{i}"] for i in range(len(parameters))]
     return torch.tensor([columns], dtype=torch.float64)
@@ -165,17 +163,23 @@ def _parameters(point: Tensor) -> dict[str, float]:
     return {f"x{i}": value for i, value in enumerate(point.tolist())}
 
 
-def _ordinary(client: Client, problem: ConstrainedProblem, task: ExperimentTask) -> None:
+def _ordinary(
+    client: Client, problem: ConstrainedProblem, task: ExperimentTask
+) -> Trial | None:
     r"""Ax's own strategy; it is told of the safe arm by a first trial there."""
     client.configure_generation_strategy(initialization_random_seed=task.seed)
-    if problem.start is not None and task.is_safe:
-        client.attach_trial(_parameters(problem.start))
+    if problem.start is None or not task.is_safe:
+        return None
+    arm = _parameters(problem.start)
+    return client.attach_trial(dict(arm)), arm
 
 
-def _bounded(**arguments: Any) -> Callable[..., None]:
+def _bounded(**arguments: Any) -> Method:
     r"""A strategy of this package; what is known of a problem is given to it."""
 
-    def configure(client: Client, problem: ConstrainedProblem, task: ExperimentTask):
+    def configure(
+        client: Client, problem: ConstrainedProblem, task: ExperimentTask
+    ) -> None:
         client.set_generation_strategy(_strategy(problem, task, **arguments))
 
     return configure
@@ -210,7 +214,7 @@ _SEARCH = {
     "search": "qLogNoisyExpectedImprovement",
     "search_options": {"ucb_every": 4},
 }
-METHODS: dict[str, Callable[..., None]] = {
+METHODS: dict[str, Method] = {
     "safe": _bounded(constraints="safe"),
     "safe, wider every 3rd": _bounded(constraints="safe", expand_every=3),
     "explored": _bounded(constraints="explored"),

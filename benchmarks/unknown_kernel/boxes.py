@@ -38,7 +38,6 @@ from kernelucb import (
 )
 
 
-
 @dataclass(frozen=True)
 class Run:
     r"""Result of a task. Regret is the largest value in the cube minus the true value.
