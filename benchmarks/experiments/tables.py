@@ -57,7 +57,7 @@ def safe_table(part: Experiments, found: list[Row]) -> list[str]:
                 method,
                 f"{len(group)}",
                 f"{violated}",
-                f"{np.mean([_number(row, 'violations') for row in group]):.2f}",
+                _violations(group),
                 f"{np.median(gained):.0%}",
                 f"{np.quantile(gained, 0.1):.0%}",
                 f"{np.mean([_number(row, 'seconds') for row in group]):.1f}",
@@ -97,6 +97,7 @@ def explored_table(part: Experiments, found: list[Row]) -> list[str]:
                 problem,
                 method,
                 f"{len(group)}",
+                _violations(group),
                 f"{none}",
                 f"{wrong}",
                 _summary(np.median, recommended),
@@ -105,8 +106,9 @@ def explored_table(part: Experiments, found: list[Row]) -> list[str]:
             ]
         )
     seeds = min(len(group) for group in _groups(found).values())
-    header = ["problem", "method", "experiments", "recommend none", "recommend infeasible"]
-    regrets = ["regret of the recommended", "of the best feasible trial", "at worst"]
+    header = ["problem", "method", "experiments", "violations each", "recommend none"]
+    regrets = ["recommend infeasible", "regret of the recommended"]
+    regrets += ["of the best feasible trial", "at worst"]
     return [
         f"{part.trials} trials, delta {part.delta:g} for all bands together; {seeds} of "
         f"{part.seeds} seeds are finished. Median regret over seeds: that of the "
@@ -122,6 +124,10 @@ def _groups(found: list[Row]) -> dict[tuple[str, str], list[Row]]:
     for row in sorted(found, key=lambda row: str(row["problem"])):
         groups.setdefault((str(row["problem"]), str(row["method"])), []).append(row)
     return groups
+
+
+def _violations(group: list[Row]) -> str:
+    return f"{np.mean([_number(row, 'violations') for row in group]):.1f}"
 
 
 def _number(row: Row, name: str) -> float:

@@ -98,6 +98,6 @@ def test_wrong_reports_are_found_out():
 def test_a_violation_counts():
     row = {"trials": 2, "violations": 1, "start": "0", "optimum": "2", "seconds": "1"}
     row |= {"problem": "p", "method": "safe", "best_feasible": "1"}
-    assert "| p | safe | 1 | 1 | 1.00 | 50% |" in "\n".join(
+    assert "| p | safe | 1 | 1 | 1.0 | 50% |" in "\n".join(
         tables.safe_table(WHOLE.safe, [row])
     )
