@@ -10,8 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.guarded.configuration import Protocol, Setting
-from benchmarks.runner import fixed_kernel, rkhs_norm, stream
-from benchmarks.unknown_kernel.boxes import largest_value
+from benchmarks.runner import fixed_kernel, largest_value, rkhs_norm, stream
 from kernelucb.regression.prior import Prior
 
 
@@ -45,7 +44,7 @@ class Problem:
     def optimum(self) -> float:
         r"""Largest value in the domain."""
         if self.is_box:
-            return largest_value(self, self.cube)  # pyright: ignore[reportArgumentType]
+            return largest_value(self.function, self.arms)
         return float(self.function(self.arms).max())
 
     @property

@@ -20,7 +20,7 @@ from benchmarks.runner.configuration import load_configuration
 from benchmarks.runner.data import load_data
 from benchmarks.runner.engines import run_tasks
 from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
-from benchmarks.runner.functions import fixed_kernel, rkhs_norm
+from benchmarks.runner.functions import fixed_kernel, largest_value, rkhs_norm
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.report import update_report
 from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
@@ -48,6 +48,7 @@ __all__ = [
     "chosen",
     "draw_spread",
     "fixed_kernel",
+    "largest_value",
     "legend_below",
     "load_configuration",
     "load_data",

@@ -1,8 +1,16 @@
-r"""Kernels that are fixed before the data, and the norm of functions under them."""
+r"""Kernels that are fixed before the data, norms of functions, and their largest values."""
 
+import math
+from collections.abc import Callable
+
+import numpy as np
 import torch
+from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+from scipy.optimize import minimize
 from torch import Tensor
+
+_SEARCHED, _REFINED = 4096, 5  # points at which the largest value is looked for
 
 
 def fixed_kernel(name: str, lengthscale: float) -> Kernel:
@@ -17,3 +25,28 @@ def fixed_kernel(name: str, lengthscale: float) -> Kernel:
 def rkhs_norm(kernel: Kernel, centres: Tensor, weights: Tensor) -> Tensor:
     r"""Norm of ``sum_i weights_i k(., centres_i)``."""
     return (weights @ kernel(centres).to_dense() @ weights).sqrt()
+
+
+def largest_value(function: Callable[[Tensor], Tensor], known: Tensor) -> float:
+    r"""Largest value in the unit cube: the best of many points, and of a search from a few.
+
+    Among the many are the ``known`` ones, ``n x d``.
+    """
+    cube = torch.zeros(2, known.shape[-1], dtype=torch.float64)
+    cube[1] = 1.0
+    points = draw_sobol_samples(cube, n=_SEARCHED, q=1, seed=0).squeeze(-2)
+    points = torch.cat([points, known])
+    values = function(points)
+
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        X = torch.from_numpy(point).requires_grad_(True)
+        value = -function(X[None])[0]
+        (gradient,) = torch.autograd.grad(value, X)
+        return value.item(), gradient.numpy()
+
+    best = float(values.max())
+    for point in points[values.topk(_REFINED).indices]:
+        limits = [(0.0, 1.0)] * len(point)
+        found = minimize(objective, point.numpy(), jac=True, bounds=limits)
+        best = max(best, -float(found.fun)) if math.isfinite(found.fun) else best
+    return best

@@ -1,6 +1,5 @@
 r"""The unit cube in place of finitely many arms: ``optimize_acqf`` on library classes."""
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -14,14 +13,19 @@ from botorch import acquisition
 from botorch.acquisition import AcquisitionFunction
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
-from botorch.utils.sampling import draw_sobol_samples, manual_seed
+from botorch.utils.sampling import manual_seed
 from linear_operator.utils.warnings import NumericalWarning
-from scipy.optimize import minimize
 from torch import Tensor
 
 from benchmarks.practical.fitting import fitted_model, hyperparameters
 from benchmarks.practical.model import LeanGP
-from benchmarks.runner import Moments, fixed_kernel, markdown_table, stream
+from benchmarks.runner import (
+    Moments,
+    fixed_kernel,
+    largest_value,
+    markdown_table,
+    stream,
+)
 from benchmarks.unknown_kernel.configuration import Boxes, BoxTask
 from benchmarks.unknown_kernel.problems import Problem
 from benchmarks.unknown_kernel.tables import ratio_of_means, title
@@ -32,8 +36,6 @@ from kernelucb import (
     MartingaleMixtureUCB,
     lengthscale_family,
 )
-
-_SEARCHED, _REFINED = 4096, 5  # points at which the largest value is looked for
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def _play(task: BoxTask) -> Run:
     learner = LEARNERS[task.method](problem)
     cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     cube = cube.expand(2, problem.dimension)
-    best = largest_value(problem, cube)
+    best = largest_value(problem.function, problem.arms)
     drawn = stream(part.protocol.seed, "box", task.setting.name, task.seed)
     inputs = torch.from_numpy(drawn.random((part.protocol.starts, problem.dimension)))
     noise = problem.noise_std * torch.from_numpy(
@@ -214,26 +216,6 @@ def _play(task: BoxTask) -> Run:
     if not np.all(np.isfinite([*regret, recommended])):
         raise ArithmeticError(f"Regret that is not a number in {task}.")
     return Run(regret, recommended, process_time() - begin, learner.consistent())
-
-
-def largest_value(problem: Problem, cube: Tensor) -> float:
-    r"""Largest value in the cube: the best of many points, and of a search from a few."""
-    points = draw_sobol_samples(cube, n=_SEARCHED, q=1, seed=0).squeeze(-2)
-    points = torch.cat([points, problem.arms])
-    values = problem.function(points)
-
-    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
-        X = torch.from_numpy(point).requires_grad_(True)
-        value = -problem.function(X[None])[0]
-        (gradient,) = torch.autograd.grad(value, X)
-        return value.item(), gradient.numpy()
-
-    best = float(values.max())
-    for point in points[values.topk(_REFINED).indices]:
-        limits = [(0.0, 1.0)] * len(point)
-        found = minimize(objective, point.numpy(), jac=True, bounds=limits)
-        best = max(best, -float(found.fun)) if math.isfinite(found.fun) else best
-    return best
 
 
 def rows(runs: Iterable[tuple[BoxTask, Run]]) -> list[dict]:
