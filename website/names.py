@@ -5,32 +5,34 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "kernelucb"
-SKIPPED = r"<a\b.*?</a>|<h\d.*?</h\d>|<pre.*?</pre>"
-NAME = re.compile(rf"{SKIPPED}|<code>(?P<path>(?:kernelucb\.)?[\w.]+)(?P<rest>\(.*?\))?</code>", re.S)
+ROOMS = {"_public.py": "", "ax/__init__.py": "ax.", "plotting/__init__.py": "plotting."}
+# A name, or a call; links, headings and blocks of code stay as they are.
+NAME = re.compile(
+    r"<a\b.*?</a>|<h\d.*?</h\d>|<pre.*?</pre>"
+    r"|<code>(?P<name>(?:kernelucb\.)?[\w.]+)(?:\(.*?\))?</code>",
+    re.DOTALL,
+)
 
 
-def public_names() -> dict[str, str]:
+def entries() -> dict[str, str]:
     r"""From a name, as the text has it, to the identifier of its entry."""
-    names = {}
-    for file, room in (("_public.py", ""), ("ax/__init__.py", "ax."), ("plotting/__init__.py", "plotting.")):
-        module = ast.parse((PACKAGE / file).read_text())
-        (exported,) = (
-            ast.literal_eval(node.value)
-            for node in module.body
-            if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
-        )
-        for name in exported:
-            names[f"kernelucb.{room}{name}"] = f"kernelucb.{room}{name}"
-            names.setdefault(name, f"kernelucb.{room}{name}")
-    return names
+    found: dict[str, str] = {}
+    for file, room in ROOMS.items():
+        for node in ast.parse((PACKAGE / file).read_text()).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                for name in ast.literal_eval(node.value):
+                    identifier = f"kernelucb.{room}{name}"
+                    found[identifier] = identifier
+                    found.setdefault(name, identifier)
+    return found
 
 
-NAMES = public_names()
+ENTRIES = entries()
 
 
 def reference(found: re.Match[str]) -> str:
     r"""The name as a reference that ``mkdocs-autorefs`` resolves."""
-    identifier = NAMES.get(found["path"] or "")
+    identifier = ENTRIES.get(found["name"] or "")
     if identifier is None:
         return found[0]
     return f'<autoref optional identifier="{identifier}">{found[0]}</autoref>'
