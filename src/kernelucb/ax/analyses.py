@@ -32,6 +32,8 @@ from kernelucb.ax.rounds import gaps_after_trials
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError
 
+_LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
+
 
 class BoundAnalysis(Analysis):
     r"""An analysis of an experiment whose trials a bound of this package chooses.
@@ -88,7 +90,7 @@ class BoundAnalysis(Analysis):
     def _create(
         self, title: str, subtitle: str, df: pd.DataFrame, figure: Figure
     ) -> PlotlyAnalysisCard:
-        figure.update_layout(template="simple_white", legend={"orientation": "h"})
+        figure.update_layout(template="simple_white", legend=_LEGEND)
         name = type(self).__name__
         return create_plotly_analysis_card(name, title, subtitle, df, figure)
 

@@ -21,11 +21,13 @@ def band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
 
     ``name`` is its name in the legend; the band over single values is drawn as bars.
     """
-    x, lower, upper = df.iloc[:, 0], df["lower"], df["upper"]
+    # As lists, which every version of plotly's script reads.
+    x, lower, upper = (df[column].tolist() for column in (df.columns[0], "lower", "upper"))
     if discrete:
-        middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+        middle = (0.5 * (df["lower"] + df["upper"])).tolist()
+        half = (0.5 * (df["upper"] - df["lower"])).tolist()
         bars = {"type": "data", "array": half, "width": 8}
-        style: dict[str, Any] = {"mode": "markers", "marker": {"color": BLUE, "size": 1}}
+        style: dict[str, Any] = {"mode": "markers", "marker": {"color": BLUE, "size": 6}}
         return go.Figure(
             go.Scatter(x=x, y=middle, error_y=bars, name=name, showlegend=True, **style)
         )
@@ -75,7 +77,10 @@ def region_figure(
     starts, ends = shares(low), shares(high)
     lengths = [max(b - a, 0.005) for a, b in zip(starts, ends, strict=True)]
     names = list(report.names)
-    texts = [f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True)]
+    texts = [
+        f"{a:.4g}" if a == b else f"{a:.4g} to {b:.4g}"
+        for a, b in zip(low, high, strict=True)
+    ]
     bars: dict[str, Any] = {"orientation": "h", "marker_color": _FILL, "text": texts}
     figure = go.Figure(go.Bar(y=names, x=lengths, base=starts, name=name, **bars))
     for label, point, symbol, colour in (
@@ -93,5 +98,7 @@ def region_figure(
             name=label,
             hovertext=text,
         )
-    figure.update_xaxes(range=[-0.02, 1.02], title="from lower to upper limit")
+    figure.update_xaxes(
+        range=[-0.02, 1.02], title="from lower to upper limit", showticklabels=False
+    )
     return figure.update_yaxes(autorange="reversed")
