@@ -72,7 +72,8 @@ class ConstrainedUCB(AcquisitionFunction):
         >>> usable = X[acqf.outcome_constraints.is_feasible(X)]
 
     Attributes:
-        band, temperature: As given.
+        band: As given.
+        temperature: As given.
         outcome_constraints: The constraints as given (BoTorch's initialisers read
             ``constraints`` of an acquisition function as functions of samples).
     """

@@ -73,7 +73,8 @@ class GuardedAcquisition(AcquisitionFunction):
         >>> lower, upper = band.bounds(candidate)
 
     Attributes:
-        acqf, band: As given.
+        acqf: As given.
+        band: As given.
         outcome_constraints: The constraints as given.
         reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
             bound is smallest, where small outcomes are sought); ``0 x d`` if no observed

@@ -31,9 +31,10 @@ class OptimumReport:
     all parts of the report together. ``next_point`` and ``expected_gain`` are advice.
 
     Attributes:
-        lower, upper: Interval that holds the optimum over the domain: ``max f``, or
-            ``min f`` where small outcomes are sought; outcome units. With outcome
+        lower: Lower end of the interval that holds the optimum over the domain: ``max f``,
+            or ``min f`` where small outcomes are sought; outcome units. With outcome
             constraints, the optimum among the feasible points.
+        upper: Upper end of that interval.
         certificate: The recommended point and its gap, and what all of this rests on.
         share: Share of the points looked at that may still be an optimum.
         share_at_most: Upper bound on that share over the whole domain (each combination of

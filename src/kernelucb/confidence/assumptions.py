@@ -133,6 +133,23 @@ class Assumptions:
             return f"heuristic: {', '.join(self.estimated)} estimated"
         return "certified"
 
+    @property
+    def verdict(self) -> str:
+        r"""``"certified (95 %)"``, or what keeps a band from holding always and everywhere.
+
+        What a legend or a title may say: beside ``summary`` it asks for all points and all
+        rounds.
+        """
+        if not self.certified:
+            return self.summary
+        if not self.all_points:
+            return "at single points only"
+        if not self.anytime:
+            return "in one round only"
+        if self.delta is None:
+            return "certified"
+        return f"certified ({100.0 * (1.0 - self.delta):.6g} %)"
+
     def _names(self, status: Status) -> tuple[str, ...]:
         return tuple(item.name for item in self.items if item.status is status)
 
