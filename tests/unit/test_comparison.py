@@ -7,24 +7,27 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparison.md"
+TEXT = PAGE.read_text(encoding="utf-8")
 OURS = "**kernelucb**"
-LINK = re.compile(r'\[([^\]]+)\]\(([^)\s]+)(?: "([^"]*)")?\)')
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 PINNED = re.compile(
     r"https://github\.com/([^/]+/[^/]+)/(?:blob|tree)/[0-9a-f]{9,40}(?:/|$)"
 )
 
 
-def tables():
-    r"""Every table but that of the versions, as cells under the name of the library."""
-    for block in re.findall(
-        r"(?:^\|.*\n)+", PAGE.read_text(encoding="utf-8"), re.MULTILINE
-    ):
-        _, _, *rows = [[cell.strip() for cell in line.strip("|\n ").split("|")]
-                       for line in block.splitlines()]  # fmt: skip
-        yield {name: cells for name, *cells in rows}
+def table(block):
+    r"""The cells under the name of the library."""
+    _, _, *rows = [
+        [cell.strip() for cell in line.strip("| ").split("|")] for line in block.split("\n")
+    ]
+    return {name: cells for name, *cells in rows}
 
 
-VERSIONS, *FEATURES = tables()
+VERSIONS = table(re.search(r"(?:^\|.*\n)+", TEXT, re.MULTILINE)[0].strip())
+BLOCKS = re.findall(
+    r"((?:^\|[^\n]*\n)+)\nOur tests: (.*?)\.\n(?:\n|\Z)", TEXT, re.MULTILINE | re.DOTALL
+)
+FEATURES = [(table(rows.strip()), LINK.findall(tests)) for rows, tests in BLOCKS]
 REPOSITORIES = {
     found[1]: PINNED.match(found[2])[1]
     for name in VERSIONS
@@ -32,38 +35,36 @@ REPOSITORIES = {
 }
 
 
-def cells(name):
-    return [cell for table in FEATURES for cell in table[name]]
-
-
 def test_every_table_has_every_library():
-    assert len(FEATURES) == 7
+    assert len(FEATURES) == TEXT.count("\n|---") - 1 == 7
     assert len(REPOSITORIES) == 7
-    for table in FEATURES:
-        assert list(table) == [OURS, *REPOSITORIES]
+    for rows, _ in FEATURES:
+        assert list(rows) == [OURS, *REPOSITORIES]
 
 
-@pytest.mark.parametrize("cell", cells(OURS))
-def test_what_we_say_of_ourselves_is_tested(cell):
-    links = LINK.findall(cell)
-    assert links or cell == "no"
-    for _, target, name in links:
-        path = (PAGE.parent / target).resolve()
+@pytest.mark.parametrize(("rows", "tests"), FEATURES)
+def test_what_we_say_of_ourselves_is_tested(rows, tests):
+    r"""Every link of our cells leads to the test of the same position below the table."""
+    found = [link for cell in rows[OURS] for _, link in LINK.findall(cell)]
+    assert found == [link for _, link in tests]
+    assert all(LINK.search(cell) or cell == "no" for cell in rows[OURS])
+    for name, link in tests:
+        path = (PAGE.parent / link).resolve()
         assert path.is_relative_to(ROOT / "tests")
-        assert re.search(
-            rf"^ *def {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
+        function = name.strip("`").split(".")[-1]
+        assert function.startswith("test_")
+        assert re.search(rf"^ *def {function}\(", path.read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_what_we_say_of_others_is_pinned(name):
-    for cell in cells(name):
+    for cell in [cell for rows, _ in FEATURES for cell in rows[name]]:
         links = LINK.findall(cell)
         assert links or cell == "?"
-        assert all(PINNED.match(link)[1] == REPOSITORIES[name] for _, link, _ in links)
+        assert all(PINNED.match(link)[1] == REPOSITORIES[name] for _, link in links)
 
 
 def test_every_link_to_code_is_pinned():
-    links = re.findall(r"https://github\.com/[^)\s]*", PAGE.read_text(encoding="utf-8"))
+    links = re.findall(r"https://github\.com/[^)\s]*", TEXT)
     assert links
     assert all(map(PINNED.match, links))
