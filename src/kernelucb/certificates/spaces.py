@@ -171,6 +171,21 @@ class MixedSpace:
             raise InputDataError(_NOTHING)
         return [dict(zip(columns, row, strict=True)) for row in kept[:, columns].tolist()]
 
+    def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
+        r"""A combination for print; of a one-hot group the name of the column that is 1.
+
+        Args:
+            values: Those of all listed columns.
+            names: Of all ``d`` columns.
+        """
+        parts = [
+            f"{names[columns[0]]} {values[columns[0]]:.4g}"
+            if len(columns) == 1
+            else next(names[column] for column in columns if values[column] == 1.0)
+            for columns, _ in self._choices
+        ]
+        return ", ".join(parts)
+
     @staticmethod
     def _kept(
         choice: tuple[list[int], list[list[float]]], fixed: FixedFeatures
