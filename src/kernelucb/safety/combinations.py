@@ -71,8 +71,7 @@ def safe_finalists(
     pool, owners = _pool(safe_set, space)
     chosen = list(range(len(space.combinations)))
     if len(chosen) > most_searched:
-        chosen = _promising(acqf, pool, owners)
-        chosen += [i for i in range(len(space.combinations)) if i not in set(chosen)]
+        chosen = list(dict.fromkeys([*_promising(acqf, pool, owners), *chosen]))
     found = [pool]
     for index in chosen[:most_searched]:
         try:
