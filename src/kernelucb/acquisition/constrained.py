@@ -25,11 +25,8 @@ from kernelucb.acquisition.outcome_bands import (
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.outcome_constraints import (
-    OutcomeConstraints,
-    check_dimensions,
-    joined_assumptions,
-)
+from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, check_dimensions
 from kernelucb.regression.observed import observed_inputs
 from kernelucb.regression.outcome_map import OutcomeMap
 

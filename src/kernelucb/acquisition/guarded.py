@@ -23,7 +23,8 @@ from kernelucb.acquisition.guarded_checks import (
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.family.select import GOLDEN_RATIO
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints, joined_assumptions
+from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.observed import observed_inputs
 
 

@@ -62,6 +62,7 @@ class SafeAcquisition(ConstrainedAcquisition):
             [limit.band for limit in limits],
             [limit.threshold for limit in limits],
             sides=[limit.side for limit in limits],
+            names=self.outcome_constraints.names,
             safe_points=points if rows else None,
             allow_estimated=self.options["allow_estimated"],
         )

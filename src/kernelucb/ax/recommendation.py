@@ -17,7 +17,7 @@ from kernelucb.ax.constrained import SafeAcquisition
 from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.outcome_constraints import joined_assumptions
+from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.exceptions import NoSafePointError
 
 Interval = tuple[float, float]
