@@ -1,6 +1,6 @@
 r"""The best safe point of an Ax search space: choices enumerated, numbers searched."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -51,6 +51,10 @@ class SafeSpace:
         rows = [{**row, **self.fixed} for row in self.combinations]
         return CombinedBox(self.bounds, rows, self.inequalities)
 
+    def rounded(self, point: Tensor) -> Tensor:
+        r"""What Ax makes of a point, ``1 x d``."""
+        return point if self.rounding is None else self.rounding(point)
+
     def feasible(self, X: Tensor) -> Tensor:
         r"""``n x d`` points with their fixed columns set, without those not allowed."""
         return feasible(X, self.bounds, self.fixed, self.inequalities)
@@ -68,8 +72,12 @@ def combinations(
 
 
 def best_safe_point(
-    acqf: AcquisitionFunction, safe_set: SafeSet, space: SafeSpace, options: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
+    acqf: AcquisitionFunction,
+    safe_set: SafeSet,
+    space: SafeSpace,
+    options: dict[str, Any],
+    batch: Sequence[Tensor] = (),
+) -> tuple[Tensor, Tensor] | None:
     r"""The safe point of largest value that is still safe once Ax has handed it out.
 
     Args:
@@ -77,9 +85,11 @@ def best_safe_point(
         safe_set: The safe set, with all safe points.
         space: Where to search.
         options: Those of ``optimize_acqf_safely``.
+        batch: Points of the same trial, each ``1 x d``. Another one that Ax would hand out
+            as one of these is passed over: of two equal arms of a trial Ax makes one.
 
     Returns:
-        The point, ``1 x d``, and its value.
+        The point, ``1 x d``, and its value; None if every safe point is in the batch.
 
     Raises:
         NoSafePointError: If no point is known to be safe.
@@ -99,8 +109,15 @@ def best_safe_point(
     finalists = finalists[safe_set.is_safe(finalists)]
     with torch.no_grad():
         values = in_parts(finalists.unsqueeze(-2), acqf)
+    taken = [space.rounded(point) for point in batch]
+    repeats = False
     for index in values.argsort(descending=True):
         point = finalists[index].unsqueeze(0)
-        if space.rounding is None or bool(safe_set.is_safe(space.rounding(point)).all()):
+        image = space.rounded(point)
+        if any(torch.equal(image, other) for other in taken):
+            repeats = True
+        elif bool(safe_set.is_safe(image).all()):
             return point, values[index]
+    if repeats:
+        return None
     raise no_safe_point("no point that fits the trial")
