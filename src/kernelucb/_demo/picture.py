@@ -105,7 +105,7 @@ def _draw_slice(
         coordinate=coordinate,
         data=(run.X[:initial], run.Y[:initial]),
         chosen=(run.X[initial:], run.Y[initial:]),
-        true_function=run.problem.function,
+        true_function=None if run.known is None else run.known.function,
         fade=not one,
         axes=axes,
         x_label="input $x$" if one else f"input $x_{{{coordinate + 1}}}$",
@@ -120,7 +120,10 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     r"""Chosen points on the plane of the two most interesting coordinates."""
     first, second = interesting_coordinates(run, best)
     title = "points, other inputs ignored (star: recommended)"
-    if run.problem.dimension == 2:
+    if run.problem.dimension == 2 and run.known is None:
+        title = "points on the band's mean (darker: lower; star: recommended)"
+        _draw_contour(run, axes)
+    elif run.problem.dimension == 2:
         title = "points on the true function (darker: lower; star: recommended)"
         _draw_contour(run, axes)
     old, new = run.X[: run.num_initial], run.X[run.num_initial :]
@@ -136,6 +139,7 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     axes.set(xlabel=names[0], ylabel=names[1], xlim=across, ylim=upwards, title=title)
 
 
+@torch.no_grad()
 def _draw_contour(run: Run, axes: "Axes") -> None:
     sides = [
         torch.linspace(low, high, 80, dtype=torch.float64)
@@ -143,7 +147,8 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
     ]
     first, second = torch.meshgrid(*sides, indexing="xy")
     points = torch.stack([first.flatten(), second.flatten()], dim=-1)
-    values = run.problem.function(points)
+    known, mean = run.known, run.acquisition.regression.mean
+    values = mean(points) if known is None else known.function(points)
     # Levels at quantiles show the valleys of functions with a huge range.
     levels = values.quantile(torch.linspace(0.0, 1.0, 13, dtype=values.dtype))
     levels = levels.unique().tolist()
@@ -155,10 +160,11 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
 def _draw_gap(run: Run, axes: "Axes") -> None:
     numbers = [row.number for row in run.rounds]
     gaps = [row.gap for row in run.rounds]
-    regrets = [row.regret for row in run.rounds]
+    regrets = [row.regret for row in run.rounds if row.regret is not None]
     name = "certified gap" if run.certified else "gap, if the band holds"
     axes.plot(numbers, gaps, color=BLUE, label=f"largest possible ({name})")
-    axes.plot(numbers, regrets, color=BLACK, ls=(0, (4, 2)), label="true")
+    if regrets:
+        axes.plot(numbers, regrets, color=BLACK, ls=(0, (4, 2)), label="true")
     positive = min(value for value in gaps + regrets if value > 0)
     if min(gaps + regrets) > 0:
         axes.set_yscale("log")
