@@ -1,5 +1,6 @@
 r"""The picture of the demo."""
 
+import warnings
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from kernelucb._demo.loop import NUM_CANDIDATES, Run
 from kernelucb.acquisition import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.plotting import plot_bands, slice_points
 from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, RC, load_pyplot
 
@@ -34,7 +36,10 @@ def _draw(run: Run, plt: Any) -> "Figure":
     dimension = run.problem.dimension
     size = (8.6, 6.4) if dimension == 1 else (10.4, 7.6)
     figure = plt.figure(figsize=size, layout="constrained")
-    bands = comparison(run)
+    with warnings.catch_warnings():
+        # The run has reported it.
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        bands = comparison(run)
     best, _ = run.certificate()
     if dimension == 1:
         band_axes, gap_axes = figure.subplots(2, 1, height_ratios=(2.4, 1))
