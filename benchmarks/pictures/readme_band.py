@@ -74,7 +74,8 @@ def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None
             data=data,
             true_function=truth,
             show_mean=False,
-            axes=axes,
+            ax=axes,
+            legend=False,
             x_label="input $x$ (no unit)",
             y_label="outcome $f(x)$ (no unit)",
         )

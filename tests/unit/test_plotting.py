@@ -41,7 +41,7 @@ def acquisitions(dimension=1):
 
 def test_first_band_is_filled_and_the_others_are_outlines(axes):
     bands = acquisitions()
-    plot_bands(bands, LINE, show_mean=False, axes=axes)
+    plot_bands(bands, LINE, show_mean=False, ax=axes)
     lower, upper = bands["exact"].bounds(LINE)
     filled = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert filled.min() == pytest.approx(lower.min().item())
@@ -53,7 +53,7 @@ def test_first_band_is_filled_and_the_others_are_outlines(axes):
 def test_legend_names_everything(axes):
     bands = acquisitions()
     points = (LINE[:3], LINE[:3].sin())
-    plot_bands(bands, LINE, data=points, chosen=points, true_function=torch.sin, axes=axes)
+    plot_bands(bands, LINE, data=points, chosen=points, true_function=torch.sin, ax=axes)
     names = set(axes.get_legend_handles_labels()[1])
     assert names == {"exact", "AY", "mean", "true function", "data", "chosen points"}
 
@@ -61,12 +61,12 @@ def test_legend_names_everything(axes):
 def test_the_mean_of_a_weighted_sum_is_drawn_and_its_points_cannot_fade(axes):
     one, other = acquisitions().values()
     total = ScalarizedUCB([one, other], [2.0, -1.0], offset=0.5)
-    plot_bands({"sum": total}, LINE, axes=axes)
+    plot_bands({"sum": total}, LINE, ax=axes)
     drawn = next(line for line in axes.lines if line.get_label() == "mean").get_ydata()
     expected = 0.5 + 2.0 * one.regression.mean(LINE) - other.regression.mean(LINE)
     assert drawn == pytest.approx(expected.numpy())
     with pytest.raises(UnsupportedError, match="leave out fade"):
-        plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, axes=axes)
+        plot_bands({"sum": total}, LINE, data=(LINE[:3], LINE[:3]), fade=True, ax=axes)
 
 
 def test_slice_weights_are_one_on_the_line_and_fall_off():
@@ -92,16 +92,16 @@ def test_widths_are_means_over_the_points():
 def test_a_wild_outline_is_cut_off_and_the_picture_says_so(axes):
     bands = acquisitions()
     wild = AbbasiYadkoriUCB(bands["exact"].regression, norm_bound=1000.0)
-    plot_bands({"exact": bands["exact"], "wild": wild}, LINE, axes=axes)
+    plot_bands({"exact": bands["exact"], "wild": wild}, LINE, ax=axes)
     assert axes.get_ylim()[1] < wild.bounds(LINE)[1].max()
     assert "cut off" in axes.texts[0].get_text()
 
 
 def test_bad_input(axes):
     with pytest.raises(ValueError, match="at least one acquisition"):
-        plot_bands({}, LINE, axes=axes)
+        plot_bands({}, LINE, ax=axes)
     with pytest.raises(BotorchTensorDimensionError, match="`n x d`"):
-        plot_bands(acquisitions(), LINE[:, 0], axes=axes)
+        plot_bands(acquisitions(), LINE[:, 0], ax=axes)
 
 
 def test_missing_matplotlib_says_what_to_install(monkeypatch):

@@ -52,7 +52,7 @@ def marks(axes, label):
 def test_region_and_points_are_shares_of_the_bounds(axes):
     report = report_of()
     wide = torch.tensor([[-1.0, 0.0], [1.0, 4.0]], dtype=torch.float64)
-    assert plot_optimum_report(report, bounds=wide, axes=axes) is axes
+    assert plot_optimum_report(report, bounds=wide, ax=axes) is axes
 
     def shares(X):
         return (X - wide[0]) / (wide[1] - wide[0])
@@ -70,7 +70,7 @@ def test_region_and_points_are_shares_of_the_bounds(axes):
 
 def test_without_bounds_the_report_fills_the_bars(axes):
     report = report_of()
-    plot_optimum_report(report, axes=axes)
+    plot_optimum_report(report, ax=axes)
     ends = drawn(axes, "where the optimum may be")
     for label in ("recommended", "evaluate next"):
         ends = torch.cat([ends, marks(axes, label)[:, :1]], -1)
@@ -80,7 +80,7 @@ def test_without_bounds_the_report_fills_the_bars(axes):
 
 def test_title_legend_and_labels_say_what_is_known(axes):
     report = report_of()
-    plot_optimum_report(report, bounds=BOX, axes=axes)
+    plot_optimum_report(report, bounds=BOX, ax=axes)
     title = axes.get_title(loc="left")
     numbers = (report.lower, report.upper, report.gap)
     assert all(f"{number:.4g}" in title for number in numbers)
@@ -101,7 +101,7 @@ def test_title_legend_and_labels_say_what_is_known(axes):
 def test_one_value_is_drawn_in_the_middle_and_can_be_seen(axes):
     space = MixedSpace(BOX, discrete_dims={1: [0.0, 0.5, 1.0]})
     report = report_of(bounds=None, space=space, fixed_features={1: 0.5})
-    plot_optimum_report(report, axes=axes)
+    plot_optimum_report(report, ax=axes)
     low, high = drawn(axes, "where the optimum may be")[1].tolist()
     assert low < 0.5 < high
     assert marks(axes, "recommended")[1].tolist() == [0.5, 1.0]
@@ -112,7 +112,7 @@ def test_one_value_is_drawn_in_the_middle_and_can_be_seen(axes):
 def test_what_comes_from_a_search_is_called_that(axes):
     problem = make_problem(n=25, d=2, norm=3.0, seed=2, kernel="matern52")
     report = optimum_report(SrinivasUCB(problem.model), bounds=BOX, **FEW)
-    plot_optimum_report(report, axes=axes)
+    plot_optimum_report(report, ax=axes)
     title = axes.get_title(loc="left")
     assert report.summary == " ".join(title.split("\n"))[: len(report.summary)]
     assert max(map(len, title.split("\n"))) <= 70
@@ -130,9 +130,9 @@ def test_new_axes():
 def test_bad_bounds(axes):
     report = report_of()
     with pytest.raises(ValueError, match="bounds must hold the report: time is from"):
-        plot_optimum_report(report, bounds=BOX * BOX.new_tensor([1.0, 0.1]), axes=axes)
+        plot_optimum_report(report, bounds=BOX * BOX.new_tensor([1.0, 0.1]), ax=axes)
     with pytest.raises(BotorchTensorDimensionError, match="`2 x 2`"):
-        plot_optimum_report(report, bounds=BOX[:, :1], axes=axes)
+        plot_optimum_report(report, bounds=BOX[:, :1], ax=axes)
 
 
 def test_missing_matplotlib_says_what_to_install(monkeypatch):

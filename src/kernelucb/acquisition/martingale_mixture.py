@@ -64,7 +64,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
     ``1 - delta``. Nothing is carried along from round to round.
 
     Attributes:
-        fit, model_error: As given.
+        fit: As given.
+        model_error: As given.
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
         least_consistent_norm: Lower bound on the norm, outcome units; it needs all

@@ -6,6 +6,7 @@ experiment is saved, before it is reopened in a new process, and before a
 """
 
 try:
+    from kernelucb.ax.analyses import BandAnalysis, GapAnalysis, OptimumAnalysis
     from kernelucb.ax.bounds import current_bound, last_bound
     from kernelucb.ax.generation import generation_strategy
     from kernelucb.ax.models import fixed_model_config, meta_model_config
@@ -23,7 +24,10 @@ register_for_storage()
 
 __all__ = [
     "ArmDecision",
+    "BandAnalysis",
     "CertifiedGapStoppingStrategy",
+    "GapAnalysis",
+    "OptimumAnalysis",
     "Recommendation",
     "current_bound",
     "fixed_model_config",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ax.api.client import Client
+from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from kernelucb import certificates
@@ -48,13 +49,26 @@ def optimum_report(
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    experiment = strategy.experiment
+    found = report_and_limits(
+        strategy, strategy.experiment, fixed_parameters, tolerance, max_evaluations
+    )
+    return found[0]
+
+
+def report_and_limits(
+    strategy: GenerationStrategy,
+    experiment: Experiment,
+    fixed_parameters: Mapping[str, Any] | None,
+    tolerance: float,
+    max_evaluations: int,
+) -> tuple[OptimumReport, list[tuple[float, float]]]:
+    r"""The report of an experiment, and the limits of the inputs that it names."""
     context = checked_context(experiment.search_space, fixed_parameters)
     fitted = fitted_bound(strategy, experiment, context)
     found = best_arm(experiment, fitted, context, by_bands=True)
     if found is None:
         raise NoSafePointError(no_feasible_arm(fitted))
-    return certificates.optimum_report(
+    report = certificates.optimum_report(
         fitted.acqf,
         **domain_options(experiment, fitted, context),
         recommended=found[1],
@@ -62,3 +76,4 @@ def optimum_report(
         tolerance=tolerance,
         max_evaluations=max_evaluations,
     )
+    return report, [(float(low), float(high)) for low, high in fitted.digest.bounds]

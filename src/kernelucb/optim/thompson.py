@@ -46,9 +46,11 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
     Args:
+        model: See ``StreamingKernelUCB``.
+        norm_bound: See ``StreamingKernelUCB``.
         noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
-        model, norm_bound, delta, tracker: See ``StreamingKernelUCB``; a tracker is for
-            ``UnknownNoise`` only.
+        tracker: See ``StreamingKernelUCB``; for ``UnknownNoise`` only.
+        delta: See ``StreamingKernelUCB``.
         inflation: If False, samples are not inflated: they come from the posterior of a GP
             of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
         maximize: If False, the point with the smallest sample is chosen.

@@ -1,21 +1,27 @@
 r"""Confidence bands of several acquisition functions along a line."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, GREY, OUTLINES, load_pyplot
-from kernelucb.regression import RidgeState
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from kernelucb.plotting.planes import draw_weighted, nearness
+from kernelucb.plotting.style import (
+    BLACK,
+    BLUE,
+    CHOSEN,
+    DATA,
+    GREY,
+    OUTLINES,
+    Axes,
+    add_legend,
+    new_axes,
+)
 
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
-_FAINTEST = 0.08  # opacity of marks that say nothing about the line
 
 
 @torch.no_grad()
@@ -29,11 +35,12 @@ def plot_bands(
     true_function: Callable[[Tensor], Tensor] | None = None,
     show_mean: bool = True,
     fade: bool = False,
-    axes: "Axes | None" = None,
+    ax: Axes | None = None,
+    legend: bool = True,
     x_label: str = "input x",
     y_label: str = "outcome y",
     data_name: str = "data",
-) -> "Axes":
+) -> Axes:
     r"""Draw confidence bands along a line of points, with data and the true function.
 
     The band of the first acquisition function is filled and its posterior mean drawn; the
@@ -56,7 +63,8 @@ def plot_bands(
         show_mean: Whether to draw the posterior mean.
         fade: Whether to draw marks fainter the less their points say about the line (see
             ``slice_weights``).
-        axes: Where to draw; new axes when absent.
+        ax: Where to draw; new axes when absent.
+        legend: Whether to draw a legend.
         x_label: Horizontal label, with units.
         y_label: Vertical label, with units.
         data_name: Name of ``data`` in the legend.
@@ -73,25 +81,29 @@ def plot_bands(
         raise ValueError("acquisitions must hold at least one acquisition function.")
     if X.dim() != 2:
         raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
-    axes = _new_axes() if axes is None else axes
+    ax = new_axes() if ax is None else ax
     first = next(iter(acquisitions.values()))
-    _draw_bands(axes, acquisitions, X, coordinate)
+    _draw_bands(ax, acquisitions, X, coordinate)
     abscissa = X[:, coordinate]
     if show_mean:
-        mean = first.regression.mean(X)
-        axes.plot(abscissa, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
+        mean = first.outcome_map.inverse(first.regression.mean(X))
+        ax.plot(abscissa, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:
         truth = true_function(X).reshape(-1)
-        axes.plot(abscissa, truth, color=BLACK, lw=1.6, label="true function")
+        ax.plot(abscissa, truth, color=BLACK, lw=1.6, label="true function")
     for points, name in ((data, data_name), (chosen, "chosen points")):
         if points is not None:
             weights = slice_weights(first, points[0], X, coordinate) if fade else None
             style = CHOSEN if points is chosen else DATA
-            _draw_points(axes, points, coordinate, weights, {**style, "label": name})
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.margins(x=0)
-    _limit_height(axes, first, X)
-    return axes
+            X_marks, Y_marks = points[0][:, coordinate], points[1].reshape(-1)
+            opaque = torch.ones(len(X_marks)) if weights is None else weights
+            draw_weighted(ax, X_marks, Y_marks, opaque, {**style, "label": name})
+    ax.set(xlabel=x_label, ylabel=y_label)
+    ax.margins(x=0)
+    _limit_height(ax, first, X)
+    if legend:
+        add_legend(ax)
+    return ax
 
 
 def slice_points(
@@ -124,20 +136,9 @@ def slice_weights(
         ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
 
     Raises:
-        UnsupportedError: If the bound is not computed from one kernel.
+        UnsupportedError: If the bound is not computed from one kernel or a family.
     """
-    projected = line[:1].to(X).repeat(len(X), 1)
-    projected[:, coordinate] = X[:, coordinate]
-    state = acquisition.regression
-    if not isinstance(state, RidgeState):
-        raise UnsupportedError(
-            f"{type(acquisition).__name__} is not computed from one kernel; leave out fade."
-        )
-    prior = state.prior
-    left, right = prior.transform(X.double()), prior.transform(projected.double())
-    scale = (prior.variance(left) * prior.variance(right)).sqrt()
-    covariance = prior.covariance(left, right).diagonal()
-    return (covariance / scale).square().clamp(0.0, 1.0)
+    return nearness(acquisition, X, line, [coordinate])
 
 
 @torch.no_grad()
@@ -147,50 +148,31 @@ def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, f
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
 
 
-def _new_axes() -> "Axes":
-    return load_pyplot().subplots()[1]
-
-
-def _limit_height(axes: "Axes", first: KernelUCB, X: Tensor) -> None:
+def _limit_height(ax: Axes, first: KernelUCB, X: Tensor) -> None:
     r"""Cut off outlines far beyond the first band."""
     lower, upper = first.bounds(X)
     low, high = float(lower.min()), float(upper.max())
     reach = _HEADROOM * (high - low)
-    bottom, top = axes.get_ylim()
+    bottom, top = ax.get_ylim()
     if bottom >= low - reach and top <= high + reach:
         return
-    axes.set_ylim(max(bottom, low - reach), min(top, high + reach))
+    ax.set_ylim(max(bottom, low - reach), min(top, high + reach))
     style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": GREY}
     note = "what lies beyond is cut off"
-    axes.annotate(note, (0.99, 0.98), xycoords="axes fraction", **style)
+    ax.annotate(note, (0.99, 0.98), xycoords="axes fraction", **style)
 
 
 def _draw_bands(
-    axes: "Axes", acquisitions: Mapping[str, KernelUCB], X: Tensor, coordinate: int
+    ax: Axes, acquisitions: Mapping[str, KernelUCB], X: Tensor, coordinate: int
 ) -> None:
     x = X[:, coordinate]
     for index, (name, acquisition) in enumerate(acquisitions.items()):
         lower, upper = acquisition.bounds(X)
         if index == 0:
-            axes.fill_between(x, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name)
+            ax.fill_between(x, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name)
             for side in (lower, upper):
-                axes.plot(x, side, color=BLUE, lw=0.9, zorder=1.4)
+                ax.plot(x, side, color=BLUE, lw=0.9, zorder=1.4)
             continue
         style = OUTLINES[(index - 1) % len(OUTLINES)]
-        axes.plot(x, upper, label=name, zorder=1.5, **style)
-        axes.plot(x, lower, zorder=1.5, **style)
-
-
-def _draw_points(
-    axes: "Axes",
-    points: tuple[Tensor, Tensor],
-    coordinate: int,
-    weights: Tensor | None,
-    style: dict[str, Any],
-) -> None:
-    X, Y = points[0], points[1].reshape(-1)
-    # The legend gets a mark of its own: the first point may be a faint one.
-    axes.scatter([], [], **style)
-    opacity = torch.ones(len(X)) if weights is None else weights.clamp_min(_FAINTEST)
-    style = {**style, "label": None, "alpha": opacity.tolist()}
-    axes.scatter(X[:, coordinate], Y, zorder=3, **style)
+        ax.plot(x, upper, label=name, zorder=1.5, **style)
+        ax.plot(x, lower, zorder=1.5, **style)

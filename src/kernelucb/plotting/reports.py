@@ -1,17 +1,13 @@
 r"""What is known of the optimum, input by input."""
 
 import textwrap
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from kernelucb._numerics.domains import checked_limits
 from kernelucb.certificates import OptimumReport
-from kernelucb.plotting.style import BLUE, CHOSEN, GREY, NEXT, load_pyplot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from kernelucb.plotting.style import BLUE, CHOSEN, GREY, NEXT, Axes, add_legend, new_axes
 
 _BAR = 0.34  # height of the bars, rows being one apart
 _LEAST = 0.008  # width that a region without any is drawn with
@@ -20,8 +16,8 @@ _ROUNDING = 1e-9  # share of an input's range by which a point may lie outside
 
 
 def plot_optimum_report(
-    report: OptimumReport, *, bounds: Tensor | None = None, axes: "Axes | None" = None
-) -> "Axes":
+    report: OptimumReport, *, bounds: Tensor | None = None, ax: Axes | None = None
+) -> Axes:
     r"""Draw where the optimum may lie in each input, and which points the report names.
 
     Each input has a bar, from its lower to its upper limit. The part in colour is the
@@ -36,7 +32,7 @@ def plot_optimum_report(
         report: From ``optimum_report``.
         bounds: ``2 x d`` lower and upper limits of the inputs, between which the bars
             reach. When absent, they reach as far as the report's region and points do.
-        axes: Where to draw; new axes when absent.
+        ax: Where to draw; new axes when absent.
 
     Returns:
         The axes.
@@ -52,20 +48,20 @@ def plot_optimum_report(
     low, width = limits[0], limits[1] - limits[0]
     middle = torch.full_like(named, 0.5)
     scaled = torch.where(width > 0.0, (named - low) / width, middle)
-    axes = _new_axes(len(report.names)) if axes is None else axes
+    ax = new_axes((7.0, 1.3 + 0.55 * len(report.names))) if ax is None else ax
     rows = list(range(len(report.names)))
-    axes.barh(rows, 1.0, height=_BAR, color=GREY, alpha=0.2, label="domain")
-    _draw_region(axes, report, scaled[:2])
-    axes.scatter(scaled[2], rows, zorder=3, label="recommended", **CHOSEN)
-    axes.scatter(scaled[3], rows, zorder=4, label="evaluate next", **NEXT)
+    ax.barh(rows, 1.0, height=_BAR, color=GREY, alpha=0.2, label="domain")
+    _draw_region(ax, report, scaled[:2])
+    ax.scatter(scaled[2], rows, zorder=3, label="recommended", **CHOSEN)
+    ax.scatter(scaled[3], rows, zorder=4, label="evaluate next", **NEXT)
     ends = [f"{a:.4g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in limits.T.tolist()]
     labels = [f"{name}\n{end}" for name, end in zip(report.names, ends, strict=True)]
-    axes.set(xlim=(-0.02, 1.02), xticks=[], xlabel="from lower to upper limit")
-    axes.set_yticks(rows, labels)
-    axes.set_ylim(len(rows) - 0.4, -0.6)  # the first input on top
-    axes.set_title(_title(report), loc="left", fontsize="medium")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return axes
+    ax.set(xlim=(-0.02, 1.02), xticks=[], xlabel="from lower to upper limit")
+    ax.set_yticks(rows, labels)
+    ax.set_ylim(len(rows) - 0.4, -0.6)  # the first input on top
+    ax.set_title(_title(report), loc="left", fontsize="medium")
+    add_legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
 
 
 def _limits(report: OptimumReport, bounds: Tensor | None, named: Tensor) -> Tensor:
@@ -86,14 +82,14 @@ def _limits(report: OptimumReport, bounds: Tensor | None, named: Tensor) -> Tens
     return limits
 
 
-def _draw_region(axes: "Axes", report: OptimumReport, scaled: Tensor) -> None:
+def _draw_region(ax: Axes, report: OptimumReport, scaled: Tensor) -> None:
     r"""The part where the optimum may lie; ``2 x d`` ends, as shares of the bars."""
     rows = list(range(len(report.names)))
     width = (scaled[1] - scaled[0]).clamp_min(_LEAST)
     left = 0.5 * (scaled[0] + scaled[1] - width)
     name = "where the optimum may be"
     name += "" if report.certificate.rigorous else ",\nof the points looked at"
-    axes.barh(
+    ax.barh(
         rows, width, height=_BAR, left=left, color=BLUE, alpha=0.5, label=name, zorder=2
     )
     for row, (low, high) in enumerate(report.region.T.tolist()):
@@ -101,7 +97,7 @@ def _draw_region(axes: "Axes", report: OptimumReport, scaled: Tensor) -> None:
         at = float(left[row] + 0.5 * width[row])
         align = "left" if at < 0.1 else "right" if at > 0.9 else "center"
         at = at if align == "center" else float(left[row] + (align == "right") * width[row])
-        axes.annotate(
+        ax.annotate(
             text,
             (at, row - 0.5 * _BAR),
             xytext=(0, 2),
@@ -118,8 +114,3 @@ def _title(report: OptimumReport) -> str:
     gap = f"the recommended point is at most {report.gap:.4g} from it"
     lines = [report.summary, f"{interval};", gap]
     return "\n".join(part for line in lines for part in textwrap.wrap(line, _TITLE))
-
-
-def _new_axes(rows: int) -> "Axes":
-    size = (7.0, 1.3 + 0.55 * rows)
-    return load_pyplot().subplots(figsize=size, layout="constrained")[1]

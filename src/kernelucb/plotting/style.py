@@ -1,7 +1,12 @@
 r"""Colours and lines that differ in grey and under colour-vision deficiency as well."""
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+else:
+    Axes = Any  # type hints can be read, and arguments checked, without matplotlib
 
 # Okabe & Ito's palette.
 BLUE = "#0072B2"
@@ -27,7 +32,11 @@ CHOSEN: dict[str, Any] = {
     "edgecolors": BLACK,
     "linewidths": 0.6,
 }
+OUTLINED_DATA: dict[str, Any] = {**DATA, "s": 20, "edgecolors": "white", "linewidths": 0.6}
 NEXT: dict[str, Any] = {"marker": "|", "s": 170, "color": BLACK, "linewidths": 2.0}
+
+WITNESS: dict[str, Any] = {"color": "#AA4499", "linestyle": "--", "linewidth": 1.6}
+SOUGHT = "#D55E00"  # limits and levels that somebody has set
 
 RC: dict[str, Any] = {
     "axes.spines.right": False,
@@ -50,3 +59,32 @@ def load_pyplot() -> ModuleType:
         message = "Pictures need matplotlib: pip install kernelucb[plot]"
         raise ImportError(message) from error
     return plt
+
+
+def new_axes(size: tuple[float, float] = (7.0, 3.6)) -> Axes:
+    r"""Axes in a figure of their own of this size in inches; a legend fits beside them."""
+    return load_pyplot().subplots(figsize=size, layout="constrained")[1]
+
+
+def add_legend(ax: Axes, **options: Any) -> None:
+    r"""A legend beside the axes where the layout makes room for it, else on them."""
+    if ax.figure.get_layout_engine() is None:
+        ax.legend(**{"loc": "best", **options})
+    else:
+        ax.legend(**{"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), **options})
+
+
+def plain_ticks(axis: Any) -> None:
+    r"""Few ticks of a logarithmic axis, as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def whole_numbers(ax: Axes) -> None:
+    r"""Ticks of the horizontal axis at whole numbers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,136 @@
+r"""How far the recommended point may be from the optimum, over the rounds."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botorch.exceptions import UnsupportedError
+
+from kernelucb._numerics.checks import nonnegative_scalar
+from kernelucb.certificates import OptimumReport, RegretCertificate
+from kernelucb.plotting.style import (
+    BLACK,
+    BLUE,
+    OUTLINES,
+    SOUGHT,
+    Axes,
+    add_legend,
+    new_axes,
+    whole_numbers,
+)
+
+Gap = RegretCertificate | OptimumReport | Any
+_FIRST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 1.6}
+
+
+def plot_gap(
+    certificates: Sequence[Gap] | Mapping[str, Sequence[Gap]],
+    *,
+    rounds: Sequence[float] | None = None,
+    accepted: float | None = None,
+    true_gaps: Sequence[float] | None = None,
+    x_label: str = "round",
+    y_label: str = "gap to the optimum",
+    ax: Axes | None = None,
+) -> Axes:
+    r"""Draw how far the recommended point may be from the optimum, round by round.
+
+    The legend says "certified" of a run only if every certificate of it is; otherwise it
+    says how many are, or what keeps all of them from it, and the gaps that are not
+    certified have open marks.
+
+    Example:
+        >>> decisions.append(stopping(acqf))  # in every round
+        >>> plot_gap(decisions, rounds=range(4, 4 + len(decisions)), accepted=stopping.gap)
+
+    Args:
+        certificates: One for each round, of one run or of several by their names: regret
+            certificates, decisions of ``CertifiedGapStopping`` (also of Ax's strategy),
+            optimum reports, or None where there was none.
+        rounds: Where each certificate stands on the horizontal axis, such as the number of
+            observations or the time; 1, 2, ... when absent. Longer than a run: its first
+            ones count.
+        accepted: The gap that is accepted, outcome units.
+        true_gaps: The gap that the recommended point really had, for one run.
+        x_label: Horizontal label.
+        y_label: Vertical label, with units.
+        ax: Where to draw; new axes when absent.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: If matplotlib is absent.
+        ValueError: If there is no certificate, ``rounds`` or ``true_gaps`` do not fit them,
+            or a scalar is out of its range.
+        UnsupportedError: If a certificate is none.
+    """
+    runs = certificates if isinstance(certificates, Mapping) else {"": certificates}
+    parts = {name: [_certificate(each) for each in run] for name, run in runs.items()}
+    if not any(each is not None for run in parts.values() for each in run):
+        raise ValueError("certificates must hold at least one certificate.")
+    longest = max(map(len, parts.values()))
+    places = list(range(1, longest + 1) if rounds is None else rounds)
+    if len(places) < longest:
+        raise ValueError(f"rounds has {len(places)} entries for {longest} certificates.")
+    if true_gaps is not None and (len(runs) > 1 or len(true_gaps) != longest):
+        raise ValueError("true_gaps must be one number for each certificate of one run.")
+    level = None if accepted is None else nonnegative_scalar("accepted", accepted)
+    ax = new_axes() if ax is None else ax
+    styles = [_FIRST, *OUTLINES]
+    for index, (name, run) in enumerate(parts.items()):
+        _draw_run(ax, name, run, places[: len(run)], styles[index % len(styles)])
+    if true_gaps is not None:
+        label = "true gap (never seen)"
+        ax.plot(places[:longest], [*true_gaps], color=BLACK, ls="--", label=label)
+    if level is not None:
+        ax.axhline(level, color=SOUGHT, lw=1, label="accepted")
+    ax.set(xlabel=x_label, ylabel=y_label)
+    ax.set_ylim(bottom=0.0)
+    if all(float(place).is_integer() for place in places):
+        whole_numbers(ax)
+    add_legend(ax)
+    return ax
+
+
+def _certificate(entry: Any) -> RegretCertificate | None:
+    r"""The certificate of a decision or report, or itself."""
+    if entry is None:
+        return None
+    found = entry if isinstance(entry, RegretCertificate) else _within(entry)
+    if found is None or isinstance(found, RegretCertificate):
+        return found
+    raise UnsupportedError(
+        f"{type(entry).__name__} is no certificate; give those of regret_certificate, "
+        "CertifiedGapStopping or optimum_report."
+    )
+
+
+def _within(entry: Any) -> Any:
+    return getattr(entry, "certificate", entry)
+
+
+def _draw_run(
+    ax: Axes,
+    name: str,
+    run: Sequence[RegretCertificate | None],
+    places: Sequence[float],
+    style: dict[str, Any],
+) -> None:
+    gaps = [math.nan if each is None else each.gap for each in run]
+    label = _label([each for each in run if each is not None])
+    ax.plot(places, gaps, label=f"{name}: {label}" if name else label, **style)
+    doubtful = [i for i, each in enumerate(run) if each is not None and not each.certified]
+    if doubtful:
+        marks = [places[i] for i in doubtful], [gaps[i] for i in doubtful]
+        ax.plot(*marks, "o", ms=4, mfc="white", color=style["color"])
+
+
+def _label(run: Sequence[RegretCertificate]) -> str:
+    certified = sum(each.certified for each in run)
+    if run and certified == len(run):
+        return "certified gap"
+    if certified > 0:
+        return f"gap, certified in {certified} of {len(run)} rounds"
+    reasons = dict.fromkeys(each.summary for each in run)
+    return f"gap, {'; '.join(reasons)}" if reasons else "gap, no certificate"

@@ -1,0 +1,58 @@
+r"""What the pages for the first hour print, run and say is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kernelucb
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+START = (DOCS / "get_started.md").read_text()
+
+
+def blocks(language, text=START):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore")  # BoTorch's, where a search starts again
+def test_get_started_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (table,) = blocks("csv")
+    Path("runs.csv").write_text(table)
+    names: dict = {}
+    for block in blocks("python"):
+        exec(block, names)
+    output = capsys.readouterr().out
+    assert output.count("certified, if what was given is true") == 3
+    assert names["decision"].stop
+    assert names["decision"].certificate.gap <= 9.0
+    assert float((names["lower"] <= names["upper"]).double().mean()) == 1.0
+    assert "about twice the\nleast norm" in START
+    assert "the norm bound is 2.1 times that" in output
+
+
+def test_commands_install_with_the_pins():
+    for page in ("index.md", "get_started.md"):
+        commands = blocks("bash", (DOCS / page).read_text())
+        assert "pip install -c constraints.txt" in commands[0]
+        assert commands[0].endswith("-m kernelucb\n")
+
+
+def test_the_ranks_are_the_recorded_ones():
+    table = (ROOT / "benchmarks/practical/results/compare_ranks.md").read_text()
+    text = (DOCS / "search.md").read_text().replace("\n", " ")
+    guarded, bound = (
+        re.search(rf"\| {label} \| ([^|]+) \|", table).group(1)
+        for label in ("Guarded qLogNEI, every fourth by U", "MartingaleMixtureUCB")
+    )
+    assert f"has the best mean rank: {guarded}, against" in text
+    assert f"its mean rank is {bound}." in text
+
+
+def test_classes_in_the_table_of_bounds_exist():
+    _, table = (DOCS / "choosing.md").read_text().split("| class |")
+    names = set(re.findall(r"^\| `(\w+)", table, flags=re.MULTILINE))
+    assert len(names) >= 10
+    assert names <= set(kernelucb.__all__)

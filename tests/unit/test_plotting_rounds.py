@@ -1,0 +1,164 @@
+r"""Gaps over the rounds and families of kernels: what is drawn, and what it is called."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from gpytorch.kernels import RBFKernel
+
+from kernelucb import (
+    CertifiedGapStopping,
+    FamilyTracker,
+    KernelFamilyUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    lengthscale_family,
+    optimum_report,
+    regret_certificate,
+)
+from kernelucb.plotting import plot_family_history, plot_family_report, plot_gap
+from problems import make_problem
+
+PROBLEM = make_problem(n=20, d=1, norm=3.0, seed=2)
+ARMS = torch.linspace(0.0, 1.0, 11, dtype=torch.float64).unsqueeze(-1)
+
+
+@pytest.fixture(autouse=True)
+def no_display(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
+
+@pytest.fixture
+def ax():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def named(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def bound(n=20, norm_bound=3.0):
+    state = KernelRegression(PROBLEM.X[:n], PROBLEM.Y[:n], PROBLEM.kernel, 0.1)
+    return MartingaleMixtureUCB(state, norm_bound=norm_bound)
+
+
+RUN = [regret_certificate(bound(n), ARMS) for n in (4, 8, 16)]
+GUESSES = [regret_certificate(bound(n, None), ARMS) for n in (4, 8)]
+
+
+def test_the_gap_of_a_certified_run(ax):
+    drawn = plot_gap(RUN, rounds=[4, 8, 16, 32], accepted=0.5, true_gaps=[1, 0, 0], ax=ax)
+    assert drawn is ax
+    line, true = ax.lines[0], ax.lines[1]
+    assert list(line.get_xdata()) == [4, 8, 16]
+    assert list(line.get_ydata()) == [each.gap for each in RUN]
+    assert list(true.get_ydata()) == [1, 0, 0]
+    assert ax.lines[2].get_ydata() == [0.5, 0.5]
+    assert named(ax) == ["certified gap", "true gap (never seen)", "accepted"]
+
+
+def test_a_run_with_estimates_is_not_called_certified(ax):
+    plot_gap({"mine": RUN, "other": [None, *GUESSES]}, ax=ax)
+    assert named(ax) == ["mine: certified gap", "other: gap, heuristic: norm estimated"]
+    other, marks = ax.lines[1], ax.lines[2]
+    assert np.isnan(other.get_ydata()[0])
+    assert list(marks.get_xdata()) == [2, 3]
+    assert list(marks.get_ydata()) == [each.gap for each in GUESSES]
+
+
+def test_a_run_that_is_certified_in_some_rounds_says_how_many(ax):
+    plot_gap([*GUESSES, *RUN], ax=ax)
+    assert named(ax) == ["gap, certified in 3 of 5 rounds"]
+    assert list(ax.lines[1].get_xdata()) == [1, 2]
+
+
+def test_a_search_is_not_called_certified(ax):
+    searched = dataclasses.replace(RUN[0], rigorous=False)
+    plot_gap([searched], ax=ax)
+    assert named(ax) == ["gap, heuristic: the maximum over the domain comes from a search"]
+
+
+def test_decisions_and_reports_are_taken_as_their_certificates(ax):
+    decision = CertifiedGapStopping(0.5, candidates=ARMS)(bound())
+    report = optimum_report(bound(), ARMS)
+    plot_gap([decision, report, RUN[-1]], ax=ax)
+    gaps = [decision.certificate.gap, report.gap, RUN[-1].gap]
+    assert list(ax.lines[0].get_ydata()) == gaps
+
+
+def test_bad_gaps(ax):
+    with pytest.raises(ValueError, match="at least one certificate"):
+        plot_gap([None], ax=ax)
+    with pytest.raises(ValueError, match="at least one certificate"):
+        plot_gap({}, ax=ax)
+    with pytest.raises(ValueError, match="rounds has 2 entries for 3 certificates"):
+        plot_gap(RUN, rounds=[1, 2], ax=ax)
+    with pytest.raises(ValueError, match="one number for each certificate"):
+        plot_gap(RUN, true_gaps=[0.1], ax=ax)
+    with pytest.raises(UnsupportedError, match="float is no certificate"):
+        plot_gap([0.5], ax=ax)
+    with pytest.raises(ValueError, match="accepted must not be negative"):
+        plot_gap(RUN, accepted=-1.0, ax=ax)
+
+
+def families():
+    kernels = lengthscale_family(RBFKernel(), 0.1, 1.0)
+    tracker = FamilyTracker()
+    states = [
+        KernelRegression(PROBLEM.X[:n], PROBLEM.Y[:n], RBFKernel(), 0.1) for n in (5, 20)
+    ]
+    return [
+        KernelFamilyUCB(each, kernels, norm_bound=3.0, noise_std=0.1, tracker=tracker)
+        for each in states
+    ]
+
+
+def test_a_family_report_has_a_bar_for_each_kernel(ax):
+    acqf = families()[-1]
+    assert True in acqf.consistent
+    assert False in acqf.consistent
+    assert plot_family_report(acqf, ax=ax) is ax
+    ratios = [
+        a / b for a, b in zip(acqf.least_consistent_norms, acqf.norm_bounds, strict=False)
+    ]
+    for bars in ax.containers:
+        consistent = bars.get_label() == "consistent"
+        rows = [i for i, each in enumerate(acqf.consistent) if each is consistent]
+        assert [bar.get_width() for bar in bars] == [ratios[i] for i in rows]
+        assert [bar.get_y() + 0.3 for bar in bars] == pytest.approx(rows)
+    assert set(named(ax)) == {"consistent", "contradicted at level 0.05", "norm bound"}
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert labels[0].startswith("RBF, length scale 1\nnorm ")
+    title = ax.get_title(loc="left")
+    assert title == "union of the bands: certified (95 %)"
+
+
+def test_a_family_history_has_a_line_for_each_kernel(ax):
+    acqfs = families()
+    assert plot_family_history(acqfs, ax=ax) is ax
+    for index, line in enumerate(ax.lines[:-1]):
+        assert list(line.get_xdata()) == [5, 20]
+        ratios = [a.least_consistent_norms[index] / a.norm_bounds[index] for a in acqfs]
+        assert list(line.get_ydata()) == ratios
+    assert len(ax.lines) == len(acqfs[0].kernels) + 1
+    assert named(ax)[-1] == "contradicted above"
+
+
+def test_bad_families(ax):
+    acqfs = families()
+    with pytest.raises(UnsupportedError, match="instance of KernelFamilyUCB"):
+        plot_family_report(bound(), ax=ax)
+    with pytest.raises(ValueError, match="at least one bound"):
+        plot_family_history([], ax=ax)
+    with pytest.raises(ValueError, match="rounds has 1 entries for 2 bounds"):
+        plot_family_history(acqfs, rounds=[1], ax=ax)
+    fewer = KernelFamilyUCB(
+        acqfs[0].model, acqfs[0].kernels[:2], norm_bound=3.0, noise_std=0.1
+    )
+    with pytest.raises(ValueError, match="the same kernels"):
+        plot_family_history([acqfs[0], fewer], ax=ax)
