@@ -11,6 +11,7 @@ torch for Linux on the package index bring gigabytes of CUDA packages.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -105,12 +106,17 @@ def main() -> None:
     parser.add_argument("--extras", default="plot", help="separated by commas")
     parser.add_argument("--python", default=sys.executable, help="of the environment")
     parser.add_argument("--torch", default=pinned_torch(), help="requirement (not pinned)")
+    parser.add_argument("--keep", type=Path, help="folder for the sdist and the wheel")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel = build(folder)
         python = install(wheel, options, folder)
         try_out(python, folder)
+        if options.keep is not None:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            for path in (wheel, *folder.glob("*.tar.gz")):
+                shutil.copy(path, options.keep)
     print(f"passed: {options.versions} versions, extras {options.extras}")
 
 
