@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from gpytorch.kernels import ScaleKernel
@@ -92,4 +93,4 @@ def load_function(name: str) -> Callable[[list[float]], float]:
     if not callable(function):
         state = "has no function" if function is None else "holds no function under"
         raise BlackBoxError(f"module {module_name!r} {state} {attribute!r}")
-    return function
+    return cast(Callable[[list[float]], float], function)
