@@ -4,7 +4,6 @@ r"""Every public use on a device, as a function of ``There`` that returns tensor
 or climb, and only end on the device.
 """
 
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -21,8 +20,8 @@ from device_acquisitions import (
     exact,
     family,
     guarded_and_constrained,
-    meta_model,
 )
+from device_models import budgeted_model, earlier_tasks, sketched_update
 from kernelucb import (
     BKBBandit,
     CertifiedGapStopping,
@@ -32,12 +31,9 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
-    MetaUCB,
     MixedSpace,
-    NystromRegression,
     SafeSet,
     ScalarizedUCB,
-    SketchedMartingaleMixtureUCB,
     StreamingNoiseTracker,
     UnknownNoise,
     check_consistency,
@@ -48,11 +44,9 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.models import BKBModel, DiscreteMetaModel
 from kernelucb.optim import chunked
-from problems import frozen_kernel, make_problem, uniform
+from problems import frozen_kernel
 
-MANY = make_problem(n=40, d=2, kernel="matern52")
 FAST: Any = {"num_restarts": 1, "raw_samples": 4, "options": {"maxiter": 1}}
 
 
@@ -85,7 +79,7 @@ def witness(there):
 
 def domains(there):
     r"""What certificates take as a domain."""
-    space = MixedSpace(there.square, discrete_dims={1: [0.0, 0.5]})
+    space = MixedSpace(there.square, discrete_dims={1: [0.0, 1.0]})
     return {
         "candidates": {"candidates": there.points},
         "box": {"bounds": there.square},
@@ -112,15 +106,13 @@ def constrained_certificate(domain, there):
     return [found.recommended, *numbers(there, found.gap)]
 
 
-def certificate_of_a_family(there):
-    found = regret_certificate(family(there), bounds=there.square, max_evaluations=10)
+def certificate_of(acqf, there):
+    found = regret_certificate(acqf(there), bounds=there.square, max_evaluations=10)
     return [found.challenger, *numbers(there, found.gap)]
 
 
-def certificate_of_a_sum(there):
-    acqf = ScalarizedUCB([exact(there), exact(there)], [1.0, -2.0])
-    found = regret_certificate(acqf, bounds=there.square, max_evaluations=10)
-    return [found.challenger, *numbers(there, found.gap)]
+def weighted_sum(there):
+    return ScalarizedUCB([exact(there), exact(there)], [1.0, -2.0])
 
 
 def report(domain, there):
@@ -163,9 +155,10 @@ def safe_set(there):
     return [safe.is_safe(there.points), filtered, safe.repair(there.points), width]
 
 
-def safe_search(there):
-    safe = SafeSet(exact(there), -2.0, safe_points=there.X[:2])
-    return [optimize_acqf_safely(exact(there), safe, there.square, **FAST)[0]]
+def safe_search(domain, there):
+    safe = SafeSet(exact(there), -2.0, safe_points=there.square)
+    given: Any = domains(there)[domain] | FAST
+    return [optimize_acqf_safely(exact(there), safe, **given)[0]]
 
 
 def search(build, there):
@@ -229,45 +222,16 @@ def budgeted_bandit(there):
     return [*before, *bandit.bounds()]
 
 
-def budgeted_model(there):
-    r"""One that is made there, and one that moves there."""
-    X, Y = MANY.X, MANY.Y.unsqueeze(-1)
-    kernel = frozen_kernel("matern52")
-    made = BKBModel(X.to(there.device), Y.to(there.device), kernel, 0.04, 0.6)
-    moved = deepcopy(BKBModel(X, Y, kernel, 0.04, 0.6)).to(there.device)
-    moved = moved.observe(X[:1].to(there.device), Y[:1].to(there.device))
-    posterior = made.posterior(there.points.unsqueeze(-2))
-    return [posterior.mean, posterior.variance, moved.inducing_points]
-
-
-def sketched_update(there):
-    X, Y = MANY.X.to(there.device), MANY.Y.to(there.device)
-    state = NystromRegression(X, Y, there.kernel, 0.1, X[:10]).observe(X[:1], Y[:1])
-    return list(SketchedMartingaleMixtureUCB(state, **NORM).bounds(there.points))
-
-
-def earlier_tasks(there):
-    model = meta_model(there).condition_on_observations(there.points[:1], there.Y[:1])
-    gp = model.to_gp(there.points, there.Y[:2], 0.1)
-    values = torch.outer(there.tasks[:, 0], torch.arange(1.0, 5.0).to(there.tasks))
-    values[0, 0] = torch.nan
-    arms = uniform(4, 2, 8).to(there.device)
-    completed = DiscreteMetaModel(values, arms)
-    norms = completed.task_norms(completed.completion.values)
-    parts = [gp.train_inputs[0], completed.completion.values, norms]
-    return [*MetaUCB(model, delta=0.9).bounds(there.points), *parts]
-
-
 DOMAINS = ("candidates", "box", "context", "mixed space")
 VALUES = {
     **{name: partial(acquisition, name) for name in ACQUISITIONS},
     **{f"best of many, {n}": partial(best_of_many, n) for n in ("analytic", "BKB")},
     **{f"certificate, {name}": partial(certificate, name) for name in DOMAINS},
     "certificate with constraints": partial(constrained_certificate, "mixed space"),
-    **{f"report, {n}": partial(report, n) for n in ("candidates", "context")},
+    **{f"report, {n}": partial(report, n) for n in ("candidates", "mixed space")},
     "stopping": stopping,
-    "certificate of a family": certificate_of_a_family,
-    "certificate of a sum": certificate_of_a_sum,
+    "certificate of a family": partial(certificate_of, family),
+    "certificate of a sum": partial(certificate_of, weighted_sum),
     "witness": witness,
     "norms": norms,
     "information gain": gains,
@@ -289,11 +253,17 @@ VALUES = {
     "sketch with an update": sketched_update,
     "earlier tasks": earlier_tasks,
 }
+# Torch's engine ends the process at the gradient of BoTorch's function of fixed features,
+# on the device that pretends.
+CUDA_ONLY = {"safe search, mixed space"}
 SEARCHES = {
     "search": partial(search, exact),
     "constrained search": partial(search, constrained),
     "guarded search": partial(search, guarded_and_constrained),
-    "safe search": safe_search,
+    **{
+        f"safe search, {name}": partial(safe_search, name)
+        for name in ("box", "mixed space")
+    },
     "Thompson sampling": partial(thompson_sampling, {}),
     "Thompson sampling, unknown noise": partial(thompson_sampling, UNKNOWN),
 }

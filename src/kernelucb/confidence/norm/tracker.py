@@ -1,5 +1,6 @@
 r"""Where a norm bound comes from: given, or estimated from the least consistent norm."""
 
+import logging
 import math
 from typing import Any, Literal, NamedTuple, cast
 
@@ -22,6 +23,7 @@ from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_no
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 
+_LOG = logging.getLogger(__name__)
 # Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 _CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
@@ -172,6 +174,9 @@ class NormTracker:
             else:
                 least = max(least, centre * scale)
             norm = max(self.norm_bound, self.smallest_estimate(centre) * scale)
+            if norm > self.norm_bound:
+                words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
+                _LOG.info(words, norm, self.norm_bound, least)
             # In one step: an interrupt leaves the old or the new estimates.
             new = {"norm_bound": norm, "least_consistent_norm": least}
             vars(self).update(new, outcomes=outcomes)
