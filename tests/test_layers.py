@@ -28,7 +28,7 @@ LOWER = {
     "acquisition": {"_numerics", "regression", "confidence"},
     "certificates": {"_numerics", "regression", "confidence"},
     "optim": {"_numerics", "regression", "confidence", "acquisition"},
-    "safety": {"_numerics", "regression", "confidence", "acquisition"},
+    "safety": {"_numerics", "regression", "confidence", "acquisition", "certificates"},
     "ax": {
         *("_numerics", "regression", "confidence", "acquisition", "certificates"),
         *("models", "safety"),

@@ -7,9 +7,13 @@ browsers draw otherwise than TeX is put right here, and nowhere else.
 
 import html
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
 
 FOUND = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">(?P<latex>.*?)</(?P=tag)>', re.DOTALL
@@ -39,6 +43,8 @@ MATHML = {
     r"<mi>&#x0007E;</mi>": "<mo>&#x0223C;</mo>",
     r">\\([{}])<": r">\1<",
 }
+FONT = "STIXTwoMath-Regular.ttf"
+FONT_FACE = f'@font-face {{ font-family: "Shipped Math"; src: url("{FONT}"); }}'
 NOT_RENDERED = re.compile(r">[^<]*(?:\\|&<)")
 
 
@@ -63,3 +69,15 @@ def replace(found: re.Match[str]) -> str:
 def on_page_content(content: str, **_: object) -> str:
     r"""MkDocs: called with the HTML of each page."""
     return FOUND.sub(replace, content)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    r"""MkDocs: ships ``ziamath``'s font, for readers who have none for mathematics."""
+    package = find_spec("ziamath")
+    if package and package.origin:
+        font = str(Path(package.origin).parent / "fonts" / FONT)
+        files.append(File.generated(config, f"stylesheets/{FONT}", abs_src_path=font))
+        style = "stylesheets/formulas.css"
+        files.append(File.generated(config, style, content=FONT_FACE))
+        config.extra_css.append(style)
+    return files

@@ -6,10 +6,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "kernelucb"
 ROOMS = {"_public.py": "", "ax/__init__.py": "ax.", "plotting/__init__.py": "plotting."}
-# A name, or a call; links, headings and blocks of code stay as they are.
+# A name and what follows it; links, headings and blocks of code stay as they are.
 NAME = re.compile(
     r"<a\b.*?</a>|<h\d.*?</h\d>|<pre.*?</pre>"
-    r"|<code>(?P<name>(?:kernelucb\.)?[\w.]+)(?:\(.*?\))?</code>",
+    r"|<code>(?P<name>(?:kernelucb\.)?(?:(?:ax|plotting)\.)?\w+)(?:[.(][^<]*)?</code>",
     re.DOTALL,
 )
 

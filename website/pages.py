@@ -17,9 +17,10 @@ from source_pages import definition_line, folder_page, source_page
 
 ROOT = Path(__file__).parents[1]
 COPIED = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)")
+LINK = re.compile(r'\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?P<title> "[^"]*")?\)')
 CODE_LINK = re.compile(
-    r'<a href="[./]*code/(?P<path>[^"]+\.py)\.html"><code>(?P<name>[\w.]+)</code>'
+    r'<a href="[./]*code/(?P<path>[^"]+\.py)\.html"'
+    r'(?: title="(?P<title>[\w.]+)">|><code>(?P<name>[\w.]+)</code>)'
 )
 
 
@@ -113,16 +114,17 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) ->
         if files.get_file_from_path(address) is None:
             return link[0]
         relative = posixpath.relpath(address, here or ".")
-        return f"]({relative}{link['anchor'] or ''})"
+        return f"]({relative}{link['anchor'] or ''}{link['title'] or ''})"
 
     return LINK.sub(point, markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:
-    r"""MkDocs: a link to a file whose text is a name leads to that definition."""
+    r"""MkDocs: a link to a file whose text or title is a name leads to the definition."""
 
     def line(link: re.Match[str]) -> str:
-        number = definition_line(ROOT / link["path"], link["name"])
+        name = link["title"] or link["name"]
+        number = definition_line(ROOT / link["path"], name)
         return link[0].replace('.html"', f'.html#__codelineno-0-{number}"', bool(number))
 
     return CODE_LINK.sub(line, content)

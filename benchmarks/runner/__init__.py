@@ -22,6 +22,7 @@ from benchmarks.runner.engines import run_tasks
 from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
 from benchmarks.runner.functions import fixed_kernel, largest_value, rkhs_norm
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
+from benchmarks.runner.provenance import recorded
 from benchmarks.runner.report import update_report
 from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
 from benchmarks.runner.store import RunStore, write_atomically
@@ -60,6 +61,7 @@ __all__ = [
     "paired_difference",
     "picture",
     "read_table",
+    "recorded",
     "rkhs_norm",
     "run_tasks",
     "spaced",

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.runner.provenance import record
 from benchmarks.runner.store import write_atomically
 
 
 def write_table(path: Path, rows: pd.DataFrame | Sequence[Mapping]) -> None:
     r"""A CSV file with the columns as header, there in full or not at all.
+
+    In a folder ``results`` its date and versions are noted where its content is new.
 
     Raises:
         ValueError: If rows have other fields than the first.
@@ -18,7 +21,11 @@ def write_table(path: Path, rows: pd.DataFrame | Sequence[Mapping]) -> None:
         if any(list(row) != list(rows[0]) for row in rows):
             raise ValueError(f"All rows of {path} must have the fields of the first.")
         rows = pd.DataFrame(list(rows), dtype=object)
-    write_atomically(path, rows.to_csv(index=False, lineterminator="\n", na_rep="nan"))
+    text = rows.to_csv(index=False, lineterminator="\n", na_rep="nan")
+    known = path.exists() and path.read_text(encoding="utf-8") == text
+    write_atomically(path, text)
+    if path.parent.name == "results" and not known:
+        record(path)
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -5,6 +5,7 @@ import logging
 import pandas
 import pytest
 import torch
+from ax.api.configs import ChoiceParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
 from ax.core.data import Data
@@ -116,6 +117,32 @@ class TestBatchTrials:
         assert sizes == [1, 3, 3]
         best = kernelucb.ax.recommended_arm(client)
         assert problem().margin(best.parameters) >= 0.0
+
+    def test_a_safe_batch_has_no_arm_twice(self):
+        x = torch.linspace(0.0, 1.0, 41).tolist()
+        steps = [
+            ChoiceParameterConfig(
+                name="x",
+                parameter_type="float",
+                values=[round(v, 3) for v in x],
+                is_ordered=True,
+            )
+        ]
+        arms = [{"x": 0.2}]
+        client = constrained_client(parameters=steps, safe_arms=arms, num_initial=1)
+        sizes = []
+        for number in (1, 4, 4, 4):
+            trial = batch(client, number)
+            assert set(trial.arm_weights.values()) == {1.0}
+            sizes.append(len(trial.arms))
+            report(client, trial, problem())
+            trial.mark_completed()
+        # As many different ones as are known to be safe.
+        safe_set = acquisition(client).safe_set
+        points = torch.tensor(steps[0].values, dtype=torch.float64).unsqueeze(-1)
+        assert sizes[0] == 1
+        assert sizes[-1] == min(4, int(safe_set.is_safe(points).sum()))
+        assert sizes[-1] > 1
 
     def test_arms_of_a_safe_batch_are_pending_for_one_another(self):
         client = constrained_client(num_initial=1)

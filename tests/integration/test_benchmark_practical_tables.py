@@ -27,7 +27,7 @@ def test_command_writes_tables_and_resumes(tmp_path, monkeypatch):
     results = tmp_path / "results"
     names = {path.name for path in results.iterdir()}
     parts = ("runs.csv", "curves.csv", "ranks.md", "simple.md", "recommended.md")
-    assert names == {f"compare_part_{part}" for part in parts}
+    assert names == {f"compare_part_{part}" for part in parts} | {"made.csv"}
     assert len((results / "compare_part_runs.csv").read_text().splitlines()) == 1 + 4
     assert len(list((tmp_path / "images").iterdir())) == 2
     files = sorted((tmp_path / "runs").rglob("*.json"))

@@ -110,10 +110,18 @@ def test_every_public_name_has_an_entry(site):
     assert len(set(exported())) > len(kernelucb.__all__) > 40
 
 
+def test_the_first_page_of_the_reference_names_every_entry():
+    pages = ROOT / "docs/api"
+    listed = (pages / "index.md").read_text()
+    for page in pages.glob("*.md"):
+        for entry in re.findall(r"^::: kernelucb\.(.+)$", page.read_text(), re.MULTILINE):
+            assert f"`{entry.split('.')[-1]}`" in listed or f"`kernelucb.{entry}`" in listed
+
+
 def test_the_reference_has_no_markup_of_docstrings_left(site):
     for path in (site / "api").glob("*.html"):
         text = " ".join(read(path).words)
-        assert not re.search(r"``|:\w+:`", text), path
+        assert not re.search(r"``|:\w+:`|>>>", text), path
 
 
 def test_the_statements_of_the_papers_lead_to_a_line(site):

@@ -70,7 +70,7 @@ def test_other_data_or_another_norm_are_refused(build, strict):
     states = [build(other, 3.0).state_dict(), build(model, 4.0).state_dict()]
     states.append({key: own[key] for key in own if not key.endswith("_extra_state")})
     for state in states:
-        with pytest.raises(StateError, match="Build the bound again"):
+        with pytest.raises(StateError, match="Build it again"):
             acqf.load_state_dict(state, strict=strict)
         assert all(map(torch.equal, acqf.bounds(X), before))
 

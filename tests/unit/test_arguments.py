@@ -272,7 +272,10 @@ CALLS = {
     "regret_certificate": {"acqf": BOUND, "candidates": X},
 }
 # What is returned, never made by the user.
-RESULTS = {"ConsistencyCheck", "NormDescription", "OptimumReport", "RegretCertificate"}
+RESULTS = {
+    *("ConsistencyCheck", "NormDescription", "OptimumReport", "PossibleCombination"),
+    "RegretCertificate",
+}
 MORE = {
     BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "alpha": 0.1},
     CosineFeatures: {"frequencies": X.mT, "phases": X[:, 0]},

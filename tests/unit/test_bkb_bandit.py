@@ -407,15 +407,3 @@ class TestState:
             with pytest.raises(ValueError, match="max_size"):
                 bandit.batch_select(size)
         assert bandit.num_observations == 0
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_as_on_the_cpu():
-    there = BKBBandit(
-        ARMS.cuda(), frozen_kernel("matern32"), norm_bound=2.0, noise_std=0.2, qbar=0.5
-    )
-    here = make_bandit()
-    for arm in (3, 7, 3, 50):
-        there.observe(arm, 1.0)
-        here.observe(arm, 1.0)
-    assert_close(there.bounds()[1].cpu(), here.bounds()[1])

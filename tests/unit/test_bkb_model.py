@@ -679,13 +679,3 @@ class TestAllocator:
     def test_bad_arguments(self):
         with pytest.raises(ValueError, match="alpha"):
             BKBInducingPointAllocator(0.0)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_as_on_the_cpu():
-    model, X, Y = make_model()
-    there = BKBModel(X.cuda(), Y.cuda(), frozen_kernel("matern32"), LAM, 0.6)
-    assert_close(marginals(there, QUERIES.cuda())[0].cpu(), marginals(model, QUERIES)[0])
-    moved = deepcopy(model).to("cuda").observe(X[:1].cuda(), Y[:1].cuda())
-    model.observe(X[:1], Y[:1])
-    assert torch.equal(moved.inducing_points.cpu(), model.inducing_points)

@@ -184,7 +184,8 @@ class TestState:
             NormTracker(floor=2.5).load_state_dict(state)
         with pytest.raises(
             ValueError,
-            match="lacks checksum, inflation, least_consistent_norm, norm_bound, version",
+            match="lacks checksum, inflation, least_consistent_norm, norm_bound, outcomes, "
+            "version",
         ):
             NormTracker().load_state_dict({"floor": 1.5})
 

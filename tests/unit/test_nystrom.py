@@ -38,7 +38,7 @@ from oracles.weak_duality import (
     squared_distance,
     weak_dual_bound,
 )
-from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
+from problems import frozen_model, make_problem, normal, uniform
 from tolerances import GRADCHECK, ORDER, SKETCH_EQUAL, SKETCH_UPDATE
 
 NORM = 3.0
@@ -471,20 +471,3 @@ def test_bad_input():
     for options in ({"norm_bound": 0.0}, {"norm_bound": 1.0, "delta": 1.0}):
         with pytest.raises(ValueError, match=r"norm_bound|delta"):
             SketchedMartingaleMixtureUCB(state, **options)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_as_on_the_processor():
-    problem = make_problem(n=40, d=2, kernel="matern52")
-    kernel = frozen_kernel("matern52").cuda()
-    X, Y = problem.X.cuda(), problem.Y.cuda()
-    there = NystromRegression(X, Y, kernel, problem.noise_std, X[:10])
-    there = there.observe(X[:1], Y[:1])
-    here = sketched(problem, 10).observe(problem.X[:1], problem.Y[:1])
-    for a, b in zip(
-        sketched_bounds(there, problem.test_X.cuda()),
-        sketched_bounds(here, problem.test_X),
-        strict=True,
-    ):
-        assert a.is_cuda
-        assert_close(a.cpu(), b, rtol=0.0, atol=SKETCH_UPDATE * NORM)

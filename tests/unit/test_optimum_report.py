@@ -85,6 +85,31 @@ def test_evaluating_the_next_point_shrinks_what_is_left():
     assert shares[0] <= shares[1]
 
 
+@given(seed=st.integers(0, 50))
+@settings(max_examples=10)
+def test_where_nothing_would_shrink_the_least_certain_is_next(seed):
+    r"""Two observations far apart: whatever comes next, every point may be best."""
+    problem = problem_of(seed, n=2)
+    acqf, X = MartingaleMixtureUCB(problem.model, norm_bound=30.0), uniform(60, 2, seed)
+    report = optimum_report(acqf, X)
+    assert report.share == report.next_share == 1.0
+    lower, upper = acqf.bounds(X)
+    assert torch.equal(report.next_point, X[(upper - lower).argmax()])
+    assert "where least is known; no single evaluation is expected" in str(report)
+    assert "would leave" not in str(report)
+
+
+def test_the_recommended_point_is_next_only_if_that_tells_something():
+    shrunk = set()
+    for seed in range(12):
+        report = optimum_report(bound(problem_of(seed, n=6)), uniform(50, 2, seed))
+        shrinks = report.next_share < report.share
+        shrunk.add(shrinks)
+        assert shrinks or not torch.equal(report.next_point, report.recommended)
+        assert ("would leave" in str(report)) is shrinks
+    assert shrunk == {True, False}
+
+
 def test_mixed_spaces_contexts_and_constraints():
     acqf = bound(problem_of())
     space = MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.5, 1.0]})

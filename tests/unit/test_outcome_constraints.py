@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    ConstrainedUCB,
     KernelBandit,
     KernelFamilyUCB,
     MartingaleMixtureUCB,
@@ -19,6 +20,7 @@ from kernelucb import (
     ScalarizedUCB,
     outcome_bands,
 )
+from kernelucb.exceptions import UncertifiedError
 from problems import frozen_kernel, make_problem, uniform
 from tolerances import GRADCHECK
 
@@ -144,7 +146,39 @@ class TestAssumptions:
 
     def test_estimates_are_said(self):
         estimated = OutcomeConstraints(MartingaleMixtureUCB(FIRST.model))
-        assert estimated.assumptions.summary == "heuristic: constraint 1: norm estimated"
+        assert estimated.assumptions.summary == "heuristic: norm of constraint 1 estimated"
+
+
+class TestNames:
+    def test_they_stand_in_assumptions_and_reports(self):
+        own = [*bands(), bands()[0]]
+        own = [own[0], own[1], own[1]]
+        named = OutcomeConstraints(
+            own, [0.0, -1.0, 1.0], sides=[">=", ">=", "<="], names=["purity", "pH", "pH"]
+        )
+        assert named.names == ("purity", "pH", "pH")
+        assert "at most 2" in named.assumptions["pH: norm"].statement
+        assert len(named.assumptions.items) == len(constraints().assumptions.items)
+        safe_set = SafeSet(own[0], -9.0, names=["purity"])
+        assert safe_set.assumptions["purity: norm"]
+
+    def test_what_is_estimated_reads_as_one(self):
+        band = MartingaleMixtureUCB(FIRST.model)
+        limits = OutcomeConstraints([band, band], [-1.0, 1.0], sides=[">=", "<="])
+        acqf = ConstrainedUCB(MartingaleMixtureUCB(FIRST.model), limits)
+        assert acqf.assumptions.summary == (
+            "heuristic: norm of objective, norm of constraint 1 and constraint 2 estimated"
+        )
+        with pytest.raises(UncertifiedError, match="norm of constraint 1 and"):
+            acqf.assumptions.check_certified("This", False)
+
+    @pytest.mark.parametrize(
+        "names",
+        [["a"], "ab", ["a", "a"], ["a", ""], ["objective", "a"]],
+    )
+    def test_wrong_names(self, names):
+        with pytest.raises(ValueError, match="names"):
+            OutcomeConstraints(bands(), names=names)
 
 
 class TestBands:

@@ -525,6 +525,6 @@ def test_models_of_several_columns():
     with pytest.raises(UncertifiedError, match="heuristic: kernel, mean estimated"):
         SafeSet.from_models(model, norm_bound=20.0)
     safe_set = SafeSet.from_models(model, norm_bound=20.0, allow_estimated=True)
-    assert str(safe_set.assumptions).startswith("heuristic: constraint 1: kernel")
+    assert str(safe_set.assumptions).startswith("heuristic: kernel of constraint 1")
     targets = [c.band.regression.train_targets for c in safe_set.constraints]
     assert_close(torch.stack(targets, -1), Y)

@@ -92,7 +92,7 @@ def test_a_safe_set_on_estimates_needs_consent():
         SafeSet(band, 0.0)
     assert "norm: pass norm_bound" in str(refusal.value)
     allowed = SafeSet(band, 0.0, allow_estimated=True)
-    assert str(allowed.assumptions).startswith("heuristic: constraint 1: norm estimated")
+    assert str(allowed.assumptions).startswith("heuristic: norm of constraint 1 estimated")
 
 
 def test_length_scales_that_do_not_fit_the_inputs():

@@ -16,6 +16,7 @@ from gpytorch.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from kernelucb._demo.expansion import sobol
+from kernelucb._demo.own import OwnProblem
 from kernelucb._demo.problems import Problem
 from kernelucb.acquisition import MartingaleMixtureUCB
 from kernelucb.acquisition.martingale_mixture import Form
@@ -53,8 +54,20 @@ class Round:
     best: float  # smallest outcome so far
     width: float  # of the band at ``x``
     gap: float  # largest regret, on the candidates, of the recommended point
-    regret: float  # its true regret on the candidates
-    covered: float  # share of the candidates at which the band held the true function
+    # What only a simulation can know; None for a black box of the user's own.
+    regret: float | None  # true regret of the recommended point on the candidates
+    covered: float | None  # share of the candidates where the band held the true function
+
+
+@dataclass(frozen=True)
+class Ending:
+    r"""What the band says after the last outcome."""
+
+    x: Tensor  # ``d`` inputs of the recommended point
+    best: float  # smallest outcome
+    width: float  # of the band at ``x``
+    gap: float  # largest regret of ``x`` on candidates and points evaluated
+    covered: float | None  # as in ``Round``
 
 
 @dataclass
@@ -63,10 +76,11 @@ class Run:
 
     Kernel, mean and noise are fixed before the run and those of the black box, and so is
     the norm bound unless it is to be estimated. If it is at least the black box's norm,
-    the theorem of ``MartingaleMixtureUCB`` covers the run.
+    the theorem of ``MartingaleMixtureUCB`` covers the run. Whether all that is true of a
+    black box of one's own, only its owner can know.
     """
 
-    problem: Problem
+    problem: Problem | OwnProblem
     settings: Settings
     rounds: list[Round] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -74,19 +88,38 @@ class Run:
     def __post_init__(self) -> None:
         problem, settings = self.problem, self.settings
         self.candidates = sobol(problem.bounds, NUM_CANDIDATES, seed=12345)
-        self.truth = problem.function(self.candidates)
-        self.noise_std = settings.noise_std or _NOISE_FRACTION * float(self.truth.std())
+        self.truth = None if self.known is None else self.known.function(self.candidates)
+        self.noise_std = self._noise_std()
         # A stream of its own: the noise must not depend on how points are chosen.
         self._generator = torch.Generator().manual_seed(_NOISE_STREAM + settings.seed)
         initial = settings.initial or max(5, 4 * problem.dimension)
         self.X = sobol(problem.bounds, initial, seed=settings.seed)
         self.Y = self._observe(self.X)
-        self.mean = ConstantMean().double().initialize(constant=problem.function.mean)
+        self.mean = ConstantMean().double().initialize(constant=problem.mean)
         self.mean.requires_grad_(False)
         self.norm_bound: float | NormTracker = NormTracker.cautious()
         if not settings.estimate:
-            self.norm_bound = settings.norm_bound or problem.norm_bound
+            self.norm_bound = self._given_norm_bound()
         self._update()
+
+    def _noise_std(self) -> float:
+        if self.settings.noise_std is not None:
+            return self.settings.noise_std
+        if self.truth is None:
+            raise ValueError("A black box of your own needs noise_std.")
+        return _NOISE_FRACTION * float(self.truth.std())
+
+    def _given_norm_bound(self) -> float:
+        if self.settings.norm_bound is not None:
+            return self.settings.norm_bound
+        if self.known is None:
+            raise ValueError("A black box of your own needs norm_bound, or estimate.")
+        return self.known.norm_bound
+
+    @property
+    def known(self) -> Problem | None:
+        r"""The black box as a function without noise, in a simulation."""
+        return self.problem if isinstance(self.problem, Problem) else None
 
     @property
     def num_initial(self) -> int:
@@ -97,7 +130,9 @@ class Run:
     def norm_too_small(self) -> bool:
         r"""Whether a norm bound was given that is below the black box's norm."""
         given = self.settings.norm_bound
-        return given is not None and given < self.problem.function.norm
+        if given is None or self.known is None:
+            return False
+        return given < self.known.function.norm
 
     @property
     def norm_status(self) -> str:
@@ -119,11 +154,11 @@ class Run:
     def assumptions(self) -> Assumptions:
         r"""What the band rests on, with what only a simulation can know about the norm."""
         assumptions = self.acquisition.assumptions
-        if not self.norm_too_small:
+        if self.known is None or not self.norm_too_small:
             return assumptions
         statement = (
             f"the RKHS norm of f - mean is at most {self.settings.norm_bound:.6g}: it is "
-            f"{self.problem.function.norm:.6g}"
+            f"{self.known.function.norm:.6g}"
         )
         return assumptions.with_item(Assumption("norm", statement, Status.VIOLATED))
 
@@ -137,15 +172,25 @@ class Run:
 
     def certificate(self) -> tuple[Tensor, float]:
         r"""Recommended point and its largest regret on candidates and points evaluated."""
+        ending = self.ending()
+        return ending.x, ending.gap
+
+    def ending(self) -> Ending:
+        r"""What may be said now, from all outcomes."""
         points = torch.cat([self.candidates, self.X])
-        recommended, gap = _recommend(*self.band.bounds(points))
-        return points[recommended], gap
+        lower, upper = self.band.bounds(points)
+        recommended, gap = _recommend(lower, upper)
+        return Ending(
+            x=points[recommended],
+            best=float(self.Y.min()),
+            width=float(upper[recommended] - lower[recommended]),
+            gap=gap,
+            covered=self._covered(lower, upper),
+        )
 
     def _record(self, number: int, x: Tensor, y: Tensor) -> Round:
         points = torch.cat([self.candidates, self.X, x])
         lower, upper = self.band.bounds(points)
-        truth = torch.cat([self.truth, self.problem.function(points[NUM_CANDIDATES:])])
-        inside = (lower <= truth) & (truth <= upper)
         recommended, gap = _recommend(lower[:-1], upper[:-1])
         row = Round(
             number=number,
@@ -154,14 +199,31 @@ class Run:
             best=min(float(self.Y.min()), float(y)),
             width=float(upper[-1] - lower[-1]),
             gap=gap,
-            regret=float(truth[recommended] - truth[:-1].min()),
-            covered=float(inside[:NUM_CANDIDATES].double().mean()),
+            regret=self._regret(points, recommended),
+            covered=self._covered(lower, upper),
         )
         self.X, self.Y = points[NUM_CANDIDATES:], torch.cat([self.Y, y])
         self.rounds.append(row)
         return row
 
+    def _regret(self, points: Tensor, recommended: int) -> float | None:
+        r"""True regret among all but the last of the points."""
+        if self.known is None or self.truth is None:
+            return None
+        others = self.known.function(points[NUM_CANDIDATES:-1])
+        truth = torch.cat([self.truth, others])
+        return float(truth[recommended] - truth.min())
+
+    def _covered(self, lower: Tensor, upper: Tensor) -> float | None:
+        if self.truth is None:
+            return None
+        lower, upper = lower[:NUM_CANDIDATES], upper[:NUM_CANDIDATES]
+        inside = (lower <= self.truth) & (self.truth <= upper)
+        return float(inside.double().mean())
+
     def _observe(self, X: Tensor) -> Tensor:
+        if isinstance(self.problem, OwnProblem):
+            return self.problem.evaluate(X).unsqueeze(-1)
         noise = torch.randn(len(X), generator=self._generator, dtype=torch.float64)
         return (self.problem.function(X) + self.noise_std * noise).unsqueeze(-1)
 
@@ -176,7 +238,7 @@ class Run:
                 self.X,
                 self.Y,
                 torch.full_like(self.Y, self.noise_std**2),
-                covar_module=problem.function.kernel,
+                covar_module=problem.kernel,
                 mean_module=self.mean,
                 input_transform=Normalize(problem.dimension, bounds=problem.bounds),
                 outcome_transform=None,

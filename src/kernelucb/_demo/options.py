@@ -2,22 +2,85 @@ r"""Command-line options of the demo."""
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
+from torch import Tensor
+
 from kernelucb._demo.loop import Settings
-from kernelucb._demo.problems import PROBLEMS
+from kernelucb._demo.own import BlackBoxError, load_function, own_problem
+from kernelucb._demo.problems import PROBLEMS, make_problem
 
 _SUFFIXES = (".png", ".pdf", ".svg")
+_LENGTH_SCALE, _MEAN = 0.5, 0.0
 
 
 class _Parser(argparse.ArgumentParser):
     r"""Reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("argument --bounds: expected"):
+            message += ": write it with =, as --bounds=-5:10,0:15"
         self.exit(2, f"kernelucb: {message} (see --help)\n")
+
+
+def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    r"""The arguments, with ``make_problem``; a wrong one exits with status 2.
+
+    What would stop the run at its end is found here: a picture that cannot be written.
+    """
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.make_problem = _problem_of(arguments)
+        if not arguments.no_picture and find_spec("matplotlib") is not None:
+            _try_to_write(arguments.output)
+    except (ValueError, BlackBoxError) as error:
+        parser.error(str(error))
+    return arguments
+
+
+def _problem_of(arguments: argparse.Namespace) -> Callable[[], Any]:
+    name = arguments.function
+    if ":" not in name:
+        for option in ("bounds", "length_scale", "mean"):
+            if getattr(arguments, option) is not None:
+                text = f"--{option.replace('_', '-')} is for --function module:name only"
+                raise ValueError(text)
+        return partial(make_problem, name)
+    missing = {
+        "--bounds=LOW:HIGH,... (one pair for each input)": arguments.bounds is None,
+        "--noise-std STD (how noisy its outcomes are)": arguments.noise_std is None,
+        "--norm-bound B or --estimate": arguments.norm_bound is None
+        and not arguments.estimate,
+    }
+    if any(missing.values()):
+        needed = "; ".join(text for text, absent in missing.items() if absent)
+        raise ValueError(f"--function {name} needs {needed}")
+    load_function(name)
+    length = _LENGTH_SCALE if arguments.length_scale is None else arguments.length_scale
+    mean = _MEAN if arguments.mean is None else arguments.mean
+    return partial(own_problem, name, arguments.bounds, length, mean)
+
+
+def _try_to_write(path: Path) -> None:
+    r"""Raises a ValueError if the file cannot be written; leaves everything as it was."""
+    existed = path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"cannot write the picture {str(path)!r}: {error.strerror}; choose another "
+            "--output or --no-picture"
+        ) from error
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -34,11 +97,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--function",
         metavar="NAME",
+        type=_function_name,
         default="branin",
-        choices=tuple(PROBLEMS),
         help=f"function to minimise: {', '.join(PROBLEMS)} (default branin); each is a "
         "sum of kernel functions that goes through the well-known function of that name, "
-        "rkhs a random one of norm 10",
+        "rkhs a random one of norm 10. Or module:name of your own: it is called with a "
+        "list of numbers and returns one noisy outcome; --bounds, --noise-std and "
+        "--norm-bound (or --estimate) say what you know of it",
     )
     norm = parser.add_mutually_exclusive_group()
     norm.add_argument(
@@ -84,6 +149,36 @@ _count = _number(int, lambda value: value > 0, "a whole number above 0")
 _natural = _number(int, lambda value: value >= 0, "a whole number, 0 or more")
 
 
+def _real(text: str) -> float:
+    return _number(float, math.isfinite, "a finite number")(text)
+
+
+def _function_name(text: str) -> str:
+    module, colon, name = text.partition(":")
+    parts = [*module.split("."), name]
+    if text in PROBLEMS or (colon and all(part.isidentifier() for part in parts)):
+        return text
+    raise argparse.ArgumentTypeError(
+        f"invalid choice: {text!r} (choose from {', '.join(PROBLEMS)}, or module:name of "
+        "your own function)"
+    )
+
+
+def _box(text: str) -> Tensor:
+    r"""Corners, ``2 x d``, from ``LOW:HIGH,LOW:HIGH``."""
+    try:
+        pairs = [[float(end) for end in side.split(":")] for side in text.split(",")]
+        corners = torch.tensor(pairs, dtype=torch.float64).T
+        low, high = corners
+    except ValueError:
+        low, high, corners = torch.zeros(1), torch.zeros(1), torch.zeros(0)
+    if not bool(((low < high) & (high - low).isfinite()).all()):
+        raise argparse.ArgumentTypeError(
+            f"must be LOW:HIGH for each input, with commas between, got {text!r}"
+        )
+    return corners
+
+
 def _picture_path(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in _SUFFIXES:
@@ -101,7 +196,24 @@ _VALUES: dict[str, tuple[str, Callable[[str], Any], str]] = {
         "B",
         _positive,
         "bound on the RKHS norm of the function minus the prior mean, for the demo's "
-        "kernel (default: the norm of the function, which the demo knows)",
+        "kernel (default: the norm of the function, which the demo knows; of your own it "
+        "does not)",
+    ),
+    "--bounds": (
+        "LOW:HIGH,...",
+        _box,
+        "box of your own function, one pair for each input, as --bounds=-5:10,0:15",
+    ),
+    "--length-scale": (
+        "L",
+        _positive,
+        "for your own function: length scale of the kernel (Matern 5/2 of variance 1), in "
+        f"sides of the box (default {_LENGTH_SCALE:g})",
+    ),
+    "--mean": (
+        "M",
+        _real,
+        f"for your own function: its prior mean (default {_MEAN:g})",
     ),
     "--rounds": ("N", _count, "points that the bound chooses (default %(default)s)"),
     "--initial": (

@@ -1,5 +1,6 @@
 r"""The picture of the demo."""
 
+import warnings
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from kernelucb._demo.loop import NUM_CANDIDATES, Run
 from kernelucb.acquisition import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.plotting import plot_bands, slice_points
 from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, DATA, RC, load_pyplot
 
@@ -34,7 +36,10 @@ def _draw(run: Run, plt: Any) -> "Figure":
     dimension = run.problem.dimension
     size = (8.6, 6.4) if dimension == 1 else (10.4, 7.6)
     figure = plt.figure(figsize=size, layout="constrained")
-    bands = comparison(run)
+    with warnings.catch_warnings():
+        # The run has reported it.
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        bands = comparison(run)
     best, _ = run.certificate()
     if dimension == 1:
         band_axes, gap_axes = figure.subplots(2, 1, height_ratios=(2.4, 1))
@@ -105,7 +110,7 @@ def _draw_slice(
         coordinate=coordinate,
         data=(run.X[:initial], run.Y[:initial]),
         chosen=(run.X[initial:], run.Y[initial:]),
-        true_function=run.problem.function,
+        true_function=None if run.known is None else run.known.function,
         fade=not one,
         ax=axes,
         legend=False,
@@ -121,7 +126,10 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     r"""Chosen points on the plane of the two most interesting coordinates."""
     first, second = interesting_coordinates(run, best)
     title = "points, other inputs ignored (star: recommended)"
-    if run.problem.dimension == 2:
+    if run.problem.dimension == 2 and run.known is None:
+        title = "points on the band's mean (darker: lower; star: recommended)"
+        _draw_contour(run, axes)
+    elif run.problem.dimension == 2:
         title = "points on the true function (darker: lower; star: recommended)"
         _draw_contour(run, axes)
     old, new = run.X[: run.num_initial], run.X[run.num_initial :]
@@ -137,6 +145,7 @@ def _draw_points(run: Run, best: Tensor, axes: "Axes") -> None:
     axes.set(xlabel=names[0], ylabel=names[1], xlim=across, ylim=upwards, title=title)
 
 
+@torch.no_grad()
 def _draw_contour(run: Run, axes: "Axes") -> None:
     sides = [
         torch.linspace(low, high, 80, dtype=torch.float64)
@@ -144,7 +153,8 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
     ]
     first, second = torch.meshgrid(*sides, indexing="xy")
     points = torch.stack([first.flatten(), second.flatten()], dim=-1)
-    values = run.problem.function(points)
+    known, mean = run.known, run.acquisition.regression.mean
+    values = mean(points) if known is None else known.function(points)
     # Levels at quantiles show the valleys of functions with a huge range.
     levels = values.quantile(torch.linspace(0.0, 1.0, 13, dtype=values.dtype))
     levels = levels.unique().tolist()
@@ -156,10 +166,11 @@ def _draw_contour(run: Run, axes: "Axes") -> None:
 def _draw_gap(run: Run, axes: "Axes") -> None:
     numbers = [row.number for row in run.rounds]
     gaps = [row.gap for row in run.rounds]
-    regrets = [row.regret for row in run.rounds]
+    regrets = [row.regret for row in run.rounds if row.regret is not None]
     name = "certified gap" if run.certified else "gap, if the band holds"
     axes.plot(numbers, gaps, color=BLUE, label=f"largest possible ({name})")
-    axes.plot(numbers, regrets, color=BLACK, ls=(0, (4, 2)), label="true")
+    if regrets:
+        axes.plot(numbers, regrets, color=BLACK, ls=(0, (4, 2)), label="true")
     positive = min(value for value in gaps + regrets if value > 0)
     if min(gaps + regrets) > 0:
         axes.set_yscale("log")

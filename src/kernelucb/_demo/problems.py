@@ -14,6 +14,7 @@ from botorch.test_functions import (
     Rosenbrock,
     SyntheticTestFunction,
 )
+from gpytorch.kernels import ScaleKernel
 from torch import Tensor
 
 from kernelucb._demo.expansion import Expansion, interpolate, matern, sobol
@@ -48,6 +49,16 @@ class Problem:
     def dimension(self) -> int:
         r"""Number of inputs."""
         return self.bounds.shape[-1]
+
+    @property
+    def kernel(self) -> ScaleKernel:
+        r"""The kernel that defines the norm, on inputs scaled to the unit cube."""
+        return self.function.kernel
+
+    @property
+    def mean(self) -> float:
+        r"""The prior mean."""
+        return self.function.mean
 
     @property
     def norm_bound(self) -> float:

@@ -1,6 +1,7 @@
 r"""Whether two modules were built alike."""
 
 from hashlib import blake2b
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,12 @@ def fingerprint(module: Module) -> Tensor:
         }
         digest.update(repr((name, type(part).__qualname__, plain)).encode())
     return torch.tensor(list(digest.digest()), dtype=torch.uint8)
+
+
+def plain_digest(values: Any) -> Tensor:
+    r"""Hash of plain values, nested or not, 16 bytes as ``uint8``."""
+    hashed = blake2b(repr(values).encode(), digest_size=16)
+    return torch.tensor(list(hashed.digest()), dtype=torch.uint8)
 
 
 def same_tensors(one: Tensor, other: Tensor) -> bool:

@@ -34,7 +34,7 @@ def read_state(owner: str, state: Any, readers: Mapping[str, Reader]) -> dict[st
         StateError: If a key is missing or unknown, the version is not this release's, a
             reader refuses a value, or a value was changed after it was saved.
     """
-    own = {"version": _own_version, "checksum": _text}
+    own = {"version": _own_version, "checksum": text}
     values = read_entries(owner, state, {**own, **readers})
     entries = {name: state[name] for name in readers}
     if values["checksum"] != _checksum(entries):
@@ -64,7 +64,8 @@ def _own_version(name: str, value: Any) -> int:
     return value
 
 
-def _text(name: str, value: Any) -> str:
+def text(name: str, value: Any) -> str:
+    r"""Reader of text."""
     if not isinstance(value, str):
         raise StateError(f"{name} must be text, got {type(value).__name__}.")
     return value

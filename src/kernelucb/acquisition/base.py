@@ -2,13 +2,12 @@ r"""BoTorch plumbing of every confidence bound, once."""
 
 import warnings
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Generic
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
@@ -16,18 +15,19 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
-from kernelucb._numerics.fingerprint import fingerprint, same_tensors
+from kernelucb._numerics.fingerprint import fingerprint
 from kernelucb._numerics.parts import in_parts
+from kernelucb.acquisition.saved import BuiltOnce
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
-from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.exceptions import SinglePrecisionWarning
 from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
 
 
-class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
+class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
     r"""Upper side of a confidence set as an acquisition function.
 
     Subclasses build the confidence set; everything that BoTorch asks of an acquisition
@@ -129,40 +129,6 @@ class KernelUCB(AcquisitionFunction, ABC, Generic[StateT, PointsT]):
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
         return fingerprint(self.confidence_set)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
-
-    def load_state_dict(self, state_dict: Any, *arguments: Any, **options: Any) -> Any:
-        r"""Load the state of this very bound, which changes nothing.
-
-        A bound follows from its data and arguments and cannot become another one.
-
-        Raises:
-            StateError: If the state is of any other bound.
-        """
-        if not isinstance(state_dict, Mapping) or not all(
-            isinstance(name, str) for name in state_dict
-        ):
-            raise StateError("A state must be the mapping that state_dict() returns.")
-        return super().load_state_dict(state_dict, *arguments, **options)
-
-    def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
-    ) -> None:
-        # Radius and norm follow from the data when a bound is built and are no tensors.
-        saved = {name: v for name, v in state_dict.items() if name.startswith(prefix)}
-        own = self.state_dict(prefix=prefix)
-        if saved.keys() != own.keys() or not all(
-            isinstance(saved[name], Tensor) and same_tensors(saved[name], value)
-            for name, value in own.items()
-        ):
-            raise StateError(
-                f"This state was not saved by this {type(self).__name__}: data, prior, "
-                "norm bound and radius of a bound are fixed when it is built. Build the "
-                "bound again from the model; to keep one, use copy.deepcopy or pickle."
-            )
-        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Value to maximise: the upper bound, or minus the lower if ``maximize=False``.

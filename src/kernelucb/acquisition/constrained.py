@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
@@ -23,18 +22,16 @@ from kernelucb.acquisition.outcome_bands import (
     Noise,
     NormBounds,
 )
+from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.outcome_constraints import (
-    OutcomeConstraints,
-    check_dimensions,
-    joined_assumptions,
-)
+from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, check_dimensions
 from kernelucb.regression.observed import observed_inputs
 from kernelucb.regression.outcome_map import OutcomeMap
 
 
-class ConstrainedUCB(AcquisitionFunction):
+class ConstrainedUCB(BuiltOnce):
     r"""Upper confidence bound of an objective among the points that may be feasible.
 
     Both the objective and the constraints are taken at their best: the value is the upper
@@ -263,6 +260,9 @@ class ConstrainedUCB(AcquisitionFunction):
     def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""The same on the scale of the objective's set."""
         return self.band.latent_bounds(X)
+
+    def _settings(self) -> Any:
+        return self.temperature, self._unit, plain_limits(self.outcome_constraints)
 
     def _restricted(self, values: Tensor, X: Tensor) -> Tensor:
         penalty = infeasibility_penalty(self.outcome_constraints, X, self.temperature)

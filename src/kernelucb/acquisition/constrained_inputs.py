@@ -30,7 +30,7 @@ Limits = tuple[float | None, float | None]
 Weights = dict[int, float]
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     r"""A constraint on ``sum_j weights[j] f_j``, which holds on one side of a threshold."""
 
     weights: Weights
@@ -68,8 +68,8 @@ def constrained_inputs(
             transform cannot be represented.
     """
     singles = single_output_models(model)
-    rows = _rows(constraints, constraints_tuple, len(singles))
-    weights, offset = _objective(posterior_transform, objective_index, len(singles))
+    rows = constraint_rows(constraints, constraints_tuple, len(singles))
+    weights, offset = objective_weights(posterior_transform, objective_index, len(singles))
     builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
     _check_options(builders)
     index, weight = next(iter(weights.items()))
@@ -112,7 +112,7 @@ def _transform(weight: float, offset: float) -> ScalarizedPosteriorTransform | N
     return ScalarizedPosteriorTransform(as_double([weight]), offset)
 
 
-def _objective(
+def objective_weights(
     transform: PosteriorTransform | None, index: int | Sequence[int], count: int
 ) -> tuple[Weights, float]:
     r"""Weights of the outputs of which the objective is the sum, and an offset."""
@@ -152,9 +152,10 @@ def _objective(
     return weights, offset
 
 
-def _rows(
+def constraint_rows(
     constraints: Any, constraints_tuple: tuple[Tensor, Tensor] | None, count: int
-) -> list[_Row]:
+) -> list[Row]:
+    r"""The constraints on ``count`` outputs, as ``constrained_inputs`` takes them."""
     named = isinstance(constraints, Mapping)
     if named and constraints_tuple is not None:
         raise ValueError(
@@ -177,7 +178,15 @@ def _rows(
     return rows
 
 
-def _from_limits(constraints: Mapping[int, Limits], count: int) -> list[_Row]:
+def matrix_of(rows: Sequence[Row], count: int) -> tuple[Tensor, Tensor]:
+    r"""``(A, b)``, ``k x count`` and ``k x 1``, such that the rows are ``A f(x) <= b``."""
+    signs = [1.0 if row.side == "<=" else -1.0 for row in rows]
+    pairs = list(zip(signs, rows, strict=True))
+    matrix = [[sign * row.weights.get(j, 0.0) for j in range(count)] for sign, row in pairs]
+    return as_double(matrix), as_double([[sign * row.threshold] for sign, row in pairs])
+
+
+def _from_limits(constraints: Mapping[int, Limits], count: int) -> list[Row]:
     r"""One row for each limit of ``{output: (lower, upper)}``."""
     rows = []
     for output, (lower, upper) in constraints.items():
@@ -192,14 +201,14 @@ def _from_limits(constraints: Mapping[int, Limits], count: int) -> list[_Row]:
             )
         sides: tuple[tuple[Side, float | None], ...] = ((">=", lower), ("<=", upper))
         rows += [
-            _Row({output: 1.0}, finite_scalar(f"{name} (None for no limit)", limit), side)
+            Row({output: 1.0}, finite_scalar(f"{name} (None for no limit)", limit), side)
             for side, limit in sides
             if limit is not None
         ]
     return rows
 
 
-def _from_matrix(matrix: Tensor, limits: Tensor, count: int) -> list[_Row]:
+def _from_matrix(matrix: Tensor, limits: Tensor, count: int) -> list[Row]:
     r"""One row for each of ``A f(x) <= b``."""
     if matrix.dim() != 2 or matrix.shape[1] != count or limits.numel() != len(matrix):
         raise BotorchTensorDimensionError(
@@ -215,10 +224,10 @@ def _from_matrix(matrix: Tensor, limits: Tensor, count: int) -> list[_Row]:
         if not weights:
             raise ValueError("constraints_tuple has a row without weights; leave it out.")
         if len(weights) > 1:
-            rows.append(_Row(weights, limit, "<="))
+            rows.append(Row(weights, limit, "<="))
             continue
         ((output, weight),) = weights.items()
-        rows.append(_Row({output: 1.0}, limit / weight, "<=" if weight > 0.0 else ">="))
+        rows.append(Row({output: 1.0}, limit / weight, "<=" if weight > 0.0 else ">="))
     return rows
 
 

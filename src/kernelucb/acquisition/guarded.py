@@ -20,13 +20,15 @@ from kernelucb.acquisition.guarded_checks import (
     check_pending,
     num_observations,
 )
+from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.family.select import GOLDEN_RATIO
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints, joined_assumptions
+from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.observed import observed_inputs
 
 
-class GuardedAcquisition(AcquisitionFunction):
+class GuardedAcquisition(BuiltOnce):
     r"""An acquisition function within the possible maximisers of a band.
 
     Band and search are two objects: the band says what is known of the function, the
@@ -82,6 +84,7 @@ class GuardedAcquisition(AcquisitionFunction):
     """
 
     reference: Tensor
+    others = ("acqf.", "model.")
 
     @checked
     def __init__(
@@ -219,6 +222,10 @@ class GuardedAcquisition(AcquisitionFunction):
             cheap=True,
         )
         return in_parts(X, find)
+
+    def _settings(self) -> Any:
+        limits = plain_limits(self.outcome_constraints)
+        return self.temperature, self.ucb_every, limits
 
     def _upper_bound(self, X: Tensor) -> Tensor:
         if X.shape[-2] != 1:

@@ -1,6 +1,7 @@
 r"""A guarded acquisition function from names and numbers, which Ax can store."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, getclosurevars, signature
 from typing import Any
 
 from botorch.acquisition import AcquisitionFunction
@@ -8,17 +9,38 @@ from botorch.acquisition.input_constructors import (
     ACQF_INPUT_CONSTRUCTOR_REGISTRY,
     get_acqf_input_constructor,
 )
-from botorch.acquisition.objective import PosteriorTransform
+from botorch.acquisition.objective import (
+    IdentityMCObjective,
+    LinearMCObjective,
+    MCAcquisitionObjective,
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
+from botorch.utils.constraints import get_outcome_constraint_transforms
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import as_double
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.constrained_inputs import (
+    Limits,
+    constrained_inputs,
+    constraint_rows,
+    matrix_of,
+    objective_weights,
+)
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.acquisition.meta import MetaPI, MetaUCB
+from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.outputs import single_output_models
 
 Options = Mapping[str, Any]
+
+# Options of the bands that have an argument of their own.
+_SHARED = ("norm_bound", "noise_std", "delta")
 
 
 @checked
@@ -35,18 +57,25 @@ def guarded_inputs(
     X_baseline: Tensor | None = None,
     bounds: Any = None,
     posterior_transform: PosteriorTransform | None = None,
+    constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
+    constraints_tuple: tuple[Tensor, Tensor] | None = None,
+    objective_index: int = 0,
+    objective: MCAcquisitionObjective | None = None,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of ``GuardedAcquisition`` from a model and the two classes.
 
-    Both are made by the input constructors that are registered with BoTorch.
+    Both are made by the input constructors that are registered with BoTorch. With outcome
+    constraints the bands are those of ``ConstrainedUCB.from_model``, which share ``delta``,
+    and the search is told of the constraints, too.
 
     Args:
         model: For both.
         search: Class of the acquisition function that is guarded, or its name, under which
             BoTorch has its input constructor.
         search_options: Arguments of its input constructor beside those below.
-        band: Class of the band.
+        band: Class of the band; with constraints that of each outcome, also where the
+            objective is a sum of several.
         band_options: Its arguments.
         temperature: See ``GuardedAcquisition``.
         ucb_every: See ``GuardedAcquisition``.
@@ -55,26 +84,129 @@ def guarded_inputs(
             whose lower bounds are compared; by default those that the model has observed.
         bounds: Ranges of the inputs, which some acquisition functions ask for.
         posterior_transform: For both.
+        constraints: Outcome constraints, ``{output: (lower, upper)}``; functions of samples
+            are accepted beside ``constraints_tuple`` and not read.
+        constraints_tuple: The same as ``(A, b)`` for ``A f(x) <= b``, as Ax gives them.
+        objective_index: With constraints, which output is the objective.
+        objective: With constraints, the objective as a ``LinearMCObjective``, as Ax gives
+            it, in place of ``posterior_transform``.
         X_pending: ``p x d`` points under evaluation, for both.
 
     Raises:
         UnsupportedError: If there is no such acquisition function, or it has no input
-            constructor.
+            constructor, or it takes no constraints where there are some.
+        ValueError: If a constraint has no limit or no output, or the objective is given
+            twice.
     """
-    shared = {"model": model, "posterior_transform": posterior_transform}
+    if isinstance(objective, IdentityMCObjective):
+        objective = None
+    searched, told = search_class(search), {}
+    if constraints is None and constraints_tuple is None:
+        if objective is not None or objective_index != 0:
+            raise UnsupportedError(
+                "objective and objective_index are taken only with constraints; without, "
+                "the objective is what posterior_transform says."
+            )
+        bound = get_acqf_input_constructor(band)(
+            model=model, posterior_transform=posterior_transform, **(band_options or {})
+        )
+        bands: dict[str, Any] = {"band": band(**bound)}
+        told["posterior_transform"] = posterior_transform
+    else:
+        _check_constrained(searched, band)
+        bands, told = _constrained(
+            model,
+            band,
+            band_options or {},
+            (constraints, constraints_tuple),
+            (_transform_of(objective, posterior_transform), objective_index),
+        )
     data = {"training_data": training_data, "X_baseline": X_baseline, "bounds": bounds}
-    searched = search_class(search)
-    own = {name: value for name, value in (data | shared).items() if value is not None}
-    inputs = get_acqf_input_constructor(searched)(**own, **(search_options or {}))
-    bound = get_acqf_input_constructor(band)(**shared, **(band_options or {}))
+    own = {name: value for name, value in (data | told).items() if value is not None}
+    construct = get_acqf_input_constructor(searched)
     return {
-        "acqf": searched(**inputs),
-        "band": band(**bound),
+        **bands,
+        "acqf": searched(**construct(model=model, **own, **(search_options or {}))),
         "observed": observed_inputs(model) if X_baseline is None else X_baseline,
         "temperature": temperature,
         "ucb_every": ucb_every,
         "X_pending": X_pending,
     }
+
+
+def _check_constrained(searched: type[AcquisitionFunction], band: type[KernelUCB]) -> None:
+    r"""Refuse a search that takes no constraints, and bands not of single outcomes."""
+    if "constraints" not in input_parameters(searched):
+        raise UnsupportedError(
+            f"{searched.__name__} takes no constraints; search with "
+            "qLogNoisyExpectedImprovement, say."
+        )
+    if issubclass(band, ScalarizedUCB):
+        raise UnsupportedError(
+            "With constraints band is the class of the band of each outcome, such as "
+            "MartingaleMixtureUCB; their sum follows from posterior_transform."
+        )
+    if issubclass(band, MetaUCB | MetaPI):
+        raise UnsupportedError(
+            f"{band.__name__} has the prior of one outcome and cannot keep outcome "
+            "constraints; use MartingaleMixtureUCB or KernelFamilyUCB."
+        )
+
+
+def _transform_of(
+    objective: MCAcquisitionObjective | None, transform: PosteriorTransform | None
+) -> PosteriorTransform | None:
+    if objective is None:
+        return transform
+    if transform is not None:
+        raise ValueError(
+            "objective and posterior_transform both say what the objective is; give one "
+            "of them."
+        )
+    if not isinstance(objective, LinearMCObjective):
+        raise UnsupportedError(
+            f"The objective is {type(objective).__name__}; a band is for a weighted sum of "
+            "outcomes, LinearMCObjective."
+        )
+    return ScalarizedPosteriorTransform(objective.get_buffer("weights"))
+
+
+def _constrained(
+    model: Model,
+    band: type[KernelUCB],
+    options: Options,
+    limits: tuple[Any, Any],
+    objective: tuple[PosteriorTransform | None, int],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    r"""Bands and constraints of a guard, and what the search is told of them."""
+    count = len(single_output_models(model))
+    shared = {name: options[name] for name in _SHARED if name in options}
+    inputs = constrained_inputs(
+        model,
+        constraints=limits[0],
+        constraints_tuple=limits[1],
+        posterior_transform=objective[0],
+        objective_index=objective[1],
+        bound=band,
+        options={name: each for name, each in options.items() if name not in _SHARED},
+        **shared,
+    )
+    weights, _ = objective_weights(*objective, count)
+    rows = constraint_rows(*limits, count)
+    told = {
+        "constraints": get_outcome_constraint_transforms(matrix_of(rows, count)),
+        "objective": LinearMCObjective(
+            as_double([weights.get(j, 0.0) for j in range(count)])
+        ),
+    }
+    return {name: inputs[name] for name in ("band", "constraints")}, told
+
+
+def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
+    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
+    constructor: Any = get_acqf_input_constructor(searched)
+    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
+    return signature(inner).parameters
 
 
 def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:

@@ -13,7 +13,7 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.tracker import NormBoundLike, per_output_norms
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.regression.outputs import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]
@@ -85,12 +85,27 @@ def band_builders(
     r"""What makes the band of each outcome from its model and ``delta``."""
     columns = zip(
         per_output("bound", bound, count),
-        per_output_norms("norm_bound", norm_bound, count),
+        _norms(norm_bound, count),
         per_output("noise_std", noise_std, count),
         per_output("options", options, count),
         strict=True,
     )
     return [_builder(*column) for column in columns]
+
+
+def _norms(norm_bound: Any, count: int) -> list[Any]:
+    r"""A norm bound for each outcome, from one for all or a sequence.
+
+    Raises:
+        ValueError: If a sequence has another length, or outcomes share a tracker.
+    """
+    norms = per_output("norm_bound", norm_bound, count)
+    trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
+    if len(set(trackers)) < len(trackers):
+        raise ValueError(
+            "norm_bound: a NormTracker is for one outcome; give each outcome its own."
+        )
+    return norms
 
 
 def _builder(

@@ -155,7 +155,14 @@ class ConstrainedAcquisition(BoundAcquisition):
         matrix, thresholds = self._outcome_constraints
         rows = [self._limit(*row) for row in zip(matrix, thresholds.view(-1), strict=True)]
         bands, levels, sides, self.statements = map(list, zip(*rows, strict=True))
-        self.outcome_constraints = OutcomeConstraints(bands, levels, sides=sides)
+        # "objective" names the objective's band among those of an assumption.
+        named = {
+            id(band): f"metric {name}" if name == "objective" else name
+            for name, band in self.bands.items()
+        }
+        self.outcome_constraints = OutcomeConstraints(
+            bands, levels, sides=sides, names=[named[id(band)] for band in bands]
+        )
 
     def _limit(self, row: Tensor, threshold: Tensor) -> tuple[KernelUCB, float, str, str]:
         r"""Band, threshold, side and words of ``row @ f <= threshold``, on one outcome."""

@@ -62,6 +62,7 @@ class SafeAcquisition(ConstrainedAcquisition):
             [limit.band for limit in limits],
             [limit.threshold for limit in limits],
             sides=[limit.side for limit in limits],
+            names=self.outcome_constraints.names,
             safe_points=points if rows else None,
             allow_estimated=self.options["allow_estimated"],
         )
@@ -88,7 +89,7 @@ class SafeAcquisition(ConstrainedAcquisition):
         candidate_set: Tensor | None = None,
         sampling_strategy: Any = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""``n`` safe points one after the other, their values, and weights of one."""
+        r"""Up to ``n`` different safe points, one by one; their values; weights of one."""
         if equality_constraints or candidate_set is not None or sampling_strategy:
             raise UnsupportedError(
                 "A safe search takes no equality constraints on parameters, candidate sets "
@@ -110,11 +111,14 @@ class SafeAcquisition(ConstrainedAcquisition):
                 self.acqf.set_X_pending(torch.cat([*pending, *points]))
             acqf = self._of_turn(len(points))
             options = optimizer_options or {}
-            point, value = best_safe_point(acqf, self.safe_set, space, options)
-            points.append(point)
-            values.append(value)
+            found = best_safe_point(acqf, self.safe_set, space, options, points)
+            if found is None:
+                break
+            points.append(found[0])
+            values.append(found[1])
         self.acqf.set_X_pending(self.X_pending)
-        return torch.cat(points), torch.stack(values), torch.ones(n, dtype=torch.float64)
+        weights = torch.ones(len(points), dtype=torch.float64)
+        return torch.cat(points), torch.stack(values), weights
 
     def _of_turn(self, count: int) -> AcquisitionFunction:
         r"""The objective's function, or the constraints' width if it is their turn."""

@@ -1,6 +1,6 @@
 r"""Ax configurations of the models that the bounds rest on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ def default_model_config() -> ModelConfig:
 @checked
 def fixed_model_config(
     kernel: str,
-    lengthscale: float | Sequence[float] | Tensor,
+    lengthscale: float | Sequence[float] | Tensor | Mapping[str, float],
     *,
     outputscale: float = 1.0,
     mean: float = 0.0,
@@ -55,8 +55,10 @@ def fixed_model_config(
 
     Args:
         kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``.
-        lengthscale: One number, or one for each input column, in units of the unit cube.
-            Their number is compared with the search space before the first trial.
+        lengthscale: In units of the unit cube: one number for all inputs, a mapping with
+            one for each parameter that is not constant (of an unordered choice it is for
+            all of its values), or a list with one for each input column. They are compared
+            with the search space before the first trial.
         outputscale: Prior variance, outcome units squared.
         mean: Prior mean, outcome units.
         noise_std: Noise scale, outcome units; leave it out of the options of the bound.
@@ -67,6 +69,32 @@ def fixed_model_config(
     """
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
+    if noise_std is not None:
+        noise_std = positive_scalar("noise_std", noise_std)
+    return ModelConfig(
+        botorch_model_class=FixedPriorGP,
+        model_options={
+            "kernel": kernel,
+            "lengthscale": _plain_scales(lengthscale),
+            "outputscale": positive_scalar("outputscale", outputscale),
+            "mean": finite_scalar("mean", mean),
+            "noise_std": noise_std,
+        },
+        name=f"{kernel} kernel, fixed",
+    )
+
+
+def _plain_scales(
+    lengthscale: float | Sequence[float] | Tensor | Mapping[str, float],
+) -> float | list[float] | dict[str, float]:
+    r"""Length scales as plain numbers, checked."""
+    if isinstance(lengthscale, Mapping):
+        if not lengthscale:
+            raise ValueError("lengthscale is empty; give one for each parameter.")
+        return {
+            name: positive_scalar(f"lengthscale of {name}", scale)
+            for name, scale in lengthscale.items()
+        }
     scales = torch.as_tensor(lengthscale, dtype=torch.float64)
     if scales.dim() > 1 or scales.numel() == 0:
         raise ValueError(
@@ -75,19 +103,7 @@ def fixed_model_config(
         )
     for scale in scales.reshape(-1).tolist():
         positive_scalar("lengthscale", scale)
-    if noise_std is not None:
-        noise_std = positive_scalar("noise_std", noise_std)
-    return ModelConfig(
-        botorch_model_class=FixedPriorGP,
-        model_options={
-            "kernel": kernel,
-            "lengthscale": scales.tolist(),
-            "outputscale": positive_scalar("outputscale", outputscale),
-            "mean": finite_scalar("mean", mean),
-            "noise_std": noise_std,
-        },
-        name=f"{kernel} kernel, fixed",
-    )
+    return scales.tolist()
 
 
 @checked

@@ -17,7 +17,7 @@ from kernelucb.ax.constrained import SafeAcquisition
 from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.outcome_constraints import joined_assumptions
+from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.exceptions import NoSafePointError
 
 Interval = tuple[float, float]
@@ -33,6 +33,7 @@ class Recommendation(NamedTuple):
         objective: Lower and upper bound of the objective there.
         outcomes: The same for every outcome that has a band, by the names of the metrics.
         assumptions: What all of this rests on.
+        objective_name: The metric of the objective where it is one of ``outcomes``.
     """
 
     arm: Arm
@@ -40,10 +41,14 @@ class Recommendation(NamedTuple):
     objective: Interval
     outcomes: dict[str, Interval]
     assumptions: Assumptions
+    objective_name: str | None = None
 
     def __str__(self) -> str:
         lines = [f"arm {self.arm.name}: {self.parameters}"]
-        named = {"objective": self.objective, **self.outcomes}
+        own = self.objective_name
+        label = "objective" if own is None else f"{own} (objective)"
+        others = {name: each for name, each in self.outcomes.items() if name != own}
+        named = {label: self.objective, **others}
         lines += [f"  {name}: {lo:.6g} to {hi:.6g}" for name, (lo, hi) in named.items()]
         return "\n".join([*lines, str(self.assumptions)])
 
@@ -90,6 +95,7 @@ def recommended_arm(
         objective=_interval(fitted.acqf, row),
         outcomes={name: _interval(band, row) for name, band in bands.items()},
         assumptions=_assumptions(fitted),
+        objective_name=next((n for n, b in bands.items() if b is fitted.acqf), None),
     )
 
 

@@ -164,7 +164,9 @@ def _sum_of(count: int) -> ScalarizedPosteriorTransform:
 def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
     r"""A model of one outcome with the mean and the number of inputs that are given."""
     model_class: Any = config.botorch_model_class
-    prior = config.model_options
+    prior = dict(config.model_options)
+    if isinstance(prior.get("lengthscale"), Mapping):  # by the names of parameters
+        prior["lengthscale"] = list(prior["lengthscale"].values())
     given = {**prior, **options} if model_class is FixedPriorGP else options
     columns = max(len(entries(given.get(name))) for name in ("lengthscale", *LENGTHS))
     X = torch.zeros(1, columns, dtype=torch.float64)

@@ -1,6 +1,6 @@
 r"""The best safe point of an Ax search space: choices enumerated, numbers searched."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -8,21 +8,18 @@ from typing import Any
 import torch
 from ax.core.search_space import SearchSpaceDigest
 from botorch.acquisition import AcquisitionFunction
-from botorch.optim.utils import fix_features
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.parts import in_parts
 from kernelucb.ax.spaces import choices_of
-from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety import SafeSet, optimize_acqf_safely
+from kernelucb.safety.combinations import CombinedBox, safe_finalists
 from kernelucb.safety.points import no_safe_point
 from kernelucb.safety.starts import LinearConstraints, feasible
 
-# Combinations of integers and choices: how many may be compared, with how many points
-# altogether, and in how many of them the numbers are searched.
+# Combinations of integers and choices: how many may be compared, and in how many of them
+# the numbers are searched.
 MOST_COMBINATIONS = 10_000
-_COMPARED = 4096
 _SEARCHED = 4
 
 # What Ax does to a point that it hands out, and the point that this makes of it.
@@ -49,10 +46,14 @@ class SafeSpace:
     rounding: Rounding
 
     @property
-    def is_finite(self) -> bool:
-        r"""Whether every column is fixed, or an integer or a choice."""
-        columns = self.combinations[0].keys() | self.fixed.keys()
-        return len(columns) == self.bounds.shape[-1]
+    def combined(self) -> CombinedBox:
+        r"""The combinations with the fixed columns."""
+        rows = [{**row, **self.fixed} for row in self.combinations]
+        return CombinedBox(self.bounds, rows, self.inequalities)
+
+    def rounded(self, point: Tensor) -> Tensor:
+        r"""What Ax makes of a point, ``1 x d``."""
+        return point if self.rounding is None else self.rounding(point)
 
     def feasible(self, X: Tensor) -> Tensor:
         r"""``n x d`` points with their fixed columns set, without those not allowed."""
@@ -71,8 +72,12 @@ def combinations(
 
 
 def best_safe_point(
-    acqf: AcquisitionFunction, safe_set: SafeSet, space: SafeSpace, options: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
+    acqf: AcquisitionFunction,
+    safe_set: SafeSet,
+    space: SafeSpace,
+    options: dict[str, Any],
+    batch: Sequence[Tensor] = (),
+) -> tuple[Tensor, Tensor] | None:
     r"""The safe point of largest value that is still safe once Ax has handed it out.
 
     Args:
@@ -80,91 +85,39 @@ def best_safe_point(
         safe_set: The safe set, with all safe points.
         space: Where to search.
         options: Those of ``optimize_acqf_safely``.
+        batch: Points of the same trial, each ``1 x d``. Another one that Ax would hand out
+            as one of these is passed over: of two equal arms of a trial Ax makes one.
 
     Returns:
-        The point, ``1 x d``, and its value.
+        The point, ``1 x d``, and its value; None if every safe point is in the batch.
 
     Raises:
         NoSafePointError: If no point is known to be safe.
     """
-    if space.is_finite:
-        found = [_points(space.bounds[0], space.combinations)]
-    else:
-        found = [_searched(acqf, safe_set, space, options)]
+
+    def search(combination: dict[int, float]) -> Tensor:
+        limits = {
+            "fixed_features": combination or None,
+            "inequality_constraints": space.inequalities,
+        }
+        return optimize_acqf_safely(acqf, safe_set, space.bounds, **limits, **options)[0]
+
+    found = [safe_finalists(acqf, safe_set, space.combined, search, _SEARCHED)]
     if safe_set.safe_points is not None:
         found.append(safe_set.safe_points.to(space.bounds))
     finalists = space.feasible(torch.cat(found))
     finalists = finalists[safe_set.is_safe(finalists)]
     with torch.no_grad():
         values = in_parts(finalists.unsqueeze(-2), acqf)
+    taken = [space.rounded(point) for point in batch]
+    repeats = False
     for index in values.argsort(descending=True):
         point = finalists[index].unsqueeze(0)
-        if space.rounding is None or bool(safe_set.is_safe(space.rounding(point)).all()):
+        image = space.rounded(point)
+        if any(torch.equal(image, other) for other in taken):
+            repeats = True
+        elif bool(safe_set.is_safe(image).all()):
             return point, values[index]
+    if repeats:
+        return None
     raise no_safe_point("no point that fits the trial")
-
-
-def _points(corner: Tensor, settings: list[dict[int, float]]) -> Tensor:
-    rows = corner.repeat(len(settings), 1)
-    for row, setting in zip(rows, settings, strict=True):
-        row[list(setting)] = row.new_tensor(list(setting.values()))
-    return rows
-
-
-def _searched(
-    acqf: AcquisitionFunction, safe_set: SafeSet, space: SafeSpace, options: dict[str, Any]
-) -> Tensor:
-    r"""Safe points found by a search of the numbers, ``n x d``."""
-    pool, owners = _pool(safe_set, space)
-    chosen = list(range(len(space.combinations)))
-    if len(chosen) > 1:
-        chosen = _promising(acqf, pool, owners)
-    found = [pool]
-    for index in chosen:
-        try:
-            point, _ = optimize_acqf_safely(
-                acqf,
-                safe_set,
-                space.bounds,
-                fixed_features={**space.combinations[index], **space.fixed} or None,
-                inequality_constraints=space.inequalities,
-                **options,
-            )
-        except NoSafePointError:
-            continue
-        found += [point, _inner(point, pool[owners == index])]
-    return torch.cat(found)
-
-
-def _pool(safe_set: SafeSet, space: SafeSpace) -> tuple[Tensor, Tensor]:
-    r"""Safe points among random ones, and the combinations to which they belong."""
-    count = max(1, _COMPARED // len(space.combinations))
-    seed = int(torch.randint(2**31, ()))
-    drawn = draw_sobol_samples(space.bounds, n=count, q=1, seed=seed).squeeze(-2)
-    if safe_set.safe_points is not None:
-        drawn = torch.cat([safe_set.safe_points.to(drawn), drawn])
-    pool, owners = [drawn[:0]], []
-    for index, setting in enumerate(space.combinations):
-        rows = space.feasible(fix_features(drawn, setting))
-        pool.append(rows)
-        owners.append(torch.full((len(rows),), index))
-    points, numbers = torch.cat(pool), torch.cat(owners)
-    safe = safe_set.is_safe(points)
-    return points[safe], numbers[safe]
-
-
-@torch.no_grad()
-def _promising(acqf: AcquisitionFunction, pool: Tensor, owners: Tensor) -> list[int]:
-    r"""The combinations with the safe points of largest value."""
-    values = in_parts(pool.unsqueeze(-2), acqf)
-    ordered = owners[values.argsort(descending=True)].tolist()
-    return list(dict.fromkeys(ordered))[:_SEARCHED]
-
-
-def _inner(point: Tensor, pool: Tensor) -> Tensor:
-    r"""Points a little further inside than one at the edge, whose rounding may leave it."""
-    if len(pool) == 0:
-        return pool
-    nearest = pool[torch.cdist(point, pool).argmin()]
-    steps = point.new_tensor([1e-9, 1e-6, 1e-3]).unsqueeze(-1)
-    return point + steps * (nearest - point)

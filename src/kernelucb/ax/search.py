@@ -1,7 +1,7 @@
 r"""What searches within a bound in Ax, checked before the first trial."""
 
 from collections.abc import Mapping
-from inspect import Parameter, getclosurevars, signature
+from inspect import Parameter
 from typing import Any
 
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
@@ -9,7 +9,6 @@ from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.utils.common.random import with_rng_seed
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
@@ -19,7 +18,7 @@ from botorch.exceptions.errors import BotorchError
 
 from kernelucb.acquisition import GuardedAcquisition, MetaPI
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.guarded_inputs import search_class
+from kernelucb.acquisition.guarded_inputs import input_parameters, search_class
 from kernelucb.ax.options import plain_value
 from kernelucb.ax.outcomes import all_configs
 from kernelucb.ax.rehearsal import rehearsed_guard, rehearsed_options
@@ -79,7 +78,7 @@ def checked_search(
     plain = {option: plain_value(option, each) for option, each in search_options.items()}
     guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
     _check_names(searched, plain)
-    if constrained and "constraints" not in _parameters(searched):
+    if constrained and "constraints" not in input_parameters(searched):
         raise UnsupportedError(
             f"{name} takes no outcome constraints; search with "
             "qLogNoisyExpectedImprovement, say."
@@ -113,7 +112,7 @@ def _check_class(searched: type[AcquisitionFunction]) -> None:
     )
     if issubclass(searched, several):
         raise UnsupportedError(f"{name} is for several objectives; {instead}")
-    if "posterior_transform" not in _parameters(searched):
+    if "posterior_transform" not in input_parameters(searched):
         raise UnsupportedError(
             f"{name} cannot be told the objective: its input constructor in BoTorch takes "
             f"no posterior_transform; {instead}"
@@ -122,7 +121,7 @@ def _check_class(searched: type[AcquisitionFunction]) -> None:
 
 def _check_names(searched: type[AcquisitionFunction], options: Mapping[str, Any]) -> None:
     r"""BoTorch drops some names without a word, and answers others with ``TypeError``."""
-    name, parameters = searched.__name__, _parameters(searched)
+    name, parameters = searched.__name__, input_parameters(searched)
     refused = _NOT_AN_OPTION.keys() | _NOT_IN_THE_EXPERIMENT
     taken = [*OF_THE_GUARD, *(each for each in parameters if each not in refused)]
     for option in options:
@@ -142,13 +141,6 @@ def _check_names(searched: type[AcquisitionFunction], options: Mapping[str, Any]
             )
         if required and option not in {*_NOT_AN_OPTION, *options}:
             raise ValueError(f"{name} needs `{option}` among the search_options.")
-
-
-def _parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""What its input constructor takes, which BoTorch has wrapped."""
-    constructor: Any = get_acqf_input_constructor(searched)
-    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
-    return signature(inner).parameters
 
 
 def _rehearse(

@@ -5,6 +5,7 @@ from typing import Any
 
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
+from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.search_space import SearchSpace
@@ -15,7 +16,7 @@ from kernelucb.acquisition import ScalarizedUCB
 from kernelucb.ax.constraints import is_constrained
 from kernelucb.ax.outcomes import all_configs, check_names
 from kernelucb.ax.rehearsal import LENGTHS
-from kernelucb.models.fixed import FixedPriorGP
+from kernelucb.models.fixed import FixedPriorGP, parameters_of_columns
 from kernelucb.regression.outputs import per_output
 
 
@@ -109,13 +110,16 @@ def check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
         if config.botorch_model_class is FixedPriorGP
     ]
     lists = [(name, each) for name, each in given if isinstance(each, list)]
-    if not lists:
+    named = [each for _, each in given if isinstance(each, Mapping)]
+    if not (lists or named):
         return
     space = space.clone()
     # The inputs of the bound, where no outcome has a progression.
     transforms: list[Any] = [each for each in MBM_X_trans if each is not MapKeyToFloat]
     for transform in transforms:
         space = transform(search_space=space).transform_search_space(space)
+    for scales in named:
+        _check_names_of_scales(set(scales), parameters_of_columns([*space.parameters]))
     columns = len(space.parameters)
     for name, scales in lists:
         if len(scales) != columns:
@@ -123,3 +127,14 @@ def check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
                 f"{name} has {len(scales)} entries for {columns} inputs (one for each "
                 "number or ordered choice, and one for each value of an unordered one)."
             )
+
+
+def _check_names_of_scales(given: set[str], parameters: Sequence[str]) -> None:
+    r"""Refuse length scales of other parameters than those that are inputs."""
+    inputs = set(parameters)
+    # Where outcomes are reported with progressions, these are an input, too.
+    if given - {MAP_KEY} != inputs - {MAP_KEY}:
+        raise ValueError(
+            f"lengthscale is for {', '.join(sorted(given))}; the parameters that are "
+            f"inputs of the bound are {', '.join(sorted(inputs))} (constant ones are not)."
+        )

@@ -1,5 +1,6 @@
 r"""What a budgeted kernel bandit remembers: replaced as a whole, saved, and checked."""
 
+import logging
 from copy import copy
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from kernelucb.regression.lowrank.arms import SketchedArms
 from kernelucb.regression.lowrank.draws import draw, inclusion_probabilities
 from kernelucb.regression.pooling import LARGEST_COUNT, Change, check_tally
 
+_LOG = logging.getLogger(__name__)
 # Inducing arms are dropped when there are more than this many times those just drawn.
 _SLACK = 2
 
@@ -52,7 +54,12 @@ class BKBState(NamedTuple):
         drawn, generator = self._draw(before, total, qbar)
         new = drawn[~torch.isin(drawn, arms.inducing)]
         if len(arms.inducing) + len(new) > _SLACK * len(drawn):
+            _LOG.info(
+                "Inducing arms are made anew: %d instead of %d, most no longer drawn.",
+                *(len(drawn), len(arms.inducing)),
+            )
             arms, new = arms.without_inducing(), drawn
+        _LOG.debug("%d inducing arms drawn, %d of them new.", len(drawn), len(new))
         arms = arms.observe(change, new)
         return BKBState(arms, generator, self.information + gain, copy(self.norm))
 

@@ -21,6 +21,7 @@ from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given
 from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.outcome_map import IDENTITY
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +143,17 @@ class IGP(RidgeBound):
 
 
 def raise_estimate(tracker: NormTracker | None, other: NormTracker | None) -> None:
-    r"""Raise a tracker's estimates to those of another, where there are both."""
+    r"""Raise a tracker's estimates to those of another, where there are both.
+
+    Raises:
+        ValueError: If one of them has seen transformed outcomes; a bandit's never are.
+    """
     if tracker is not None and other is not None:
+        for each in (tracker, other):
+            IDENTITY.same_as(each.outcomes)
         least = max(tracker.least_consistent_norm, other.least_consistent_norm)
         tracker.least_consistent_norm = least
+        tracker.outcomes = tracker.outcomes or other.outcomes
         tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)
 
 

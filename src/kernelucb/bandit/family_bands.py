@@ -1,5 +1,6 @@
 r"""The bands of the kernels of a family after the observations so far."""
 
+import logging
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from kernelucb.bandit.observations import Observations, Signs
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.prior import Prior
 
+_LOG = logging.getLogger(__name__)
 NEVER = 0  # number of observations at which a consistent kernel was contradicted
 
 
@@ -93,6 +95,8 @@ class FamilyBands(NamedTuple):
         for index, own in enumerate(bands):
             if own is not None and own.contradiction() is not None:
                 at[index], bands[index] = count, None
+                text = "Kernel %d of %d is contradicted for good, at %d observations."
+                _LOG.info(text, index, len(bands), count)
                 needed = own.current().constraints.norm
                 widened[index] = needed / own.bound.norm_bound
         if NEVER not in at:  # go on with the one of the last that is widened the least

@@ -1,5 +1,6 @@
 r"""What a confidence set says about an optimisation: how good, and when to stop."""
 
+from kernelucb.certificates.combinations import PossibleCombination
 from kernelucb.certificates.regret import RegretCertificate, regret_certificate
 from kernelucb.certificates.report import OptimumReport, optimum_report
 from kernelucb.certificates.spaces import MixedSpace
@@ -9,6 +10,7 @@ __all__ = [
     "CertifiedGapStopping",
     "MixedSpace",
     "OptimumReport",
+    "PossibleCombination",
     "RegretCertificate",
     "optimum_report",
     "regret_certificate",

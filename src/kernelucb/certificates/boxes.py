@@ -1,5 +1,6 @@
 r"""Branch and bound: the maximum of a function over a region, bounded from above."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.regions import Region
 
+_LOG = logging.getLogger(__name__)
 _BATCH = 2048
 
 
@@ -143,10 +145,17 @@ def largest_in_region(
         settled = max([settled, *waiting.uppers[~keep].tolist()])
         waiting = waiting.where(keep)
         if len(waiting.uppers) == 0:
+            _LOG.debug("Branch and bound ended after %d points.", evaluations)
             return Maximum(best, argument, settled)
         count = min(_BATCH, len(waiting.uppers), (max_evaluations - evaluations) // 2)
         if count <= 0:
-            return Maximum(best, argument, max(settled, float(waiting.uppers.max())))
+            upper = max(settled, float(waiting.uppers.max()))
+            _LOG.info(
+                "Branch and bound used up its %d points: the maximum is between %.4g and "
+                "%.4g, with %d cells open.",
+                *(max_evaluations, best, upper, len(waiting.uppers)),
+            )
+            return Maximum(best, argument, upper)
         chosen = torch.zeros_like(waiting.uppers, dtype=torch.bool)
         chosen[waiting.uppers.topk(count).indices] = True
         cells, waiting = search.halved(waiting.where(chosen)), waiting.where(~chosen)

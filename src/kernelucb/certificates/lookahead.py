@@ -18,11 +18,16 @@ _TRIED, _LOOKED_AT, _DRAWS = 12, 256, 128
 def next_point(
     task: Task, certificate: RegretCertificate, possible: PossibleMaximisers
 ) -> tuple[Tensor, float]:
-    r"""The point whose evaluation would leave the smallest share, and that share.
+    r"""The point whose evaluation would leave the fewest possible maximisers.
 
     Tried are the recommended point, its challenger, and the widest and the most promising
     possible maximisers. An outcome as expected leaves the middle of the band and narrows
-    it, as a pending point narrows it.
+    it, as a pending point narrows it. Where none of them would leave fewer, it is the
+    possible maximiser with the widest band: of what may be best, the least is known there.
+
+    Returns:
+        ``d`` coordinates, and the share of the possible maximisers that would be left: 1
+        if none would go.
     """
     points = _thinned(possible)
     upper, width = task.optimistic(points), _width(task, points)
@@ -33,8 +38,9 @@ def next_point(
     left = [_left(task, certificate.recommended, points, x) for x in tried]
     # Of equal shares the one after which the largest advantage is smallest.
     index = min(range(len(tried)), key=left.__getitem__)
-    scale = float(possible.mask.double().mean())
-    return tried[index], scale * left[index][0]
+    if left[index][0] < 1.0:
+        return tried[index], left[index][0]
+    return points[width.argmax()], 1.0
 
 
 def expected_gain(

@@ -20,14 +20,24 @@ class PossibleMaximisers(NamedTuple):
     Attributes:
         points: ``n x d`` points of the domain.
         mask: ``n`` booleans.
-        box: ``2 x d`` limits of all that may be an optimum.
+        lower, upper: ``m x d`` limits of boxes which hold all that may be an optimum;
+            points are boxes without sides.
+        sizes: ``m`` shares that these take of the box of the region that they lie in;
+            infinite where nothing is known, and zero for points of such a box.
         share_at_most: Upper bound on their share of the domain.
     """
 
     points: Tensor
     mask: Tensor
-    box: Tensor
+    lower: Tensor
+    upper: Tensor
+    sizes: Tensor
     share_at_most: float
+
+    @property
+    def box(self) -> Tensor:
+        r"""``2 x d`` limits of all that may be an optimum."""
+        return torch.stack([self.lower.amin(0), self.upper.amax(0)])
 
 
 def interval(
@@ -68,23 +78,26 @@ def possible_maximisers(
     itself = (points == recommended).all(-1)
     mask = (gains >= 0.0) | itself
     known = torch.cat([points[mask], recommended.unsqueeze(0)])
-    box = torch.stack([known.amin(0), known.amax(0)])
+    sizes = torch.zeros_like(known[:, 0])
     if not isinstance(domain, Region):
-        return PossibleMaximisers(points, mask, box, float(mask.double().mean()))
+        sizes[:-1] = 1.0  # each point alone; the recommended one is among them, or no point
+        share = float(mask.double().mean())
+        return PossibleMaximisers(points, mask, known, known, sizes, share)
     search = task.gains_in(domain, recommended)
     if search is None:
-        return PossibleMaximisers(points, mask, box, 1.0)
+        return PossibleMaximisers(points, mask, known, known, sizes + torch.inf, 1.0)
     cells = cover(search, max_evaluations)
-    lower = torch.minimum(box[0], (cells.centres - cells.halves).amin(0))
-    upper = torch.maximum(box[1], (cells.centres + cells.halves).amax(0))
-    box = torch.stack([lower, upper])
-    share = 1.0 if domain.constraints else _share(cells.halves, domain)
-    return PossibleMaximisers(points, mask, box, min(share, 1.0))
+    lower = torch.cat([known, cells.centres - cells.halves])
+    upper = torch.cat([known, cells.centres + cells.halves])
+    sizes = torch.cat([sizes, _shares(cells.halves, domain)])
+    share = min(float(sizes.sum()) / len(domain.lower), 1.0)
+    return PossibleMaximisers(points, mask, lower, upper, sizes, share)
 
 
-def _share(halves: Tensor, region: Region) -> float:
-    r"""Volume of cells over that of the boxes that they were cut from."""
+def _shares(halves: Tensor, region: Region) -> Tensor:
+    r"""Volumes of cells over those of the boxes that they were cut from."""
+    if region.constraints:
+        return torch.full_like(halves[:, 0], torch.inf)
     sides = (region.upper - region.lower).amax(0)
     open_columns = sides > 0.0
-    volumes = (2.0 * halves[:, open_columns] / sides[open_columns]).prod(-1)
-    return float(volumes.sum()) / len(region.lower)
+    return (2.0 * halves[:, open_columns] / sides[open_columns]).prod(-1)

@@ -100,8 +100,11 @@ def regret_certificate(
 
     **Contexts.** With ``fixed_features`` the optimum and the recommended point are those
     among the points with these values: the best setting at today's temperature. A band
-    that holds at all points at once holds for all contexts at once: certificates for many
-    contexts hold together, without a correction.
+    that holds at all points at once holds for all contexts at once: to certify each of a
+    list of contexts, ask once for each, with a recommended point of its own; all these
+    statements hold together, without a correction, and the largest gap bounds the regret in
+    every context of the list. Without ``fixed_features`` the context is an input like any
+    other: one point is compared with every setting in every context.
 
     **Outcome constraints.** With ``constraints`` the optimum is that among the points that
     satisfy them, the recommended point is certainly feasible, and points that are surely

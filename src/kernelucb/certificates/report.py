@@ -10,6 +10,10 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb.certificates.combinations import (
+    PossibleCombination,
+    possible_combinations,
+)
 from kernelucb.certificates.lookahead import expected_gain, next_point
 from kernelucb.certificates.optimum import interval, possible_maximisers
 from kernelucb.certificates.regions import FixedFeatures
@@ -21,6 +25,8 @@ from kernelucb.certificates.regret import (
 from kernelucb.certificates.spaces import MixedSpace, domain_of
 from kernelucb.certificates.task import Bound, Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+
+_MOST_LINES = 5  # of combinations, in print
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,18 @@ class OptimumReport:
         region: ``2 x d`` limits of a box that holds every point that may be an optimum.
             Where the certificate is not ``rigorous``, of those that were looked at.
         next_point: ``d`` coordinates of the point, among some, whose evaluation would
-            leave the smallest share if it came out as expected.
-        next_share: The share that would be left.
+            leave the smallest share if it came out as expected. Where no single evaluation
+            is expected to make it smaller, the least certain of the possible maximisers.
+        next_share: The share that would be left; ``share`` if it would not get smaller.
         expected_gain: How much better than the recommended point the optimum is expected
             to be by the model's own posterior, outcome units: the model's opinion and not a
             bound. None for bounds without a model that has a posterior.
         names: Names of the ``d`` inputs.
+        combinations: On a ``MixedSpace``, the combinations of listed values that may hold
+            the optimum, the largest share first. All others surely do not, if the
+            certificate is ``rigorous``. Empty without listed values.
+        combination_count: How many combinations the space has, with the inputs that are
+            given; 0 without listed values.
     """
 
     lower: float
@@ -60,6 +72,8 @@ class OptimumReport:
     next_share: float
     expected_gain: float | None
     names: tuple[str, ...]
+    combinations: tuple[PossibleCombination, ...] = ()
+    combination_count: int = 0
 
     @property
     def recommended(self) -> Tensor:
@@ -99,6 +113,8 @@ class OptimumReport:
             "region": {
                 name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)
             },
+            "combinations": [each.to_dict() for each in self.combinations],
+            "combination_count": self.combination_count,
             "next_point": self._named(self.next_point),
             "next_share": self.next_share,
             "assumptions": str(self.certificate.assumptions),
@@ -120,6 +136,13 @@ class OptimumReport:
             else f" (the model expects {self.expected_gain:.4g})"
         )
         at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
+        expectation = (
+            f"which would leave a share of {self.next_share:.3g} if it comes out as "
+            "expected"
+            if self.next_share < self.share
+            else "where least is known; no single evaluation is expected to make that "
+            "share smaller"
+        )
         return "\n".join(
             [
                 f"{self.summary}: the optimum is between {self.lower:.4g} and "
@@ -128,11 +151,23 @@ class OptimumReport:
                 f"from the optimum{expected}",
                 f"where the optimum may be: a share of {self.share:.3g} of the domain"
                 f"{at_most}, within {', '.join(limits)}",
-                f"evaluate next: {self._listed(self.next_point)}, which would leave a "
-                f"share of {self.next_share:.3g} if it comes out as expected",
+                *self._combination_lines(),
+                f"evaluate next: {self._listed(self.next_point)}, {expectation}",
                 str(self.certificate.assumptions),
             ]
         )
+
+    def _combination_lines(self) -> list[str]:
+        if self.combination_count < 2:
+            return []
+        left = [f"  {each}" for each in self.combinations[:_MOST_LINES]]
+        more = len(self.combinations) - len(left)
+        return [
+            f"combinations that may hold it: {len(self.combinations)} of "
+            f"{self.combination_count}",
+            *left,
+            *([f"  and {more} more"] if more > 0 else []),
+        ]
 
     def _named(self, point: Tensor) -> dict[str, float]:
         return dict(zip(self.names, point.tolist(), strict=True))
@@ -200,16 +235,23 @@ def optimum_report(
     certificate = certificate_of(task, domain, recommended, tolerance, max_evaluations)
     lower, upper = interval(task, domain, certificate, tolerance, max_evaluations)
     possible = possible_maximisers(task, domain, certificate.recommended, max_evaluations)
+    share = min(float(possible.mask.double().mean()), possible.share_at_most)
     point, left = next_point(task, certificate, possible)
+    combinations, count = (), 0
+    if space is not None and space.listed_columns:
+        own = (space, fixed_features, possible, labels)
+        combinations, count = possible_combinations(*own)
     return OptimumReport(
         lower=lower,
         upper=upper,
         certificate=in_outcome_units(certificate, task),
-        share=min(float(possible.mask.double().mean()), possible.share_at_most),
+        share=share,
         share_at_most=possible.share_at_most,
         region=possible.box,
         next_point=point,
-        next_share=left,
+        next_share=share * left,
         expected_gain=expected_gain(task, certificate.recommended, possible),
         names=labels,
+        combinations=combinations,
+        combination_count=count,
     )

@@ -28,6 +28,8 @@ from kernelucb.certificates.regions import (
     with_fixed,
 )
 
+_NOTHING = "No point of the space keeps inequality_constraints; loosen them."
+
 
 class MixedSpace:
     r"""A box in which some inputs take listed values only.
@@ -44,6 +46,7 @@ class MixedSpace:
         ...     one_hot=[[3, 4, 5]],                    # three solvents
         ... )
         >>> regret_certificate(acqf, space=space, fixed_features={0: 21.0})
+        >>> optimize_acqf_safely(acqf, safe_set, space=space, fixed_features={0: 21.0})
 
     Args:
         bounds: ``2 x d`` lower and upper limits. Those of discrete columns do not count.
@@ -52,6 +55,10 @@ class MixedSpace:
         inequality_constraints: As in ``optimize_acqf``, on single points: triples of
             columns, coefficients and what the sum must at least be.
         max_combinations: Largest number of combinations of listed values.
+
+    Attributes:
+        bounds: ``2 x d`` limits, as given.
+        constraints: The linear constraints, as given; empty if there are none.
 
     Raises:
         ValueError: If a column is listed twice, does not exist, has no values, has a lower
@@ -102,6 +109,11 @@ class MixedSpace:
         r"""Number of columns ``d``."""
         return self.bounds.shape[1]
 
+    @property
+    def listed_columns(self) -> list[int]:
+        r"""Columns that take listed values only, from left to right."""
+        return sorted(column for columns, _ in self._choices for column in columns)
+
     def region(self, fixed_features: FixedFeatures | None = None) -> Region:
         r"""One box for each combination of listed values, with some columns fixed.
 
@@ -118,9 +130,61 @@ class MixedSpace:
             lower.append(low)
             upper.append(high)
         region = Region(torch.stack(lower), torch.stack(upper), self.constraints)
-        listed = {column for columns, _ in self._choices for column in columns}
+        listed = self.listed_columns
         others = {i: value for i, value in fixed.items() if i not in listed}
         return with_fixed(region, others)
+
+    @checked
+    def fixed_features_list(
+        self, fixed_features: FixedFeatures | None = None
+    ) -> list[dict[int, float]]:
+        r"""All combinations of listed values, as ``optimize_acqf_mixed`` takes them.
+
+        Those that a linear constraint rules out by itself are left out; a space without
+        listed values has one combination, ``{}``.
+
+        Example:
+            >>> optimize_acqf_mixed(
+            ...     acqf,
+            ...     space.bounds,
+            ...     q=1,
+            ...     num_restarts=4,
+            ...     raw_samples=64,
+            ...     fixed_features_list=space.fixed_features_list({0: 21.0}),
+            ...     inequality_constraints=space.constraints or None,
+            ... )
+
+        Args:
+            fixed_features: Columns that are given, such as a context, and their values:
+                part of each combination.
+
+        Raises:
+            ValueError: If a fixed value is not one that the space allows.
+            InputDataError: If the constraints rule out every combination.
+        """
+        region = self.region(fixed_features)
+        fixed = checked_fixed(fixed_features, self.dimension)
+        columns = sorted({*self.listed_columns, *fixed})
+        halves = 0.5 * (region.upper - region.lower)
+        kept = region.lower[region.may_allow(region.lower + halves, halves)]
+        if len(kept) == 0:
+            raise InputDataError(_NOTHING)
+        return [dict(zip(columns, row, strict=True)) for row in kept[:, columns].tolist()]
+
+    def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
+        r"""A combination for print; of a one-hot group the name of the column that is 1.
+
+        Args:
+            values: Those of all listed columns.
+            names: Of all ``d`` columns.
+        """
+        parts = [
+            f"{names[columns[0]]} {values[columns[0]]:.4g}"
+            if len(columns) == 1
+            else next(names[column] for column in columns if values[column] == 1.0)
+            for columns, _ in self._choices
+        ]
+        return ", ".join(parts)
 
     @staticmethod
     def _kept(
@@ -172,9 +236,7 @@ def domain_of(
     if points is None:
         return region
     if len(points) == 0:
-        raise InputDataError(
-            "No point of the space keeps inequality_constraints; loosen them."
-        )
+        raise InputDataError(_NOTHING)
     return points
 
 

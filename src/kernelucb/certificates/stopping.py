@@ -1,5 +1,6 @@
 r"""Stop when no point can be better by more than is accepted."""
 
+import logging
 from typing import NamedTuple
 
 from torch import Tensor
@@ -12,6 +13,8 @@ from kernelucb.certificates.regret import RegretCertificate, regret_certificate
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Bound, Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+
+_LOG = logging.getLogger(__name__)
 
 
 class StoppingDecision(NamedTuple):
@@ -101,10 +104,10 @@ class CertifiedGapStopping:
         )
         reached = f"at most {certificate.gap:.4g} from the optimum, accepted {self.gap:.4g}"
         obstacle = _obstacle(certificate)
-        if obstacle is not None:
-            return StoppingDecision(False, f"{obstacle}: {reached}", certificate)
-        reason = f"{certificate.summary}: {reached}"
-        return StoppingDecision(certificate.gap <= self.gap, reason, certificate)
+        stop = obstacle is None and certificate.gap <= self.gap
+        reason = f"{certificate.summary if obstacle is None else obstacle}: {reached}"
+        _LOG.info("%s: %s.", "Stop" if stop else "Go on", reason)
+        return StoppingDecision(stop, reason, certificate)
 
 
 def _obstacle(certificate: RegretCertificate) -> str | None:

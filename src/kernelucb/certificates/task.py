@@ -13,11 +13,11 @@ from kernelucb.certificates.changes import gain_over, upper_bound
 from kernelucb.certificates.regions import Region
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.outcome_constraints import (
     Band,
     OutcomeConstraints,
     check_dimensions,
-    joined_assumptions,
 )
 from kernelucb.regression.outcome_map import OutcomeMap
 

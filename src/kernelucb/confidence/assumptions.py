@@ -125,12 +125,13 @@ class Assumptions:
     def summary(self) -> str:
         r"""``"certified"``, or what keeps the bound from it, as the first line of a report.
 
-        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``.
+        ``"heuristic: kernel, norm estimated"`` or ``"no guarantee: norm violated"``; for
+        several bounds ``"heuristic: norm of objective, norm of constraint 1 estimated"``.
         """
         if self.violated:
-            return f"no guarantee: {', '.join(self._names(Status.VIOLATED))} violated"
+            return f"no guarantee: {_in_words(self._names(Status.VIOLATED))} violated"
         if self.estimated:
-            return f"heuristic: {', '.join(self.estimated)} estimated"
+            return f"heuristic: {_in_words(self.estimated)} estimated"
         return "certified"
 
     @property
@@ -166,10 +167,9 @@ class Assumptions:
         ways = [f"{name}: {_REMEDIES[name]}" for name in named if name in _REMEDIES]
         give = f" ({'; '.join(ways)})" if ways else ""
         raise UncertifiedError(
-            f"{user} needs a certified band, and this one is "
-            f"heuristic: {', '.join(self.estimated)} estimated. Its probability is not "
-            f"known. Either give what is estimated{give}, or pass allow_estimated=True to "
-            "act on estimates."
+            f"{user} needs a certified band, and this one is {self.summary}. Its "
+            f"probability is not known. Either give what is estimated{give}, or pass "
+            "allow_estimated=True to act on estimates."
         )
 
     def __getitem__(self, name: str) -> Assumption:
@@ -211,6 +211,13 @@ class Assumptions:
         lines.append(f"  Source: {self.source}")
         lines += [f"  [{item.status}] {item.statement}" for item in self.items]
         return "\n".join(lines)
+
+
+def _in_words(names: tuple[str, ...]) -> str:
+    r"""``"norm of objective, kernel"`` for ``"objective: norm"`` and ``"kernel"``."""
+    parts = [name.rpartition(": ") for name in names]
+    owned = [(part, owner.replace(", ", " and ")) for owner, _, part in parts]
+    return ", ".join(f"{part} of {owner}" if owner else part for part, owner in owned)
 
 
 def rounds_in_words(anytime: bool, horizon: float | None) -> str:

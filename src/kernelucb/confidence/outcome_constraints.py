@@ -1,6 +1,6 @@
 r"""Constrained outcomes: what their bands say of a point."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ from kernelucb._numerics.checks import finite_scalar
 from kernelucb._numerics.parts import in_parts, rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.outputs import per_output
 
@@ -123,6 +124,7 @@ class OutcomeConstraints:
 
     Attributes:
         constraints: One ``Constraint`` for each band, in their order.
+        names: What they are called, in the same order.
     """
 
     @checked
@@ -132,6 +134,7 @@ class OutcomeConstraints:
         thresholds: float | Sequence[float] = 0.0,
         *,
         sides: Side | Sequence[Side] = ">=",
+        names: Sequence[str] | None = None,
     ) -> None:
         r"""Constraints on one outcome or several.
 
@@ -141,9 +144,13 @@ class OutcomeConstraints:
             thresholds: One for all outcomes or one for each, outcome units.
             sides: ``">="`` where an outcome must be at least its threshold, ``"<="`` where
                 at most; one for all outcomes or one for each.
+            names: What the outcomes are called in ``assumptions`` and reports, one for
+                each band (the same for the two limits of one); by default
+                ``"constraint 1"`` and so on.
 
         Raises:
-            ValueError: If there is no band, or thresholds or sides do not fit.
+            ValueError: If there is no band, thresholds, sides or names do not fit, or two
+                bands have one name.
             UnsupportedError: If a band is not one over points.
             BotorchTensorDimensionError: If the bands' inputs differ in dimension.
         """
@@ -159,12 +166,13 @@ class OutcomeConstraints:
             for band, level, side in zip(listed, levels, directions, strict=True)
         )
         check_dimensions("bands", listed)
+        self.names = _checked_names(names, listed)
 
     @property
     def bands(self) -> dict[str, Band]:
         r"""The band of each constraint, by the name it has in ``assumptions``."""
-        pairs = enumerate(self.constraints, 1)
-        return {f"constraint {i}": constraint.band for i, constraint in pairs}
+        bands = [constraint.band for constraint in self.constraints]
+        return dict(zip(self.names, bands, strict=True))
 
     @property
     def assumptions(self) -> Assumptions:
@@ -226,24 +234,6 @@ class OutcomeConstraints:
         return torch.stack([torch.stack(certain), torch.stack(possible)])
 
 
-def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
-    r"""What several named bands at once rest on; what stands in it twice counts once.
-
-    ``claim`` says what follows. A weighted sum rests on the bands of its terms; one that is
-    given under two names, or is a term of several sums, adds its failure probability once.
-    """
-    names: dict[int, list[str]] = {}
-    distinct: dict[int, Band] = {}
-    for name, band in bands.items():
-        terms = _terms(band)
-        for i, term in enumerate(terms, 1):
-            own = name if len(terms) == 1 else f"{name} (term {i})"
-            names.setdefault(id(term), []).append(own)
-            distinct[id(term)] = term
-    parts = {", ".join(names[key]): band.assumptions for key, band in distinct.items()}
-    return Assumptions.joined(parts, claim)
-
-
 def check_dimensions(name: str, bands: Sequence[Any]) -> None:
     r"""Refuse bands on inputs of different dimension; ``name`` is for the message."""
     states = [getattr(band, "regression", None) for band in bands]
@@ -253,12 +243,6 @@ def check_dimensions(name: str, bands: Sequence[Any]) -> None:
             f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
             "every model all input columns, those that do not matter for it too."
         )
-
-
-def _terms(band: Any) -> list[Any]:
-    r"""The bands that a weighted sum is made of, at any depth; other bands themselves."""
-    terms = getattr(band, "acqfs", None)
-    return [band] if terms is None else [each for term in terms for each in _terms(term)]
 
 
 def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -279,6 +263,23 @@ def _threshold(band: Band, value: float) -> float:
             f"{outcome_map.after}, got {threshold:g}."
         )
     return threshold
+
+
+def _checked_names(names: Sequence[str] | None, bands: Sequence[Band]) -> tuple[str, ...]:
+    r"""A name for each constraint; two of one name are limits of one band."""
+    if names is None:
+        return tuple(f"constraint {i}" for i in range(1, len(bands) + 1))
+    if isinstance(names, str) or len(names) != len(bands):
+        raise ValueError(f"names must be {len(bands)}, one for each band, got {names!r}.")
+    owners: dict[str, Band] = {}
+    for name, band in zip(names, bands, strict=True):
+        if not name.strip():
+            raise ValueError(f"names must not be empty, got {name!r}.")
+        if name == "objective" or owners.setdefault(name, band) is not band:
+            raise ValueError(
+                f"names has {name!r}, which is another band's; give each its own."
+            )
+    return tuple(names)
 
 
 def _check_band(band: Band) -> None:

@@ -1,6 +1,6 @@
 r"""A Gaussian process whose prior and noise are given, not fitted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -17,6 +17,9 @@ from kernelucb._numerics.checks import (
     positive_values,
 )
 from kernelucb.regression.named import constant_mean, named_kernel
+
+# Between a choice's name and a number in the columns that Ax makes of its values.
+ONE_HOT = "_OH_PARAM_"
 
 
 class FixedPriorGP(SingleTaskGP):
@@ -87,8 +90,30 @@ class FixedPriorGP(SingleTaskGP):
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
-        r"""Arguments from BoTorch's or Ax's dataset and the options of the prior."""
+        r"""Arguments from BoTorch's or Ax's dataset and the options of the prior.
+
+        ``lengthscale`` may be a mapping from the names of the dataset's features; that of
+        a choice is for all of its one-hot columns.
+
+        Raises:
+            ValueError: If a feature has no length scale.
+        """
+        scales = options.get("lengthscale")
+        if isinstance(scales, Mapping):
+            names = parameters_of_columns(training_data.feature_names)
+            if missing := [name for name in names if name not in scales]:
+                raise ValueError(f"lengthscale has no entry for {missing[0]}.")
+            options = {**options, "lengthscale": [scales[name] for name in names]}
         return {**super().construct_inputs(training_data), **options}
+
+
+def parameters_of_columns(columns: Sequence[str]) -> list[str]:
+    r"""For each input column the parameter that Ax has made it of."""
+    parts = [column.rpartition(ONE_HOT) for column in columns]
+    return [
+        name if infix and number.isdigit() else column
+        for column, (name, infix, number) in zip(columns, parts, strict=True)
+    ]
 
 
 def _lengthscales(value: float | Sequence[float], dimension: int) -> Tensor:

@@ -1,5 +1,6 @@
 r"""The best of very many candidates in bounded memory."""
 
+import logging
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 
+_LOG = logging.getLogger(__name__)
 # Values of the same point in different places of a call differ by less, relatively.
 _ROUND_OFF = 1e-12
 
@@ -56,6 +58,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
         raise InputDataError("There are no candidates to choose from.")
     best = Best(candidates[:1], -torch.inf, 0)
     size = whole_number("chunk_size", chunk_size)
+    _LOG.debug("%d candidates in chunks of %d.", len(candidates), size)
     for number, chunk in enumerate(candidates.split(size)):
         position, value = _best_of_chunk(acqf, chunk, best.value)
         index = number * size + position

@@ -5,6 +5,8 @@ where ``ray.init`` or the environment variable ``RAY_ADDRESS`` says; on its own 
 this machine.
 """
 
+import logging
+
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from torch import Tensor
@@ -13,6 +15,7 @@ from kernelucb._numerics.checks import whole_number
 from kernelucb.optim import chunked
 from kernelucb.optim.chunked import Best
 
+_LOG = logging.getLogger(__name__)
 _SHARDS_PER_CPU = 4
 
 
@@ -49,10 +52,16 @@ def argmax(
     if candidates.dim() != 2 or len(candidates) <= size:
         return chunked.argmax(acqf, candidates, size)
     if not ray.is_initialized():
+        _LOG.info("Ray is not connected: ray.init() connects, or starts it here.")
         ray.init()
     shards = num_shards or _SHARDS_PER_CPU * int(ray.cluster_resources().get("CPU", 1))
     chunks_each = -(-len(candidates) // (size * whole_number("num_shards", shards)))
     length = size * chunks_each
+    _LOG.info(
+        "%d candidates in %d tasks of %d, on %g processors.",
+        *(len(candidates), -(-len(candidates) // length), length),
+        ray.cluster_resources().get("CPU", 1),
+    )
     score = ray.remote(max_retries=max_retries)(_best_of_shard)
     function = ray.put(acqf)
     tasks = [

@@ -43,7 +43,7 @@ def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) 
     log_share = _log_weight(ratio, dimension) - log_nested
     if np.logaddexp(0.0, log_share) >= log_nested:
         return Cover(shorter, math.exp(0.5 * log_nested))
-    scaled = ScaleKernel(longer).double()
+    scaled = ScaleKernel(longer).double().to(next(longer.parameters()).device)
     scaled.outputscale = as_double(math.exp(log_share))
     both: Any = AdditiveKernel(shorter, scaled)
     return Cover(both.requires_grad_(False), 1.0)

@@ -230,7 +230,8 @@ def _ends(
     shortest: Lengths, longest: Lengths, bases: Sequence[Kernel]
 ) -> tuple[Tensor, Tensor]:
     r"""Both ends, with one entry or one for each coordinate."""
-    short, long = (as_double(value).reshape(-1) for value in (shortest, longest))
+    # The kernels may be on a device; what is computed of a few numbers is on the CPU.
+    short, long = (as_double(value).cpu().reshape(-1) for value in (shortest, longest))
     count = max(len(short), len(long))
     for name, value in (("shortest", short), ("longest", long)):
         if len(value) not in (1, count) or len(value) == 0:
@@ -281,6 +282,7 @@ def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales."""
     member: Any = frozen_copy(kernel)
     base = unscaled(member)
+    lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)
         base.raw_lengthscale = Parameter(lengths.new_zeros(1, len(lengths)), False)

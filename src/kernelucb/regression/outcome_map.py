@@ -57,7 +57,7 @@ class PowerStep:
     power: float
 
     def __str__(self) -> str:
-        return f"Power({self.power:g})"
+        return f"Power({self.power:.15g})"
 
     @property
     def bend(self) -> int:
@@ -119,6 +119,24 @@ class OutcomeMap(NamedTuple):
     def after(self) -> str:
         r"""``" after Log"``, to say in words what scale a number is on, or nothing."""
         return f" after {' and '.join(map(str, self.steps))}" if self.steps else ""
+
+    def same_as(self, tracked: str | None) -> str:
+        r"""The scale in words, ``"untransformed"`` or ``"after Log"``.
+
+        Args:
+            tracked: The same of the outcomes that a tracker has seen; None before any.
+
+        Raises:
+            ValueError: If that is another one.
+        """
+        own = self.after.strip() or "untransformed"
+        if tracked not in (None, own):
+            raise ValueError(
+                f"The outcomes that the tracker has seen were before {tracked}, those of "
+                f"the model are {own}: what it has learnt is on another scale. Give the "
+                "same outcome transform in every round, or start a new tracker."
+            )
+        return own
 
     @property
     def statement(self) -> str:

@@ -3,17 +3,18 @@ r"""Widening a safe set where the objective alone would not."""
 from typing import Any
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
+from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.parts import rows_of
+from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.safety.safe_set import SafeSet
 
 
-class ConstraintWidth(AcquisitionFunction):
+class ConstraintWidth(BuiltOnce):
     r"""Width of the widest constraint band, in prior standard deviations.
 
     An upper confidence bound restricted to a safe set stops widening the set once it knows
@@ -34,6 +35,8 @@ class ConstraintWidth(AcquisitionFunction):
         model: Any = getattr(safe_set.constraints[0].band, "model", None)
         super().__init__(model=model)
         self.safe_set = safe_set
+        bands = safe_set.outcome_constraints.bands.values()
+        self._bands = ModuleList([band for band in bands if isinstance(band, Module)])
 
     @property
     def X_pending(self) -> None:
@@ -49,6 +52,9 @@ class ConstraintWidth(AcquisitionFunction):
             raise UnsupportedError(
                 "ConstraintWidth does not take pending points; choose one point at a time."
             )
+
+    def _settings(self) -> Any:
+        return plain_limits(self.safe_set.outcome_constraints)
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Width at ``b x 1 x d`` candidate points, a tensor of shape ``b``.

@@ -1,35 +1,36 @@
 r"""Optimise an acquisition function without ever leaving the safe set."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.optim import optimize_acqf
+from botorch.exceptions import BotorchTensorDimensionError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
-from kernelucb.exceptions import NoSafePointError
+from kernelucb._numerics.domains import check_one_domain
+from kernelucb._numerics.parts import in_parts
+from kernelucb.certificates import MixedSpace
+from kernelucb.safety.boxes import best_in_box
+from kernelucb.safety.combinations import CombinedBox, safe_finalists
+from kernelucb.safety.points import no_safe_point
 from kernelucb.safety.safe_set import SafeSet
-from kernelucb.safety.starts import (
-    LinearConstraints,
-    check_search,
-    feasible,
-    gen_safe_initial_conditions,
-)
+from kernelucb.safety.starts import LinearConstraints, check_search
 
 
 @checked
 def optimize_acqf_safely(
     acq_function: AcquisitionFunction,
     safe_set: SafeSet,
-    bounds: Tensor,
+    bounds: Tensor | None = None,
     q: int = 1,
     num_restarts: int = 8,
     raw_samples: int = 256,
     *,
+    space: MixedSpace | None = None,
     fixed_features: Mapping[int, float | Tensor] | None = None,
     inequality_constraints: LinearConstraints = None,
     options: dict[str, Any] | None = None,
@@ -43,32 +44,60 @@ def optimize_acqf_safely(
     points are chosen one after the other, the earlier ones pending; safety does not depend
     on pending points.
 
+    **Mixed spaces.** With ``space`` in place of ``bounds`` some inputs take listed values.
+    On a finite space every point is looked at, and the best safe one is returned. Else the
+    combinations of listed values (at most ``max_combinations`` of the space) are compared
+    by 4,096 Sobol points altogether and by the known safe points moved to each, and the
+    continuous inputs are searched in the ``num_restarts`` most promising combinations.
+
     Example:
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
         >>> x, value = optimize_acqf_safely(acqf, safe_set, bounds)
+        >>> space = MixedSpace(bounds, discrete_dims={1: [1, 2, 3]}, one_hot=[[3, 4, 5]])
+        >>> x, value = optimize_acqf_safely(acqf, safe_set, space=space)
 
     Arguments are those of ``optimize_acqf``: an ``acq_function`` that scores one point at a
-    time, ``2 x d`` ``bounds``, linear constraints on single points. ``raw_samples`` is the
-    number of Sobol points and of lines from safe points each.
+    time, ``2 x d`` ``bounds``, linear constraints on single points, to which those of
+    ``space`` are added. ``raw_samples`` is the number of Sobol points and of lines from
+    safe points each.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).
 
     Raises:
         NoSafePointError: If no point is known to be safe.
-        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``.
-        ValueError: If a number is not a whole number of at least 1.
+        BotorchTensorDimensionError: If ``bounds`` are not ``2 x d``, or ``space`` has
+            another number of columns than the bands.
+        ValueError: If a number is not a whole number of at least 1, not exactly one of
+            ``bounds`` and ``space`` is given, or a fixed value does not fit the space.
+        InputDataError: If the space's linear constraints leave none of its combinations.
     """
-    check_search(bounds, num_restarts, raw_samples)
-    shared = {
-        "fixed_features": _in_order(fixed_features, bounds.shape[-1]),
+    check_one_domain(bounds=bounds, space=space)
+    counts = (num_restarts, raw_samples)
+    shared: dict[str, Any] = {
+        "fixed_features": fixed_features,
         "inequality_constraints": inequality_constraints,
         "options": options,
     }
-    counts = (num_restarts, raw_samples)
-    search = partial(_best_point, acq_function, safe_set, bounds, counts, shared)
+    if space is None:
+        box = cast(Tensor, bounds)
+        check_search(box, *counts)
+        search = partial(best_in_box, acq_function, safe_set, box, counts, shared)
+    else:
+        check_search(space.bounds, *counts)
+        combined = _combined(space, safe_set, shared)
+        search = partial(_best_in_space, acq_function, safe_set, combined, counts, shared)
     if whole_number("q", q) == 1:
         return search()
+    return _one_by_one(acq_function, search, q)
+
+
+def _one_by_one(
+    acq_function: AcquisitionFunction,
+    search: Callable[[], tuple[Tensor, Tensor]],
+    q: int,
+) -> tuple[Tensor, Tensor]:
+    r"""``q x d`` points and their values, the earlier ones pending."""
     pending = acq_function.X_pending
     before = [] if pending is None else [pending]
     points, values = [], []
@@ -83,55 +112,39 @@ def optimize_acqf_safely(
     return torch.cat(points), torch.stack(values)
 
 
-def _in_order(
-    fixed_features: Mapping[int, float | Tensor] | None, dimension: int
-) -> dict[int, float | Tensor] | None:
-    r"""Fixed columns from left to right, counted from 0.
+def _combined(space: MixedSpace, safe_set: SafeSet, shared: dict[str, Any]) -> CombinedBox:
+    r"""The space with its fixed columns and all linear constraints."""
+    for constraint in safe_set.constraints:
+        state = getattr(constraint.band, "regression", None)
+        dimension = getattr(state, "dimension", space.dimension)
+        if dimension != space.dimension:
+            raise BotorchTensorDimensionError(
+                f"space has {space.dimension} columns; a band of safe_set has {dimension}."
+            )
+    fixed = shared["fixed_features"]
+    region = space.region(fixed)
+    bounds = torch.stack([region.lower.amin(0), region.upper.amax(0)])
+    inequalities = [*space.constraints, *(shared["inequality_constraints"] or [])]
+    return CombinedBox(bounds, space.fixed_features_list(fixed), inequalities or None)
 
-    BoTorch gives the values to nonlinear constraints in the order of the mapping, as if
-    that were the order of the columns.
-    """
-    if not fixed_features:
-        return None
-    return dict(sorted((i % dimension, value) for i, value in fixed_features.items()))
 
-
-def _best_point(
+def _best_in_space(
     acq_function: AcquisitionFunction,
     safe_set: SafeSet,
-    bounds: Tensor,
+    space: CombinedBox,
     counts: tuple[int, int],
     shared: dict[str, Any],
 ) -> tuple[Tensor, Tensor]:
-    r"""One safe point, ``1 x d``, and its value; ``shared`` by starts and optimiser."""
-    limits = (bounds, shared["fixed_features"], shared["inequality_constraints"])
-    finalists = bounds[:0]
-    if safe_set.safe_points is not None:
-        finalists = feasible(safe_set.safe_points.to(bounds), *limits)
-    try:
-        starts = gen_safe_initial_conditions(
-            acq_function, bounds, 1, *counts, safe_set=safe_set, **shared
-        )
-    except NoSafePointError:
-        if not bool(safe_set.is_safe(finalists).any()):
-            raise
-    else:
-        found, _ = optimize_acqf(
-            acq_function,
-            bounds,
-            q=1,
-            num_restarts=len(starts),
-            batch_initial_conditions=starts,
-            nonlinear_inequality_constraints=safe_set.nonlinear_inequality_constraints,
-            post_processing_func=partial(safe_set.repair, anchors=starts.squeeze(-2)),
-            return_best_only=False,
-            retry_on_optimization_warning=False,
-            **shared,
-        )
-        finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
-    # Steps back end at starting points, so the limits still hold; safety is asked again.
-    finalists = safe_set.filter(feasible(finalists, *limits))
+    r"""One safe point, ``1 x d``, and its value; the other arguments as for a box."""
+
+    def search(combination: dict[int, float]) -> Tensor:
+        own = {"fixed_features": combination, "inequality_constraints": space.inequalities}
+        limits = (safe_set, space.bounds, counts, {**shared, **own})
+        return best_in_box(acq_function, *limits)[0]
+
+    finalists = safe_finalists(acq_function, safe_set, space, search, counts[0])
+    if len(finalists) == 0:
+        raise no_safe_point("no point of the space that was tried")
     with torch.no_grad():
-        values = acq_function(finalists.unsqueeze(-2))
-    value, index = values.max(0)
+        value, index = in_parts(finalists.unsqueeze(-2), acq_function).max(0)
     return finalists[index].unsqueeze(0), value

@@ -11,13 +11,13 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Band,
     Constraint,
     OutcomeConstraints,
     Side,
-    joined_assumptions,
 )
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home
@@ -53,6 +53,7 @@ class SafeSet:
             ``MartingaleMixtureUCB``. Their failure probabilities add up.
         thresholds: One for all outcomes or one for each, outcome units.
         sides: ``">="`` or ``"<="``, one for all outcomes or one for each.
+        names: What the outcomes are called; see ``OutcomeConstraints``.
         safe_points: ``m x d`` points known to be safe: beforehand, or because they were in
             the safe set in an earlier round, which is as good.
         allow_estimated: Whether to accept bands that are not certified.
@@ -72,10 +73,13 @@ class SafeSet:
         thresholds: float | Sequence[float] = 0.0,
         *,
         sides: Side | Sequence[Side] = ">=",
+        names: Sequence[str] | None = None,
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        self.outcome_constraints = OutcomeConstraints(bands, thresholds, sides=sides)
+        self.outcome_constraints = OutcomeConstraints(
+            bands, thresholds, sides=sides, names=names
+        )
         self.allow_estimated = allow_estimated
         self._check_assumptions()
         listed = [constraint.band for constraint in self.constraints]
@@ -93,6 +97,7 @@ class SafeSet:
         delta: float = 0.05,
         num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
+        names: Sequence[str] | None = None,
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
         **options: Any,
@@ -128,6 +133,7 @@ class SafeSet:
             bands,
             thresholds,
             sides=sides,
+            names=names,
             safe_points=safe_points,
             allow_estimated=allow_estimated,
         )

@@ -1,5 +1,6 @@
 r"""What the data have said of a family of kernels, over all rounds."""
 
+import logging
 import math
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.exceptions import StateError
 from kernelucb.regression.outcome_map import OutcomeMap
 
+_LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
 _PARTS = ("kernel", "mean", "noise", "norm")
 
@@ -119,7 +121,7 @@ class FamilyTracker:
             ValueError: As ``recall``; nothing has changed then.
         """
         with self._exclusive:
-            before = self.recall(current)
+            before, contradicted = self.recall(current), self.contradicted
             # In one step: an interrupt leaves the old or the new state.
             vars(self).update(
                 _key=current.key,
@@ -128,6 +130,10 @@ class FamilyTracker:
                 least_consistent_norms=tuple(map(max, before, least_norms)),
                 estimated=self.estimated | current.estimated,
             )
+        for number, now in enumerate(self.contradicted):
+            if now and not (contradicted and contradicted[number]):
+                text = "Kernel %d of %d is contradicted for good, at %d observations."
+                _LOG.info(text, number, len(least_norms), self.num_observations)
 
     def _check(self, current: FamilyRound) -> None:
         if self._key is None:

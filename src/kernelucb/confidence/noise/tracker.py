@@ -43,6 +43,8 @@ class StreamingNoiseTracker:
     Attributes:
         lower: Lower bound on the noise scale, outcome units.
         upper: Upper bound, infinite while nothing is known and the data are too few.
+        outcomes: On which scale they were, ``"untransformed"`` or ``"after Log"``; None
+            before the first. Later ones must be on the same, in whatever unit.
         num_observations: Number of observations seen.
         consistent: False once the data contradict the assumptions.
         estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were estimated at any
@@ -81,6 +83,7 @@ class StreamingNoiseTracker:
         self.lower = self._smallest = noise_std.lower
         self.upper = math.inf if noise_std.upper is None else noise_std.upper
         self.num_observations = 0
+        self.outcomes: str | None = None
         self.consistent = True
         self._exclusive = Exclusive()
 
@@ -100,7 +103,8 @@ class StreamingNoiseTracker:
             Lower and upper bound on the noise scale, outcome units.
 
         Raises:
-            ValueError: If there are fewer observations than before.
+            ValueError: If there are fewer observations than before, or they are on another
+                scale.
             UnsupportedError: If the model cannot be represented, or has one noise scale for
                 each observation.
         """
@@ -110,6 +114,7 @@ class StreamingNoiseTracker:
             return self._update(regression)
 
     def _update(self, regression: KernelRegression) -> tuple[float, float]:
+        outcomes = regression.outcome_map.same_as(self.outcomes)
         new = regression.num_observations - self.num_observations
         if new < 0:
             raise ValueError(
@@ -131,6 +136,7 @@ class StreamingNoiseTracker:
             lower=interval.lower,
             upper=interval.upper,
             num_observations=regression.num_observations,
+            outcomes=outcomes,
             consistent=self.consistent and contradiction is None,
             estimated=self.estimated | (regression.estimated & {"kernel", "mean"}),
         )
@@ -150,6 +156,7 @@ class StreamingNoiseTracker:
                 "lower": self.lower,
                 "upper": None if math.isinf(self.upper) else self.upper,
                 "num_observations": self.num_observations,
+                "outcomes": self.outcomes,
                 "consistent": self.consistent,
                 "estimated": sorted(self.estimated),
             }
@@ -174,6 +181,7 @@ class StreamingNoiseTracker:
             "lower": known,
             "upper": known if largest is not None else states.optional(known),
             "num_observations": states.whole(0, sys.maxsize),
+            "outcomes": states.optional(states.text),
             "consistent": states.flag,
             "estimated": states.sequence(_estimated_part),
         }
@@ -186,6 +194,7 @@ class StreamingNoiseTracker:
                 lower=saved["lower"],
                 upper=upper,
                 num_observations=saved["num_observations"],
+                outcomes=saved["outcomes"],
                 consistent=saved["consistent"],
                 estimated=self.estimated | set(saved["estimated"]),
             )

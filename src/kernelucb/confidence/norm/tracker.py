@@ -1,5 +1,6 @@
 r"""Where a norm bound comes from: given, or estimated from the least consistent norm."""
 
+import logging
 import math
 from typing import Any, Literal, NamedTuple, cast
 
@@ -21,8 +22,8 @@ from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
 from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.outputs import per_output
 
+_LOG = logging.getLogger(__name__)
 # Chosen by measurement: docs/results/practical.md; norm.md there for the cautious ones.
 DEFAULT_INFLATION, DEFAULT_FLOOR = 1.0, 2.0
 _CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
@@ -88,6 +89,8 @@ class NormTracker:
 
     Attributes:
         norm_bound: Largest estimate so far, outcome units; 0 before the first data.
+        outcomes: On which scale these were, ``"untransformed"`` or ``"after Log"``; None
+            before the first data. Later ones must be on the same, in whatever unit.
         least_consistent_norm: Largest least consistent norm so far, outcome units. With
             probability ``1 - delta`` of the bounds that updated it the true norm is at
             least this, if kernel, mean and noise scale were given, not estimated.
@@ -116,6 +119,7 @@ class NormTracker:
         self.floor = positive_scalar("floor", floor)
         self.norm_bound = 0.0
         self.least_consistent_norm = 0.0
+        self.outcomes: str | None = None
         self._exclusive = Exclusive()
 
     @classmethod
@@ -157,8 +161,12 @@ class NormTracker:
 
         Where no norm is consistent with them (the noise scale is too small), the norm of
         the posterior mean takes the place of the least consistent one.
+
+        Raises:
+            ValueError: If earlier outcomes were on another scale.
         """
         with self._exclusive:
+            outcomes = regression.outcome_map.same_as(self.outcomes)
             centre, scale = least_norm(regression, radius), regression.outcome_scale
             least = self.least_consistent_norm
             if math.isinf(centre):
@@ -166,8 +174,12 @@ class NormTracker:
             else:
                 least = max(least, centre * scale)
             norm = max(self.norm_bound, self.smallest_estimate(centre) * scale)
+            if norm > self.norm_bound:
+                words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
+                _LOG.info(words, norm, self.norm_bound, least)
             # In one step: an interrupt leaves the old or the new estimates.
-            vars(self).update(norm_bound=norm, least_consistent_norm=least)
+            new = {"norm_bound": norm, "least_consistent_norm": least}
+            vars(self).update(new, outcomes=outcomes)
         return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,6 +190,7 @@ class NormTracker:
                 "floor": self.floor,
                 "norm_bound": self.norm_bound,
                 "least_consistent_norm": self.least_consistent_norm,
+                "outcomes": self.outcomes,
             }
         )
 
@@ -195,6 +208,7 @@ class NormTracker:
             "floor": states.same(self.floor),
             "norm_bound": states.real(0.0, LARGEST),
             "least_consistent_norm": states.real(0.0, LARGEST),
+            "outcomes": states.optional(states.text),
         }
         saved = states.read_state("NormTracker", state_dict, readers)
         if saved["least_consistent_norm"] > saved["norm_bound"]:
@@ -258,21 +272,6 @@ def norm_bound_under_prior(
     """
     constraint, _ = for_least_norm(data_fit("filters", regression, delta))
     return resolve_norm_bound(norm_bound, *constraint).checked(*constraint)
-
-
-def per_output_norms(name: str, norm_bound: Any, count: int) -> list[Any]:
-    r"""A norm bound for each outcome, from one for all or a sequence.
-
-    Raises:
-        ValueError: If a sequence has another length, or outcomes share a tracker.
-    """
-    norms = per_output(name, norm_bound, count)
-    trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
-    if len(set(trackers)) < len(trackers):
-        raise ValueError(
-            f"{name}: a NormTracker is for one outcome; give each outcome its own."
-        )
-    return norms
 
 
 def given_norm(norm_bound: float) -> Assumption:

@@ -1,5 +1,6 @@
 r"""The inducing points of BKB for BoTorch's own variational GP."""
 
+import logging
 import math
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from kernelucb.regression.lowrank.draws import draw_some, first_state, uniform_n
 from kernelucb.regression.lowrank.sketch import Sketch
 from kernelucb.regression.prior import Prior
 
+_LOG = logging.getLogger(__name__)
 _OVERSAMPLING = 2.0  # points for each effective dimension
 _ROWS = 4096  # inputs that are worked on together
 
@@ -108,8 +110,13 @@ class BKBInducingPointAllocator(InducingPointAllocator):
             weights = counts[:seen] * sketch.variances(distinct[:seen], alpha)
             index, state = draw_some(weights, num_inducing, state)
             chosen = distinct[index]
+            _LOG.debug("%d inducing points for %d inputs.", len(chosen), len(weights))
             if last:
                 break
+        _LOG.info(
+            "%d of %d distinct inputs became inducing points (at most %d were asked for).",
+            *(len(chosen), len(distinct), num_inducing),
+        )
         return chosen.to(inputs)
 
 

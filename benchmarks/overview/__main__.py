@@ -1,0 +1,116 @@
+r"""Command line; see ``--help``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.overview import words
+from benchmarks.runner import ROOT, Benchmark, Call, recorded, write_lines
+
+BENCHMARK = Benchmark("benchmarks.overview", "One page of all that was measured.")
+PAGE = ROOT / "docs" / "results" / "index.md"
+
+HEAD = (
+    "# What was measured",
+    "",
+    "One line for each claim, made from a committed table by",
+    "`python -m benchmarks.overview`. The links lead to protocol, figures, and what did",
+    "not work. A command notes date and versions beside a table that it changes; older",
+    'tables say "versions not recorded". Seeds and settings are in the repository, so',
+    "every command can be run again with the",
+    "[tested versions](../../constraints.txt).",
+    "",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    r"""A claim.
+
+    Attributes:
+        folder: Of the benchmark.
+        table: Without folder and ending.
+        words: The sentence, from the rows of the table.
+        command: After ``python -m benchmarks.``; that of the folder with the table's name.
+        page: Below ``docs/results``; that with the folder's name.
+    """
+
+    folder: str
+    table: str
+    words: Callable[[pd.DataFrame], str]
+    command: str = ""
+    page: str = ""
+
+    def text(self) -> str:
+        r"""The line of the page."""
+        path = ROOT / "benchmarks" / self.folder / "results" / f"{self.table}.csv"
+        command = self.command or f"{self.folder.replace('/', '.')} {self.table}"
+        page = self.page or f"{Path(self.folder).name}.md"
+        return (
+            f"- {self.words(pd.read_csv(path))} [More]({page}).<br>"
+            f"`python -m benchmarks.{command}` ({_made(path)})"
+        )
+
+
+def _made(table: Path) -> str:
+    if (row := recorded(table)) is None:
+        return "versions not recorded"
+    date = row.pop("date")
+    return ", ".join(
+        [date, *(f"{name} {number}" for name, number in row.items() if number)]
+    )
+
+
+SECTIONS = {
+    "How narrow": (
+        Line("filters", "width", words.width),
+        Line("papers/durand_2018", "band", words.noise),
+    ),
+    "Whether it holds": (
+        Line("trust", "stops", words.stops),
+        Line("trust", "lost", words.lost),
+        Line("safety", "coverage", words.safe_set),
+        Line("experiments", "safe", words.safe_ax),
+        Line("guarded", "coverage", words.guarded),
+        Line("norm", "estimate", words.norm),
+        Line("attack", "after", words.attack, command="attack all"),
+    ),
+    "How well it searches and stops": (
+        Line("practical", "compare_runs", words.search, command="practical compare"),
+        Line("papers/flynn_reeb_2024", "paired_filters", words.bandits),
+        Line(
+            "unknown_kernel", "regret_runs", words.family, command="unknown_kernel regret"
+        ),
+        Line("experiments", "dimensions", words.dimensions),
+        Line("papers/srinivas_2010", "synthetic", words.prior_sample),
+        Line("papers/wang_2018", "grasp", words.earlier_tasks),
+    ),
+    "What it costs": (
+        Line(
+            "speed",
+            "optimize_acqf",
+            words.speed,
+            command="speed.optimize_acqf",
+            page="../speed.md",
+        ),
+        Line("scale", "large", words.sketch),
+        Line("papers/bkb_2019", "time", words.arms),
+    ),
+}
+
+
+@BENCHMARK.command("")
+def overview(call: Call) -> list[Path]:
+    r"""Write the page."""
+    lines = list(HEAD)
+    for section, entries in SECTIONS.items():
+        lines += [f"## {section}", "", *(entry.text() for entry in entries), ""]
+    path = PAGE if call.options.output is None else call.options.output / PAGE.name
+    write_lines(path, lines[:-1])
+    return [path]
+
+
+if __name__ == "__main__":
+    BENCHMARK.main()

@@ -1,0 +1,186 @@
+r"""The sentences of the overview, each from the table of its benchmark."""
+
+import numpy as np
+import pandas as pd
+
+
+def _geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def width(rows: pd.DataFrame) -> str:
+    return (
+        f"The default band is **{_geometric(rows.domain):.2f}** times as wide as the "
+        f"exact set of Flynn & Reeb over the domain and **{_geometric(rows.data):.2f}** "
+        f"times at the data (geometric means, {len(rows)} problems); it left out the "
+        f"function in {rows.missed.sum()} of them."
+    )
+
+
+def bandits(rows: pd.DataFrame) -> str:
+    return (
+        "Played on their bandit problems, its regret is "
+        f"**{_geometric(rows.ratio):.2f}** times as large (geometric mean of {len(rows)} "
+        f"settings, {rows.n.min()} repetitions)."
+    )
+
+
+def sketch(rows: pd.DataFrame) -> str:
+    seconds = rows.set_index("step").wall_s["from nothing to the first selection"]
+    return (
+        "With 100,000 observations, the best of 1,000,000 candidates by a certified "
+        f"band takes **{seconds:.0f} seconds** on two cores."
+    )
+
+
+def arms(rows: pd.DataFrame) -> str:
+    ratio = rows.set_index("round").ratio["1 to 200"]
+    return (
+        f"On 20,640 arms `BKBBandit` is **{ratio:.1f}** times as fast as a NumPy "
+        "version, over 200 rounds."
+    )
+
+
+def noise(rows: pd.DataFrame) -> str:
+    last = rows[rows["round"] == rows["round"].max()].set_index("band").mean_width
+    return (
+        "For a noise scale that nobody knows, after 1000 observations, the joint set is "
+        f"**{last['joint'] / last['exact']:.2f}** times as wide as the exact band with "
+        "the known scale; "
+        "the published one (Durand et al., Corollary 1) "
+        f"{last['adaptive'] / last['exact']:.1f} times."
+    )
+
+
+def prior_sample(rows: pd.DataFrame) -> str:
+    mean = rows[rows["round"] == rows["round"].max()].set_index("method")["mean"]
+    return (
+        "On samples of a known prior the certified bound has "
+        f"**{mean['mixture'] / mean['gp_ucb_theorem']:.1f}** times the regret of GP-UCB "
+        f"with the beta of its theorem and {mean['mixture'] / mean['gp_ucb']:.1f} times "
+        "that with a fifth of it, which no theorem covers."
+    )
+
+
+def stops(rows: pd.DataFrame) -> str:
+    given = rows[rows.rule == "`norm_bound=10`"]
+    estimated = rows[rows.rule == "`norm_bound=None`, `allow_estimated=True`"]
+    estimated = estimated[estimated.given == "kernel and noise"]
+    return (
+        f"With everything given, **{given.events.sum()} of {given.stops.sum()}** "
+        "certified stops were too far from the optimum; with the norm estimated, which "
+        f"has to be allowed, {estimated.events.sum()} of {estimated.stops.sum()} (the "
+        "set of Flynn & Reeb)."
+    )
+
+
+def lost(rows: pd.DataFrame) -> str:
+    rows = rows.set_index("lost")
+    coin, worst = rows.loc["by a fair coin"], rows.loc["noise below 0"]
+    return (
+        f"Outcomes lost by a coin: the band missed in {coin.events} of {coin.runs} runs. "
+        f"Outcomes lost because of their noise: in **{worst.events} of {worst.runs}** "
+        "(the set of Flynn & Reeb)."
+    )
+
+
+def safe_set(rows: pd.DataFrame) -> str:
+    rows = rows.set_index("rule")
+    true, wrong = rows.loc["norm bound B"], rows.loc["norm bound B / 4"]
+    return (
+        f"Along the edge of the safe set, **{true.unsafe_runs:.0f} of {true.runs:.0f}** "
+        f"runs were unsafe with the true norm, {wrong.unsafe_runs:.0f} with a quarter of "
+        f"it, {wrong.unsafe_runs_warned:.0f} of these after a warning (the set of Flynn "
+        "& Reeb)."
+    )
+
+
+def safe_ax(rows: pd.DataFrame) -> str:
+    sums = rows.groupby("method")[["violations", "trials"]].sum()
+    safe, plain = sums.loc["safe"], sums.loc["Ax"]
+    return (
+        f"Safe Ax experiments: **{safe.violations} of {safe.trials}** trials violated "
+        f"the constraint, {plain.violations} of {plain.trials} of Ax's own."
+    )
+
+
+def norm(rows: pd.DataFrame) -> str:
+    held = rows[rows.bound == "norm_bound=None"].set_index("norm").held
+    return (
+        f"A band with an *estimated* norm held in every round in **{held[2.0]:.0%}, "
+        f"{held[5.0]:.0%} and {held[15.0]:.0%}** of runs, for functions of norm 2, 5 and "
+        "15."
+    )
+
+
+def family(rows: pd.DataFrame) -> str:
+    means = rows.groupby(["method", "setting"]).cumulative.mean()
+    ratios = means["alternate"] / means["oracle"]
+    means = means.groupby("method").mean()
+    return (
+        "Told a range of length scales only, `FamilyBandit` has "
+        f"**{means['alternate'] / means['oracle']:.2f}** times the regret of the bound "
+        f"that knows the length scale (mean regrets over {rows.setting.nunique()} "
+        f"settings; the mean of their ratios is {ratios.mean():.2f}); the published "
+        f"rival LB-GP-UCB {means['balancing'] / means['oracle']:.2f} times."
+    )
+
+
+def dimensions(rows: pd.DataFrame) -> str:
+    last = rows[rows["rounds"] == rows["rounds"].max()].groupby("setting")[
+        ["gap", "regret"]
+    ]
+    four, six = (last.mean().loc[f"RBF, length 0.5, d = {d}"] for d in (4, 6))
+    return (
+        f"After {rows['rounds'].max()} rounds the certified gap is **{four.gap:.2f}** in "
+        f"four dimensions and {six.gap:.1f} in six (RBF, norm 3), where the true regret "
+        f"is {four.regret:.3f} and {six.regret:.3f}."
+    )
+
+
+def search(rows: pd.DataFrame) -> str:
+    ranks = rows.groupby(["problem", "seed"]).simple.rank()
+    rank = ranks.groupby(rows.method).mean()
+    means = ranks.groupby([rows.method, rows.seed]).mean()
+    ahead = means["q_log_nei"] - means["guarded_every_4"]
+    return (
+        f"Among {len(rank)} rules on {rows.problem.nunique()} problems with refitted "
+        f"models ({rows.seed.nunique()} seeds), the guarded search has mean rank "
+        f"**{rank['guarded_every_4']:.2f}**, qLogNEI {rank['q_log_nei']:.2f} "
+        f"({ahead.mean():.2f} ± {ahead.sem():.2f} behind), UCB with beta 2 "
+        f"{rank['ucb_2']:.2f} and LogEI {rank['log_ei']:.2f}."
+    )
+
+
+def guarded(rows: pd.DataFrame) -> str:
+    true = rows[(rows.norm_factor == 1.0) & (rows.noise_factor == 1.0)]
+    return (
+        f"The band missed in at most **{true.missed.max()} of {true.sequences.max()}** "
+        f"sequences whose points were chosen by its help, for each of {len(true)} rules."
+    )
+
+
+def earlier_tasks(rows: pd.DataFrame) -> str:
+    found = rows[rows.evaluations == 5].set_index("method")["mean"]
+    return (
+        "With a prior from earlier tasks, grasps after five evaluations are worth "
+        f"**{found['pem_ucb']:.2f}**, against {found['random']:.2f} at random and "
+        f"{found['plain']:.2f} by a plain Gaussian process (the authors' data)."
+    )
+
+
+def attack(rows: pd.DataFrame) -> str:
+    return (
+        f"Of {rows.cases.sum():,} hostile calls and problems **{rows.wrong.sum()}** were "
+        f"wrong without a word, and {rows.untyped.sum()} ended in an error that was not "
+        "meant."
+    )
+
+
+def speed(rows: pd.DataFrame) -> str:
+    calls = rows[rows.measure == "call"]["median"]
+    return (
+        "One `optimize_acqf` call with Flynn & Reeb's exact bound takes "
+        f"**{calls.min():.2f} to {calls.max():.2f}** times that of BoTorch's "
+        "`UpperConfidenceBound`."
+    )

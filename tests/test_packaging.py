@@ -1,0 +1,263 @@
+r"""What a package index and GitHub get: ranges, contents, descriptions, workflows."""
+
+import calendar
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+from markdown_it import MarkdownIt
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kernelucb import __version__
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ADDRESS = PROJECT["urls"]["Repository"]
+RELEASING = (ROOT / "docs/releasing.md").read_text()
+# Tracked, but of no use without the repository around it.
+NOT_IN_THE_SDIST = re.compile(r"\.github/|\.pre-commit-config\.yaml$")
+
+
+def requirements():
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    return [Requirement(text) for group in groups for text in group]
+
+
+def pins():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def tracked():
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    names = listed.stdout.decode().split("\0")
+    return {name for name in names if name and (ROOT / name).is_file()}
+
+
+def included(builder):
+    files = builder(str(ROOT)).recurse_included_files()
+    return {file.distribution_path for file in files}
+
+
+def test_ranges_hold_the_pins():
+    versions = pins()
+    for requirement in requirements():
+        name = canonicalize_name(requirement.name)
+        if name != "kernelucb":
+            assert requirement.specifier.contains(versions[name]), requirement
+
+
+def test_the_page_says_which_lowest_versions_were_tried():
+    text = " ".join(RELEASING.lower().split())
+    main = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["plot"]]
+    for requirement in map(Requirement, main):
+        (floor,) = requirement.specifier
+        assert floor.operator == ">="
+        if requirement.name not in {"torch", "rich", "typing_extensions"}:
+            assert f"{requirement.name} {floor.version}" in text
+    (torch,) = (line for line in main if line.startswith("torch"))
+    assert f"`{torch}`" in text
+
+
+def test_sdist_holds_every_tracked_file_and_nothing_else():
+    expected = {name for name in tracked() if not NOT_IN_THE_SDIST.match(name)}
+    always = {".gitignore", "LICENSE", "pyproject.toml"}  # hatchling adds them by itself
+    assert included(SdistBuilder) | always == expected
+    assert {"docs/index.md", "docs/references.bib", "CITATION.cff"} <= expected
+
+
+def test_wheel_holds_the_package_and_nothing_else():
+    package = {name for name in tracked() if name.startswith("src/kernelucb/")}
+    assert included(WheelBuilder) == {name.removeprefix("src/") for name in package}
+    assert "src/kernelucb/py.typed" in package
+
+
+def test_extras_are_named_for_people():
+    extras = {"ax", "bench", "docs", "plot", "ray", "release", "test"}
+    assert set(PROJECT["optional-dependencies"]) == extras
+
+
+def description():
+    core = ProjectMetadata(str(ROOT), PluginManager()).core
+    assert core.readme_content_type == "text/markdown"
+    return core.readme
+
+
+def targets(markdown):
+    for block in MarkdownIt("commonmark").parse(markdown):
+        for token in block.children or []:
+            for name in ("href", "src"):
+                if name in token.attrs:
+                    yield name, token.attrs[name]
+
+
+def test_the_description_on_an_index_has_no_relative_link():
+    shown = description()
+    assert not re.search(r'(src|href)="(?!https?:|#)', shown)
+    own = re.compile(rf"{re.escape(ADDRESS)}/blob/v{re.escape(__version__)}/([^#]+)")
+    raw = ADDRESS.replace("github.com", "raw.githubusercontent.com")
+    for kind, target in targets(shown):
+        assert re.match(r"https?:|mailto:|#", target), target
+        if ADDRESS.split("//")[1] not in target and "githubusercontent" not in target:
+            continue
+        if kind == "src":
+            assert target.startswith(f"{raw}/v{__version__}/")
+            assert (ROOT / target.removeprefix(f"{raw}/v{__version__}/")).is_file()
+        elif own.match(target):
+            assert (ROOT / own.match(target).group(1)).exists(), target
+
+
+def test_the_readme_of_the_checkout_keeps_its_relative_links():
+    readme = (ROOT / "README.md").read_text()
+    relative = [target for _, target in targets(readme) if "://" not in target]
+    assert any(target.startswith("docs/") for target in relative)
+    assert len(list(targets(readme))) == len(list(targets(description())))
+
+
+def test_one_address_everywhere():
+    names = [name for name in tracked() if not name.endswith((".png", ".ipynb"))]
+    pattern = re.compile(r"github(?:usercontent)?\.com/([\w.-]+/kernelucb)\b")
+    owners = {
+        owner
+        for name in names
+        for owner in pattern.findall((ROOT / name).read_text(errors="ignore"))
+    }
+    assert owners == {ADDRESS.removeprefix("https://github.com/")}
+    assert all(url.startswith(ADDRESS) for url in PROJECT["urls"].values())
+
+
+def test_citation_is_of_format_1_2_and_of_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    # What the schema of CFF 1.2.0 requires and allows.
+    text = """abstract authors cff-version commit contact date-released doi identifiers
+    keywords license license-url message preferred-citation references repository
+    repository-artifact repository-code title type url version"""
+    allowed = set(text.split())
+    assert {"authors", "cff-version", "message", "title"} <= set(citation) <= allowed
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] == "software"
+    assert citation["version"] == __version__
+    assert citation["license"] == PROJECT["license"]
+    assert citation["repository-code"] == ADDRESS
+    assert citation["authors"] == PROJECT["authors"]
+    assert set(citation["keywords"]) == set(PROJECT["keywords"])
+    for reference in citation["references"]:
+        assert {"authors", "title", "type"} <= set(reference)
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+def jobs(path):
+    return yaml.safe_load(path.read_text())["jobs"]
+
+
+@pytest.mark.skipif(not WORKFLOWS, reason="an sdist has no workflows")
+class TestWorkflows:
+    def test_there_is_one_for_each_purpose(self):
+        assert [path.stem for path in WORKFLOWS] == ["docs", "lint", "tests", "wheel"]
+
+    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+    def test_each_is_complete_and_publishes_nothing(self, path):
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["name"] == path.stem
+        assert workflow[True]  # YAML reads the key `on` so
+        assert workflow["permissions"] == {"contents": "read"}
+        assert "twine upload" not in path.read_text()
+        for job in workflow["jobs"].values():
+            assert job["runs-on"] == "ubuntu-latest"
+            assert 0 < job["timeout-minutes"] <= 180
+            assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+            used = [step["uses"] for step in job["steps"] if "uses" in step]
+            assert all(re.fullmatch(r"actions/[\w-]+@v\d+", name) for name in used)
+
+    @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+    def test_files_and_extras_that_are_named_exist(self, path):
+        text = path.read_text()
+        for name in re.findall(r"[\w./]+\.(?:py|txt)\b", text):
+            assert (ROOT / name).is_file(), name
+        for extras in re.findall(r"'\.\[([\w,]+)\]'", text):
+            assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+    def test_the_versions_of_python_are_those_of_the_classifiers(self):
+        (path,) = (path for path in WORKFLOWS if path.stem == "tests")
+        matrix = jobs(path)["pytest"]["strategy"]["matrix"]["include"]
+        tested = [row["python"] for row in matrix]
+        found = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+        assert tested == found == ["3.11", "3.12", "3.13"]
+        assert PROJECT["requires-python"] == f">={tested[0]}"
+
+    def test_issue_templates_are_forms(self):
+        for name in ("bug", "request"):
+            path = ROOT / f".github/ISSUE_TEMPLATE/{name}.yml"
+            form = yaml.safe_load(path.read_text())
+            assert {"name", "description", "body"} <= set(form)
+            assert all({"type", "attributes"} <= set(field) for field in form["body"])
+
+
+OTHERS = {"NeurIPS", *calendar.month_name[1:]}
+NAME = r"[A-Z][a-z][\w'-]+"
+CITED = re.compile(rf"({NAME})(?:'s)?(?: et al\.)?,? \(?((?:19|20)\d\d)[a-z]?[,;)]")
+
+
+def plain(text):
+    r"""Without LaTeX's accents and braces."""
+    return re.sub(r"[{}\\'`^~\"]", "", text)
+
+
+def bibliography():
+    text = (ROOT / "docs/references.bib").read_text()
+    for entry in re.split(r"^@", text, flags=re.MULTILINE)[1:]:
+        fields = dict(re.findall(r"^  (\w+) = \{(.*)\},?$", entry, flags=re.MULTILINE))
+        yield entry.split("{")[1].split(",")[0], fields
+
+
+def test_every_entry_is_complete_and_has_its_own_key():
+    keys = [key for key, _ in bibliography()]
+    assert len(set(keys)) == len(keys)
+    for key, fields in bibliography():
+        assert {"title", "author", "year"} <= set(fields), key
+        where = {"journal", "booktitle", "publisher", "school", "note"}
+        assert where & set(fields), key
+
+
+def test_every_paper_that_is_named_has_an_entry():
+    entries = [
+        (plain(fields["author"]), f"{fields['year']} {fields.get('note', '')}")
+        for _, fields in bibliography()
+    ]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
+    files += [ROOT / "README.md", *(ROOT / "tutorials").glob("*.ipynb")]
+    cited = {
+        (name, year)
+        for path in files
+        for name, year in CITED.findall(" ".join(path.read_text().split()))
+        if name not in OTHERS
+    }
+    assert {("Reeb", "2024"), ("Chowdhury", "2017")} & cited
+    missing = {
+        (name, year)
+        for name, year in cited
+        if not any(name in authors and year in years for authors, years in entries)
+    }
+    assert missing == set()
+
+
+def test_the_set_of_flynn_and_reeb_is_cited_as_published():
+    fields = dict(bibliography())["flynn2024tighter"]
+    assert (fields["booktitle"], fields["year"]) == (
+        "Artificial Intelligence and Statistics",
+        "2025",
+    )

@@ -1,0 +1,50 @@
+r"""Formulas of the site: what latex2mathml leaves to be put right."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("latex2mathml")
+pytest.importorskip("mkdocs")
+sys.path.append(str(Path(__file__).parents[2] / "website"))
+
+from formulas import mathml, on_page_content
+from mkdocs.exceptions import PluginError
+
+
+@pytest.mark.parametrize(
+    ("latex", "parts"),
+    [
+        (r"\mathbb E[x]", ["&#x1D53C;"]),
+        (r"\mathcal G_s", ["<msub><mi>&#x1D4A2;</mi>"]),
+        (r"\mathrm{diag}(x)", [">diag</mo>", 'rspace="0"']),
+        (r"n\ln\det K", ['lspace="0.167em" rspace="0.167em">ln</mo>', ">det</mo>"]),
+        (r"g\sim N", ["<mo>&#x0223C;</mo>"]),
+        (r"\Bigl\lbrace x\Bigr\rbrace", [">{</mo>", ">}</mo>"]),
+        (r"|e|", ['lspace="0" rspace="0">&#x0007C;</mo>'] * 2),
+        (r"\underbrace{a+b}_{c}", ["<munder>", "&#x23DF;"]),
+    ],
+)
+def test_what_is_put_right(latex, parts):
+    formula = mathml(latex, block=False)
+    assert "mathvariant" not in formula
+    for part in parts:
+        assert formula.count(part) >= parts.count(part)
+
+
+@pytest.mark.parametrize("latex", [r"\unheardof x", r"\begin{aligned}a&=b\end{aligned}"])
+def test_an_unknown_command_stops_the_build(latex):
+    with pytest.raises(PluginError, match="latex2mathml"):
+        mathml(latex, block=True)
+
+
+def test_both_kinds_are_found():
+    page = (
+        r'<p><span class="arithmatex">\(a &lt; b\)</span></p>'
+        '\n<div class="arithmatex">\\[\na &amp;lt; b\n\\]</div>'
+    )
+    formulas = on_page_content(page)
+    assert formulas.count("<mo>&#x0003C;</mo>") == 2
+    assert 'display="inline"' in formulas
+    assert '<div class="formula"><math' in formulas

@@ -1,0 +1,168 @@
+r"""What long work decides is logged under ``kernelucb``, and nothing is printed."""
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel
+
+import kernelucb
+from kernelucb import (
+    BKBBandit,
+    CertifiedGapStopping,
+    FamilyBandit,
+    FamilyTracker,
+    KernelFamilyUCB,
+    MartingaleMixtureUCB,
+    NormTracker,
+    lengthscale_family,
+    regret_certificate,
+)
+from kernelucb.models.bkb.allocator import BKBInducingPointAllocator
+from kernelucb.optim import chunked
+from problems import make_problem, uniform
+
+PROBLEM = make_problem(n=12, d=2)
+BOX = torch.tensor([[0.0] * 2, [1.0] * 2], dtype=torch.float64)
+PAGE = (Path(__file__).parents[2] / "docs/logging.md").read_text()
+
+
+class Records(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+
+    def emit(self, record):
+        record.getMessage()  # a wrong format raises here
+        self.records.append(record)
+
+    def of(self, name, level=logging.INFO):
+        return [
+            record.getMessage()
+            for record in self.records
+            if (record.name, record.levelno) == (f"kernelucb.{name}", level)
+        ]
+
+
+@pytest.fixture
+def log():
+    logger, records = logging.getLogger("kernelucb"), Records()
+    logger.addHandler(records)
+    logger.setLevel(logging.DEBUG)
+    yield records
+    logger.removeHandler(records)
+    logger.setLevel(logging.NOTSET)
+    named = {record.name for record in records.records}
+    assert all(f"`{name}`" in PAGE for name in named)
+
+
+def band(**options):
+    options = {"norm_bound": 9.0, "noise_std": 0.1, **options}
+    return MartingaleMixtureUCB(PROBLEM.state, **options)
+
+
+def kernel():
+    return MaternKernel(nu=2.5).double().requires_grad_(False)
+
+
+def test_the_library_attaches_nothing_but_a_null_handler():
+    logger = logging.getLogger("kernelucb")
+    assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
+    assert (logger.level, logger.propagate) == (logging.NOTSET, True)
+
+
+def test_without_a_listener_nothing_is_printed():
+    code = "import kernelucb, logging; logging.getLogger('kernelucb.x').error('heard?')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == done.stderr == b""
+
+
+def test_a_norm_bound_that_rises(log, capsys):
+    tracker = NormTracker()
+    band(norm_bound=tracker)
+    (message,) = log.of("confidence.norm.tracker")
+    assert f"Norm bound estimated: {tracker.norm_bound:.4g}, was 0 (least" in message
+    band(norm_bound=tracker)
+    assert len(log.of("confidence.norm.tracker")) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_branch_and_bound_that_uses_up_its_budget(log):
+    certificate = regret_certificate(band(), bounds=BOX, max_evaluations=50)
+    messages = log.of("certificates.boxes")
+    assert any("used up its 50 points: the maximum is between" in m for m in messages)
+    assert certificate.resolution > 0.0
+
+
+def test_branch_and_bound_that_ends(log):
+    regret_certificate(band(), bounds=BOX, tolerance=5.0)
+    assert not log.of("certificates.boxes")
+    (message,) = log.of("certificates.boxes", logging.DEBUG)
+    assert "Branch and bound ended after" in message
+
+
+@pytest.mark.parametrize(("gap", "start"), [(1e-9, "Go on: "), (1e9, "Stop: ")])
+def test_stopping(gap, start, log):
+    CertifiedGapStopping(gap, uniform(20, 2, seed=1))(band())
+    (message,) = log.of("certificates.stopping")
+    assert message.startswith(start)
+
+
+def test_kernels_that_are_left_out(log):
+    tracker = FamilyTracker()
+    kernels = lengthscale_family(PROBLEM.kernel, shortest=0.2, longest=50.0)
+    for _ in range(2):
+        KernelFamilyUCB(
+            PROBLEM.state, kernels, norm_bound=3.0, noise_std=0.01, tracker=tracker
+        )
+    assert sum(tracker.contradicted) > 0
+    messages = log.of("confidence.family.tracker")
+    assert len(messages) == sum(tracker.contradicted)
+    assert all("is contradicted for good, at 12 observations." in m for m in messages)
+
+
+def test_kernels_that_a_bandit_leaves_out(log):
+    bandit = FamilyBandit([kernel()], norm_bound=0.01, noise_std=0.01)
+    arm = torch.zeros(1, dtype=torch.float64)
+    with pytest.warns(kernelucb.exceptions.InconsistentConfidenceSetWarning):
+        bandit.observe(arm, 50.0)
+    (message,) = log.of("bandit.family_bands")
+    assert message == "Kernel 0 of 1 is contradicted for good, at 1 observations."
+
+
+def test_inducing_points(log):
+    allocator = BKBInducingPointAllocator(alpha=0.01)
+    inputs = uniform(30, 2, seed=2)
+    points = allocator.allocate_inducing_points(inputs, kernel(), 10, torch.Size())
+    (message,) = log.of("models.bkb.allocator")
+    assert f"{len(points)} of 30 distinct inputs became inducing points" in message
+    assert log.of("models.bkb.allocator", logging.DEBUG)
+
+
+def test_inducing_arms(log):
+    bandit = BKBBandit(
+        uniform(30, 2, seed=3), kernel(), norm_bound=3.0, noise_std=0.1, qbar=2.0
+    )
+    for arm in range(30):
+        bandit.observe(arm, 0.0)
+    assert len(log.of("bandit.bkb_state", logging.DEBUG)) == 30
+
+
+def test_chunks(log):
+    chunked.argmax(band(), uniform(30, 2, seed=4), chunk_size=10)
+    (message,) = log.of("optim.chunked", logging.DEBUG)
+    assert message == "30 candidates in chunks of 10."
+
+
+def test_the_page_names_every_module_that_logs():
+    root = Path(kernelucb.__file__).parent
+    logging_modules = {
+        ".".join(("kernelucb", *path.relative_to(root).with_suffix("").parts))
+        for path in root.rglob("*.py")
+        if "_LOG = logging.getLogger(__name__)" in path.read_text()
+    }
+    assert set(re.findall(r"`(kernelucb\.\w+\.[\w.]+)`", PAGE)) == logging_modules
