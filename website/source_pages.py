@@ -3,6 +3,8 @@ r"""Pages that show a file of the repository, or what is in a folder."""
 import ast
 from pathlib import Path
 
+# The search is for what is written about the code.
+HEAD = "---\nsearch: {exclude: true}\n---\n\n"
 LANGUAGES = {".py": "python", ".toml": "toml", ".bib": "bibtex"}
 
 
@@ -10,9 +12,9 @@ def source_page(path: Path, name: str) -> str:
     r"""The file with numbered lines; a Markdown file as it is."""
     text = path.read_text()
     if path.suffix == ".md":
-        return text
+        return HEAD + text
     language = LANGUAGES.get(path.suffix, "text")
-    return f'# `{name}`\n\n~~~~{language} linenums="1"\n{text}\n~~~~\n'
+    return f'{HEAD}# `{name}`\n\n~~~~{language} linenums="1"\n{text}\n~~~~\n'
 
 
 def folder_page(path: Path, name: str) -> str:
@@ -27,7 +29,7 @@ def folder_page(path: Path, name: str) -> str:
         if file.is_file() and "__pycache__" not in file.parts
     )
     parts.append("## Files\n\n" + "\n".join(f"- `{name}/{file}`" for file in files))
-    return "\n\n".join(parts) + "\n"
+    return HEAD + "\n\n".join(parts) + "\n"
 
 
 def definition_line(path: Path, name: str) -> int | None:

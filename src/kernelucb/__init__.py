@@ -11,14 +11,10 @@ is a band that holds for every point and every round at once with probability
 ``1 - delta``, and ``acqf.assumptions`` says what that rests on.
 """
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-
-# What long work decides is logged under this name; who listens, chooses how.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from kernelucb._public import *  # noqa: F403

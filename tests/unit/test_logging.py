@@ -76,7 +76,8 @@ def test_the_library_attaches_nothing_but_a_null_handler():
 
 
 def test_without_a_listener_nothing_is_printed():
-    code = "import kernelucb, logging; logging.getLogger('kernelucb.x').error('heard?')"
+    heard = "logging.getLogger('kernelucb.x').error('heard?')"
+    code = f"import kernelucb._numerics, logging; {heard}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == done.stderr == b""
 
@@ -166,3 +167,6 @@ def test_the_page_names_every_module_that_logs():
         if "_LOG = logging.getLogger(__name__)" in path.read_text()
     }
     assert set(re.findall(r"`(kernelucb\.\w+\.[\w.]+)`", PAGE)) == logging_modules
+    for name in logging_modules:
+        path = root.parent.joinpath(*name.split(".")).with_suffix(".py")
+        assert "from kernelucb._numerics" in path.read_text()  # has the null handler
