@@ -8,7 +8,7 @@ from ax.analysis.plotly.plotly_analysis import PlotlyAnalysisCard
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.analysis_card import ErrorAnalysisCard, NotApplicableStateAnalysisCard
-from ax_bench import GUARDED_WARNINGS, curve, fixed_client, make_client, run
+from ax_bench import GUARDED_WARNINGS, begun, curve, fixed_client, make_client, run
 from constrained_bench import constrained_client, observed
 from test_ax_contexts import PLANE, ask, in_plane
 
@@ -29,8 +29,7 @@ def computed(client, *analyses):
 
 @pytest.fixture(scope="module")
 def cards():
-    client = fixed_client()
-    run(client, 5, curve)
+    client = begun(5)
     return client, computed(client, *ALL)
 
 
@@ -75,9 +74,7 @@ def test_the_last_gap_is_the_one_that_the_stopping_rule_sees(cards):
 
 def test_earlier_gaps_are_those_of_the_trials_until_then(cards):
     _, (_, card, _) = cards
-    earlier = fixed_client()
-    run(earlier, 3, curve)
-    decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, earlier).decide()
+    decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, begun(3)).decide()
     assert card.df["gap"].iloc[1] == pytest.approx(decision.certificate.gap)
 
 

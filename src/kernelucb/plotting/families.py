@@ -61,7 +61,7 @@ def plot_family_report(acqf: KernelFamilyUCB, *, ax: Axes | None = None) -> Axes
             ax.barh(own, lengths, height=0.6, label=name, **style)
     ax.axvline(1.0, color=BLACK, lw=1, label="norm bound")
     ax.set_xscale("log")
-    plain_ticks(ax.xaxis)
+    plain_ticks(ax.xaxis, ratios)
     ax.set_yticks(rows, _labels(acqf))
     ax.set_ylim(len(rows) - 0.4, -0.6)  # the simplest kernel on top
     ax.set_xlabel(_RATIO)
@@ -110,14 +110,15 @@ def plot_family_history(
     if len(places) != len(acqfs):
         raise ValueError(f"rounds has {len(places)} entries for {len(acqfs)} bounds.")
     ax = new_axes() if ax is None else ax
-    lines = zip(*(_ratios(acqf) for acqf in acqfs), strict=True)
+    table = [_ratios(acqf) for acqf in acqfs]
+    lines = zip(*table, strict=True)
     styles: list[dict[str, Any]] = [{"color": BLUE, "linewidth": 1.6}, *OUTLINES]
     for index, (kernel, line) in enumerate(zip(acqfs[-1].kernels, lines, strict=True)):
         style = styles[index % len(styles)]
         ax.plot(places, line, label=kernel_in_words(kernel), **style)
     ax.axhline(1.0, color=BLACK, lw=1, label="contradicted above")
     ax.set(xlabel="observations", ylabel=_RATIO, yscale="log")
-    plain_ticks(ax.yaxis)
+    plain_ticks(ax.yaxis, [ratio for row in table for ratio in row])
     whole_numbers(ax)
     add_legend(ax)
     return ax
@@ -131,6 +132,6 @@ def _ratios(acqf: KernelFamilyUCB) -> list[float]:
 def _labels(acqf: KernelFamilyUCB) -> list[str]:
     norms = zip(acqf.kernels, acqf.least_consistent_norms, acqf.norm_bounds, strict=True)
     return [
-        f"{kernel_in_words(kernel)}\nnorm {least:.3g} of {bound:.3g}"
+        f"{kernel_in_words(kernel)}\nnorm {least:.4g} of {bound:.4g}"
         for kernel, least, bound in norms
     ]

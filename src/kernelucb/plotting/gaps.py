@@ -84,7 +84,7 @@ def plot_gap(
         label = "true gap (never seen)"
         ax.plot(places[:longest], [*true_gaps], color=BLACK, ls="--", label=label)
     if level is not None:
-        ax.axhline(level, color=SOUGHT, lw=1, label="accepted")
+        ax.axhline(level, color=SOUGHT, lw=1, zorder=1, label="accepted")
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.set_ylim(bottom=0.0)
     if all(float(place).is_integer() for place in places):

@@ -1,5 +1,6 @@
 r"""Colours and lines that differ in grey and under colour-vision deficiency as well."""
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 else:
     Axes = Any  # type hints can be read, and arguments checked, without matplotlib
+
+_MANY = 200.0  # ratio of values beyond which every decade has one tick
 
 # Okabe & Ito's palette.
 BLUE = "#0072B2"
@@ -74,11 +77,12 @@ def add_legend(ax: Axes, **options: Any) -> None:
         ax.legend(**{"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), **options})
 
 
-def plain_ticks(axis: Any) -> None:
-    r"""Few ticks of a logarithmic axis, as plain numbers."""
+def plain_ticks(axis: Any, values: Sequence[float]) -> None:
+    r"""Few ticks of a logarithmic axis for values above zero, as plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    few = max(values) < _MANY * min(values)
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
