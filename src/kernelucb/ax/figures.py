@@ -11,6 +11,7 @@ from plotly import graph_objects as go
 
 from kernelucb.ax.rounds import Round
 from kernelucb.certificates import OptimumReport
+from kernelucb.certificates.regret import gaps_in_words
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
@@ -40,15 +41,14 @@ def band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
 
 def gap_figure(rounds: Sequence[Round]) -> go.Figure:
     r"""The gap after some trials; marks of those that are not certified are open."""
-    certified = [each.certificate.certified for each in rounds]
-    summary = rounds[-1].certificate.summary
-    symbols = ["circle" if each else "circle-open" for each in certified]
+    certificates = [each.certificate for each in rounds]
+    symbols = ["circle" if each.certified else "circle-open" for each in certificates]
     figure = go.Figure(
         go.Scatter(
             x=[each.trial_index for each in rounds],
-            y=[each.certificate.gap for each in rounds],
+            y=[each.gap for each in certificates],
             customdata=[each.arm_name for each in rounds],
-            name="certified gap" if all(certified) else f"gap, {summary}",
+            name=gaps_in_words(certificates),
             showlegend=True,
             mode="lines+markers",
             line_color=BLUE,

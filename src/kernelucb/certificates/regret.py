@@ -1,6 +1,7 @@
 r"""An upper bound on how far a recommended point is from the optimum."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -76,6 +77,17 @@ class RegretCertificate:
     def __str__(self) -> str:
         gap = f"at most {self.gap:.4g} from the optimum"
         return f"{self.summary}: {gap}\n{self.assumptions}"
+
+
+def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
+    r"""What the gaps of several rounds are: certified, some of them, or why none is."""
+    certified = sum(each.certified for each in run)
+    if run and certified == len(run):
+        return "certified gap"
+    if certified > 0:
+        return f"gap, certified in {certified} of {len(run)} rounds"
+    reasons = dict.fromkeys(each.summary for each in run)
+    return f"gap, {'; '.join(reasons)}" if reasons else "gap, no certificate"
 
 
 @checked

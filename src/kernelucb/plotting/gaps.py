@@ -8,6 +8,7 @@ from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import nonnegative_scalar
 from kernelucb.certificates import OptimumReport, RegretCertificate
+from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting.style import (
     BLACK,
     BLUE,
@@ -118,19 +119,9 @@ def _draw_run(
     style: dict[str, Any],
 ) -> None:
     gaps = [math.nan if each is None else each.gap for each in run]
-    label = _label([each for each in run if each is not None])
+    label = gaps_in_words([each for each in run if each is not None])
     ax.plot(places, gaps, label=f"{name}: {label}" if name else label, **style)
     doubtful = [i for i, each in enumerate(run) if each is not None and not each.certified]
     if doubtful:
         marks = [places[i] for i in doubtful], [gaps[i] for i in doubtful]
         ax.plot(*marks, "o", ms=4, mfc="white", color=style["color"])
-
-
-def _label(run: Sequence[RegretCertificate]) -> str:
-    certified = sum(each.certified for each in run)
-    if run and certified == len(run):
-        return "certified gap"
-    if certified > 0:
-        return f"gap, certified in {certified} of {len(run)} rounds"
-    reasons = dict.fromkeys(each.summary for each in run)
-    return f"gap, {'; '.join(reasons)}" if reasons else "gap, no certificate"
