@@ -95,8 +95,7 @@ class KernelUCBNode(GenerationNode):
     ) -> GeneratorRun:
         spec = bound_spec(self.generation_strategy)
         if safe_arms_of(spec) is not None:
-            features = arguments.get("fixed_features")
-            context = {} if features is None else features.parameters
+            context = _context_of(arguments)
             own = self.generator_spec.generator_gen_kwargs["model_gen_options"]
             options = acquisition_options(spec, self._fitted_adapter, experiment, context)
             arguments["model_gen_options"] = {
@@ -166,8 +165,7 @@ class SafeArmsNode(KernelUCBNode):
         n: int | None,
         **arguments: Any,
     ) -> GeneratorRun:
-        features = arguments.get("fixed_features")
-        context = {} if features is None else features.parameters
+        context = _context_of(arguments)
         arms = safe_arms_of(bound_spec(self.generation_strategy)) or []
         fitting = arms_in_context(arms, experiment.search_space, context)
         fitting = some_arm(fitting, context)
@@ -179,3 +177,9 @@ class SafeArmsNode(KernelUCBNode):
         turns = [fitting[(start + i) % len(fitting)] for i in range(count)]
         key = self.name.replace(" ", "")
         return GeneratorRun([Arm(parameters=each) for each in turns], generator_key=key)
+
+
+def _context_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    r"""The fixed parameters of the trial that a node is asked for."""
+    features = arguments.get("fixed_features")
+    return {} if features is None else features.parameters
