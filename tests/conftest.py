@@ -39,3 +39,12 @@ def seeded():
         torch.cuda.manual_seed_all(0)
     yield
     assert torch.is_grad_enabled(), "This test leaves gradients off for those after it."
+
+
+@pytest.fixture
+def ax():
+    r"""Axes to draw on."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)

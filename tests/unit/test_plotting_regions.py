@@ -5,6 +5,7 @@ import pytest
 import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from pictures import named
 
 from kernelucb import (
     ConstrainedUCB,
@@ -25,25 +26,8 @@ NAMES = ["heat (K)", "time (h)"]
 COUNT = 13
 
 
-@pytest.fixture(autouse=True)
-def no_display(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-
-
-@pytest.fixture
-def ax():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
-
 def bound(**options):
     return MartingaleMixtureUCB(PROBLEM.model, **({"norm_bound": 3.0} | options))
-
-
-def named(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def grid():

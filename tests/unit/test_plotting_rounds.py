@@ -7,6 +7,7 @@ import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from gpytorch.kernels import RBFKernel
+from pictures import named
 
 from kernelucb import (
     CertifiedGapStopping,
@@ -18,28 +19,13 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
+from kernelucb.ax.figures import gap_figure
+from kernelucb.ax.rounds import Round
 from kernelucb.plotting import plot_family_history, plot_family_report, plot_gap
 from problems import make_problem
 
 PROBLEM = make_problem(n=20, d=1, norm=3.0, seed=2)
 ARMS = torch.linspace(0.0, 1.0, 11, dtype=torch.float64).unsqueeze(-1)
-
-
-@pytest.fixture(autouse=True)
-def no_display(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-
-
-@pytest.fixture
-def ax():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
-
-def named(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def bound(n=20, norm_bound=3.0):
@@ -75,6 +61,14 @@ def test_a_run_that_is_certified_in_some_rounds_says_how_many(ax):
     plot_gap([*GUESSES, *RUN], ax=ax)
     assert named(ax) == ["gap, certified in 3 of 5 rounds"]
     assert list(ax.lines[1].get_xdata()) == [1, 2]
+
+
+def test_a_card_of_ax_says_the_same_of_its_rounds():
+    run = [*GUESSES, *RUN]
+    figure = gap_figure([Round(i, f"{i}_0", each) for i, each in enumerate(run)])
+    (line,) = figure.data
+    assert line.name == "gap, certified in 3 of 5 rounds"
+    assert line.marker.symbol == ("circle-open",) * 2 + ("circle",) * 3
 
 
 def test_a_search_is_not_called_certified(ax):

@@ -13,6 +13,7 @@ from botorch.exceptions import (
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Log
 from gpytorch.kernels import RBFKernel
+from pictures import named
 
 from kernelucb import (
     AbbasiYadkoriUCB,
@@ -31,25 +32,8 @@ NAMES = ["heat (K)", "time (h)"]
 POINT = torch.tensor([0.3, 0.8], dtype=torch.float64)
 
 
-@pytest.fixture(autouse=True)
-def no_display(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-
-
-@pytest.fixture
-def ax():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
-
 def bound(**options):
     return MartingaleMixtureUCB(PROBLEM.model, **({"norm_bound": 3.0} | options))
-
-
-def named(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def line_of(ax, label):
