@@ -16,7 +16,7 @@ class Step(Protocol):
     def bend(self) -> int:
         r"""1 where the inverse is convex on the image, -1 where it is concave.
 
-        0 where its slope falls up to zero and rises beyond, the same on both sides.
+        0 where its slope is the same on both sides of zero, and rises or falls on each.
         """
         ...
 
@@ -95,6 +95,27 @@ class BilogStep:
         return torch.where(values > 0.0, values.expm1(), -(-values).expm1())
 
 
+@dataclass(frozen=True)
+class LogitStep:
+    r"""The log odds of a probability."""
+
+    def __str__(self) -> str:
+        return "Logit"
+
+    @property
+    def bend(self) -> int:
+        r"""See ``Step``."""
+        return 0
+
+    def forward(self, outcomes: Tensor) -> Tensor:
+        r"""See ``Step``; those above one go to the upper end."""
+        return outcomes.clamp(0.0, 1.0).logit()
+
+    def inverse(self, values: Tensor) -> Tensor:
+        r"""See ``Step``."""
+        return values.sigmoid()
+
+
 class OutcomeMap(NamedTuple):
     r"""A strictly increasing map from outcomes to the scale that a model is on.
 
@@ -159,8 +180,13 @@ class OutcomeMap(NamedTuple):
         r"""Lower end of the outcomes that the map takes."""
         return float(self.inverse(torch.tensor(-math.inf, dtype=torch.float64)))
 
+    @property
+    def largest_outcome(self) -> float:
+        r"""Upper end of the outcomes that the map takes."""
+        return float(self.inverse(torch.tensor(math.inf, dtype=torch.float64)))
+
     def forward(self, outcomes: Tensor) -> Tensor:
-        r"""Outcomes on the model's scale; below its domain, the end of the image."""
+        r"""Outcomes on the model's scale; outside its domain, the end of the image."""
         for step in self.steps:
             outcomes = step.forward(outcomes)
         return outcomes
@@ -185,6 +211,9 @@ class OutcomeMap(NamedTuple):
     @property
     def domain(self) -> str:
         r"""``"above 0"``: the outcomes that have a value, in words."""
+        if math.isfinite(self.largest_outcome):
+            ends = f"{self.least_outcome:g} and {self.largest_outcome:g}"
+            return f"strictly between {ends}"
         side = "at least" if math.isfinite(self.least) else "above"
         return f"{side} {self.least_outcome:g}"
 
@@ -206,8 +235,9 @@ class OutcomeMap(NamedTuple):
         it by at most ``gain >= 0`` (lies below by that, where ``sign`` is -1 and small
         outcomes are sought). In outcomes that is ``inverse(v + gain) - inverse(v)`` at most
         (with ``v - gain`` in place of ``v``). It is largest at an end of the interval where
-        all steps bend the same way, and for a single step; otherwise the difference of the
-        outer ends bounds it.
+        all steps bend the same way; for a single step there or, where its slope is the same
+        on both sides of zero, with zero halfway, as nearly as the interval allows.
+        Otherwise the difference of the outer ends bounds it.
         """
         if self.is_identity:
             return gain
@@ -217,10 +247,11 @@ class OutcomeMap(NamedTuple):
         if len(self.steps) > 1 and bends not in ({1}, {-1}):
             rise = self.inverse(ends[1] + gain) - self.inverse(ends[0])
         else:
-            rise = torch.maximum(
-                *(self.inverse(end + gain) - self.inverse(end) for end in ends)
-            )
-        return rise.nan_to_num(nan=math.inf, posinf=math.inf)  # too large for a number
+            halfway = torch.minimum(torch.maximum(-0.5 * gain, ends[0]), ends[1])
+            starts = torch.stack(torch.broadcast_tensors(*ends, halfway))
+            rise = (self.inverse(starts + gain) - self.inverse(starts)).amax(0)
+        most = self.largest_outcome - self.least_outcome
+        return rise.nan_to_num(nan=most, posinf=most)  # too large for a number
 
 
 IDENTITY = OutcomeMap()
