@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.unknown_kernel.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.members import Settings
+from kernelucb.confidence.family.settings import MixtureSettings
 from kernelucb.confidence.martingale_mixture.problem import Appraised
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
@@ -86,9 +86,9 @@ class MemberBand:
         return self._settings.confidence_set(*told)[0]
 
     @property
-    def _settings(self) -> Settings:
+    def _settings(self) -> MixtureSettings:
         r"""Those of ``KernelFamilyUCB`` without further arguments."""
-        return Settings("filters", self.problem.delta, None, 0.0, strict=False)
+        return MixtureSettings("filters", self.problem.delta, None, 0.0, strict=False)
 
     @cached_property
     def _points(self):

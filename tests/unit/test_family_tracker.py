@@ -18,7 +18,7 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
     StateError,
 )
-from kernelucb.regression.family_data import FamilyData
+from kernelucb.regression.family_data import NoisyData
 from problems import frozen_kernel, make_problem
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
@@ -67,13 +67,13 @@ def test_what_was_contradicted_once_is_neither_used_nor_decomposed(monkeypatch):
     left_out = sum(tracker.contradicted)
     assert 0 < left_out < len(KERNELS)
     made = []
-    under = FamilyData.under
+    under = NoisyData.under
 
     def counted(self, *arguments):
         made.append(arguments)
         return under(self, *arguments)
 
-    monkeypatch.setattr(FamilyData, "under", counted)
+    monkeypatch.setattr(NoisyData, "under", counted)
     flat = data(24, outcomes=torch.zeros_like(Y))
     assert all(family(24, model=flat).consistent)
     made.clear()
@@ -138,7 +138,7 @@ def test_another_family_is_refused_before_any_decomposition(options, message, mo
     tracker = used(24)
     before = tracker.state_dict()
     model = data(options.get("n", 24))
-    monkeypatch.setattr(FamilyData, "under", lambda *_: pytest.fail("decomposed"))
+    monkeypatch.setattr(NoisyData, "under", lambda *_: pytest.fail("decomposed"))
     with pytest.raises(ValueError, match=message):
         family(tracker=tracker, model=model, **{"n": 24, **options})
     assert tracker.state_dict() == before

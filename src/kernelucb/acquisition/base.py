@@ -21,6 +21,7 @@ from kernelucb.acquisition.saved import BuiltOnce
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
 from kernelucb.exceptions import SinglePrecisionWarning
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
@@ -42,7 +43,7 @@ class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
 
     def __init__(
         self,
-        model: Model | State,
+        model: Model | State | LikelihoodRegression,
         confidence_set: ConfidenceSet[StateT, PointsT],
         maximize: bool,
         posterior_transform: PosteriorTransform | None,

@@ -9,21 +9,21 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import nonnegative_scalar, probability, whole_number
+from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.members import Settings
+from kernelucb.confidence.family.given import data_and_settings
 from kernelucb.confidence.family.problem import family_of
 from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
 from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
 from kernelucb.confidence.family.tracker import FamilyTracker
-from kernelucb.confidence.fit.choice import Fit, check_fit
+from kernelucb.confidence.fit.choice import Fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.family_data import FamilyData
 from kernelucb.regression.kernel_family import Lengths
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 
 class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
@@ -38,6 +38,10 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
     The model gives the data and nothing else: its kernel and its mean are not used, so
     they may be fitted anew in every round. The kernels see its inputs after its input
     transform, in ``KernelRegression.train_inputs``, and outcomes in outcome units.
+
+    Of a ``LikelihoodRegression`` (successes or counts) the sets are those of
+    ``LikelihoodUCB``, with its assumptions; kernels, mean and norm bounds are then those of
+    the log odds or the log rate.
 
     **Search.** ``select="widest"`` maximises the union's upper bound, which explores for
     the roughest kernel. ``"simplest"`` maximises that of the first consistent kernel;
@@ -70,7 +74,7 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
 
     def __init__(
         self,
-        model: Model | KernelRegression,
+        model: Model | KernelRegression | LikelihoodRegression,
         kernels: Sequence[Kernel],
         *,
         norm_bound: float | Sequence[float],
@@ -92,9 +96,10 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
         r"""Upper confidence bound over a family of kernels.
 
         Args:
-            model: A single-output exact GP (``SingleTaskGP``), or a ``KernelRegression``:
-                the data. The input transform must not be learned from them
-                (``Normalize(d, bounds=bounds)``); where it is, ``assumptions`` says so.
+            model: A single-output exact GP (``SingleTaskGP``), a ``KernelRegression`` or a
+                ``LikelihoodRegression``: the data. The input transform must not be learned
+                from them (``Normalize(d, bounds=bounds)``); where it is, ``assumptions``
+                says so.
             kernels: The family, from the simplest to the roughest, output scales included;
                 fixed before the data, so frozen (``requires_grad_(False)``), as those of
                 ``lengthscale_family`` are.
@@ -102,11 +107,13 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
                 true, outcome units: one number for all kernels or one for each. The same
                 kernel may stand several times with several bounds.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
-                observation; from the likelihood (or ``train_Yvar``) when absent.
+                observation; from the likelihood (or ``train_Yvar``) when absent. Of
+                counts, leave it out, and ``fit`` and ``model_error``.
             delta: Failure probability.
             fit: See ``MartingaleMixtureUCB``.
             covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
-                absent, so that the band does not depend on the kernels' output scales.
+                absent, so that the band does not depend on the kernels' output scales. Of
+                counts as for ``LikelihoodUCB``.
             combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
                 norm bound, the band is the intersection of theirs, whose fits hold
                 together with probability ``1 - delta``, and it is what is searched by,
@@ -131,30 +138,29 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
             ValueError: If a scalar is out of its range, there is no kernel, the number of
                 norm bounds differs, or the tracker has seen another family or more
                 observations.
-            UnsupportedError: If the model, a kernel or the transform cannot be represented.
+            UnsupportedError: If the model, a kernel or the transform cannot be represented,
+                or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
-        probability("delta", delta)
-        check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
         self.select: Select = select
         self.widest_every = whole_number("widest_every", widest_every)
-        model_error = nonnegative_scalar("model_error", model_error)
         bounds = per_kernel(norm_bound, kernels)
-        data = FamilyData.of(model, noise_std)
-        settings = Settings(fit, delta, covariance_scale, model_error, strict)
+        data, settings = data_and_settings(
+            model, noise_std, fit, delta, covariance_scale, model_error, strict
+        )
         self._family = family_of(
             data, kernels, mean_module, bounds, settings, combine, tracker
         )
         self.kernels, self.fit, self.delta, self.combine = kernels, fit, delta, combine
-        self.num_observations = len(data.targets)
+        self.num_observations = len(data.inputs)
         band = self._family.confidence_set
         super().__init__(model, band, maximize, posterior_transform, X_pending)
 
     @classmethod
     def from_lengthscales(
         cls,
-        model: Model | KernelRegression,
+        model: Model | KernelRegression | LikelihoodRegression,
         *,
         shortest: Lengths,
         longest: Lengths,

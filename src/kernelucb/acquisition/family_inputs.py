@@ -15,6 +15,7 @@ from kernelucb.regression.kernel_family import (
     LengthscaleFamily,
     lengthscale_family,
 )
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import fixed_mean, named_kernel
 
 _ENDS = ("shortest", "longest")
@@ -22,7 +23,7 @@ _ENDS = ("shortest", "longest")
 
 @checked
 def family_inputs(
-    model: Model | KernelRegression,
+    model: Model | KernelRegression | LikelihoodRegression,
     *,
     kernels: Sequence[Kernel] | None = None,
     shortest: Lengths | None = None,

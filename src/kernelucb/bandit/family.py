@@ -16,8 +16,8 @@ from kernelucb.bandit.family_bands import FamilyBands
 from kernelucb.bandit.observations import allowed_columns
 from kernelucb.bandit.options import BoundName, Options, bound_of
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.members import scale_of
 from kernelucb.confidence.family.problem import covering, in_use
+from kernelucb.confidence.family.settings import scale_of
 from kernelucb.confidence.family.statements import (
     contradicted_in_words,
     of_family,

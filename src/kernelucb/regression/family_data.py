@@ -1,6 +1,8 @@
 r"""What a family of kernels takes from a model."""
 
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
@@ -11,35 +13,68 @@ from kernelucb._numerics.checks import positive_values
 from kernelucb.regression.decomposition import pooled_data
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
+from kernelucb.regression.likelihood.losses import Loss
+from kernelucb.regression.likelihood.outcomes import Outcomes
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap
-from kernelucb.regression.pooling import Pooled
+from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
 
-class FamilyData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FamilyData(ABC):
     r"""The data of a model without its prior.
 
     Attributes:
         inputs: ``n x d'`` inputs as the kernels see them.
-        targets: ``n`` outcomes.
-        noise_std: ``n`` noise scales, outcome units.
         dimension: Number of raw input columns ``d``.
         input_transform: From raw inputs to those of the kernels, or None.
         estimated: ``"kernel"`` where that transform was learned, ``"noise"`` where the
             scale is the model's estimate.
-        outcome_map: From outcomes to the units of ``targets``, in which the prior is.
+        outcome_map: From outcomes to the scale on which the prior is.
     """
 
     inputs: Tensor
-    targets: Tensor
-    noise_std: float | Tensor
     dimension: int
     input_transform: InputTransform | None
     estimated: frozenset[str]
     outcome_map: OutcomeMap
 
+    @property
+    @abstractmethod
+    def precision(self) -> Tensor:
+        r"""How precise each outcome is, ``n`` values that no later round changes."""
+
+    def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
+        r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
+        transform, outcome_map = self.input_transform, self.outcome_map
+        prior = Prior(kernel, mean_module, transform, outcome_map=outcome_map)
+        prior.check_fits(self.inputs)
+        return prior.to(self.inputs.device)
+
+    @abstractmethod
+    def pooled(self, prior: Prior) -> Any:
+        r"""What is the same for all priors with the same mean: repeated inputs made one."""
+
+    @abstractmethod
+    def under(self, prior: Prior, estimated: frozenset[str], pooled: Any) -> Any:
+        r"""The regression of the data under a prior; ``estimated`` are parts of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyData(FamilyData):
+    r"""Outcomes with additive noise.
+
+    Attributes:
+        targets: ``n`` outcomes.
+        noise_std: Noise scale, outcome units, or ``n`` of them.
+    """
+
+    targets: Tensor
+    noise_std: float | Tensor
+
     @classmethod
-    def of(cls, model: Any, noise_std: float | Tensor | None) -> "FamilyData":
+    def of(cls, model: Any, noise_std: float | Tensor | None) -> "NoisyData":
         r"""The data of a BoTorch model, or of a ``KernelRegression``."""
         if isinstance(model, KernelRegression):
             inputs, targets = model.train_inputs, model.train_targets
@@ -57,30 +92,66 @@ class FamilyData(NamedTuple):
             prior, noise = data.prior, data.noise_std
             estimated, dimension = data.estimated & {"noise"}, data.dimension
         if noise_std is not None:
-            noise, estimated = noise_std, frozenset()
+            noise, estimated = noise_std, frozenset[str]()
         if learned:
             estimated = estimated | {"kernel"}
         transform: Any = prior.input_transform
-        described = (dimension, transform, estimated, prior.outcome_map)
-        return cls(inputs, targets, noise, *described)
+        described = dimension, transform, estimated, prior.outcome_map
+        return cls(inputs, *described, targets, noise)
 
-    def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
-        r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
-        transform, outcome_map = self.input_transform, self.outcome_map
-        prior = Prior(kernel, mean_module, transform, outcome_map=outcome_map)
-        prior.check_fits(self.inputs)
-        return prior.to(self.inputs.device)
+    @property
+    def precision(self) -> Tensor:
+        r"""Noise scales, outcome units."""
+        noise = positive_values("noise_std", self.noise_std, len(self.targets))
+        return noise.to(self.inputs)
 
     def pooled(self, prior: Prior) -> Pooled:
-        r"""The data with repeated inputs made one, for all priors with the same mean."""
-        noise = positive_values("noise_std", self.noise_std, len(self.targets))
-        return pooled_data(prior, self.inputs, self.targets, noise.to(self.inputs))
+        r"""Their means."""
+        return pooled_data(prior, self.inputs, self.targets, self.precision)
 
     def under(
         self, prior: Prior, estimated: frozenset[str], pooled: Pooled
     ) -> KernelRegression:
-        r"""The regression of the data under a prior; ``estimated`` are parts of it."""
+        r"""See ``FamilyData``."""
         data, estimated = (self.inputs, self.targets), self.estimated | estimated
         return KernelRegression.from_parts(
             prior, *data, self.noise_std, self.dimension, estimated, pooled
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CountData(FamilyData):
+    r"""Outcomes that are successes or counts.
+
+    Attributes:
+        outcomes: ``n`` of them.
+    """
+
+    outcomes: Outcomes
+
+    @classmethod
+    def of(cls, data: LikelihoodRegression) -> "CountData":
+        r"""The data of a ``LikelihoodRegression``."""
+        prior, estimated = data.prior, frozenset[str]()
+        transform: Any = prior.input_transform
+        if transform is not None and "kernel" in data.estimated:
+            estimated = frozenset({"kernel"})
+        described = data.dimension, transform, estimated, prior.outcome_map
+        return cls(data.train_inputs, *described, data.outcomes)
+
+    @property
+    def precision(self) -> Tensor:
+        r"""Numbers of trials, or exposures."""
+        return self.outcomes.amounts
+
+    def pooled(self, prior: Prior) -> Loss:
+        r"""The loss at the distinct inputs."""
+        positions, index = distinct_rows(self.inputs)
+        return self.outcomes.pooled_loss(index, len(positions))
+
+    def under(
+        self, prior: Prior, estimated: frozenset[str], pooled: Loss
+    ) -> LikelihoodRegression:
+        r"""See ``FamilyData``."""
+        known = self.outcomes, self.dimension, self.estimated | estimated
+        return LikelihoodRegression.from_parts(prior, self.inputs, *known, pooled)

@@ -7,20 +7,11 @@ from typing import Any, NamedTuple
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.sets import FamilySet, IntersectionSet, UnionSet
-from kernelucb.confidence.fit.choice import Fit
-from kernelucb.confidence.fit.e_processes import ALONE, Shares
-from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.problem import (
-    Appraised,
-    known_noise_problem,
-)
-from kernelucb.confidence.model_error import ModelErrorSet
+from kernelucb.confidence.family.settings import Settings
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression import KernelRegression
 
 
 class Member(NamedTuple):
@@ -58,68 +49,6 @@ class Family(NamedTuple):
         return tuple(member.confidence_set is not None for member in self.members)
 
 
-# The norm bound that covariance scale 1 goes with, prior units.
-_UNIT_NORM = 10.0
-
-
-class Settings(NamedTuple):
-    r"""What all members share; see ``KernelFamilyUCB``."""
-
-    fit: Fit
-    delta: float
-    covariance_scale: CovarianceScale | None
-    model_error: float
-    strict: bool
-    shares: Shares = ALONE
-
-    def for_each_of(self, count: int) -> "Settings":
-        r"""Those of each of several kernels whose fits must all hold.
-
-        Their mixtures of filters are parts of one, in which the energy of the noise stands
-        once; predictions of outcomes are the same for all; other fits share ``delta``.
-        """
-        if self.fit == "filters":
-            return self._replace(shares=Shares.of_each(count))
-        if self.fit == "martingale":
-            return self._replace(delta=self.delta / count)
-        return self
-
-    def scale(self, norm_bound: float) -> CovarianceScale:
-        r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
-        return scale_of(self.covariance_scale, norm_bound)
-
-    def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
-        r"""The fit of the data under one kernel."""
-        scale = self.scale(norm_bound)
-        error, shares = self.model_error, self.shares
-        return Appraised.of(state, self.fit, self.delta, scale, norm_bound, error, shares)
-
-    def confidence_set(
-        self,
-        state: KernelRegression,
-        norm_bound: float,
-        appraised: Appraised,
-    ) -> tuple[ConfidenceSet[Any, Any], float]:
-        r"""The set of one kernel, widened with a warning if empty, and its least norm."""
-        fit, delta, scale = self.fit, self.delta, self.scale(norm_bound)
-        error, strict = self.model_error, self.strict
-        problem = known_noise_problem(
-            state, norm_bound, fit, delta, scale, strict, appraised, error
-        )
-        assumptions = problem.assumptions.by(ExactSet.source)
-        band: ConfidenceSet[Any, Any] = ExactSet(
-            problem.regression, problem.constraints, assumptions
-        )
-        if error > 0.0:
-            band = ModelErrorSet(band, error)
-        return band, problem.least_consistent_norm
-
-
-def scale_of(given: CovarianceScale | None, norm_bound: float) -> CovarianceScale:
-    r"""The covariance scale of a kernel with a norm bound; see ``Settings.scale``."""
-    return (norm_bound / _UNIT_NORM) ** 2 if given is None else given
-
-
 class Candidate(NamedTuple):
     r"""One kernel of a family before the data are looked at.
 
@@ -133,7 +62,7 @@ class Candidate(NamedTuple):
     kernel: str
     norm_bound: float
     least_norm: float
-    state: Callable[[], KernelRegression]
+    state: Callable[[], Any]
 
     def examined(self, settings: Settings) -> Member:
         r"""What the data say of it, in this round or an earlier one."""
@@ -208,7 +137,7 @@ def intersection_of(
         members.append(Member(name, bound, least, kept))
         if kept is None:
             assumptions = assumptions.with_item(part.assumptions["norm"])
-    whole = IntersectionSet(parts, states[0].prior_std, assumptions)
+    whole = IntersectionSet(parts, parts[0].regression.prior_std, assumptions)
     return Family(tuple(members), whole)
 
 
@@ -216,8 +145,8 @@ def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:
     statement = (
         f"The data contradict all {count} kernels at this delta. The nearest, "
         f"{nearest.kernel}, needs a norm of at least {nearest.least_consistent_norm:.4g}, "
-        f"and its bound is {nearest.norm_bound:.4g}. The norm bound or the noise scale is "
-        "too small, or the right kernel is not among them."
+        f"and its bound is {nearest.norm_bound:.4g}. The norm bound is too small, the "
+        f"right kernel is not among them, or {settings.doubt}."
     )
     contradiction = Assumption("kernel", statement, Status.VIOLATED)
     _announce(contradiction, settings.strict)

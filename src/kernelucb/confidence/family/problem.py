@@ -6,26 +6,23 @@ from functools import cache, partial
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 
-from kernelucb._numerics.checks import positive_values
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
 from kernelucb._numerics.fingerprint import digest
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.members import (
     Candidate,
     Family,
-    Settings,
     intersection_of,
     members_of,
     union_of,
 )
+from kernelucb.confidence.family.settings import Settings
 from kernelucb.confidence.family.statements import Combine, family_assumptions
-from kernelucb.confidence.family.tracker import FamilyKey, FamilyRound, FamilyTracker
-from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.covering import Cover
 from kernelucb.regression.family_data import FamilyData
 from kernelucb.regression.kernel_family import LengthscaleFamily
-from kernelucb.regression.prior import Prior
 from kernelucb.regression.words import kernel_in_words
 
 
@@ -59,7 +56,6 @@ def family_of(
             'tracker is for combine="any": with "all" a contradicted kernel is not left '
             "out, it contradicts the whole. Leave it out."
         )
-    data = _with_noise_of(settings, data)
     union = combine == "any"
     covers = covering(kernels, data.inputs.shape[-1]) if union else alone(kernels)
     priors = [data.prior(cover.kernel, mean_module) for cover in covers]
@@ -68,14 +64,16 @@ def family_of(
     if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
         estimated |= {"norm"}
     used = in_use(norm_bounds, covers)
-    current = _round(data, priors, used, settings, estimated)
+    key = settings.key([digest(prior) for prior in priors], used)
+    current = FamilyRound(key, data.precision, estimated)
     tracker = FamilyTracker() if tracker is None else tracker
     before = tracker.recall(current)
     names = map(kernel_in_words, kernels)
-    known = estimated, data.pooled(priors[0])
-    states = [cache(partial(data.under, prior, *known)) for prior in priors]
+    same = estimated, data.pooled(priors[0])
+    states = [cache(partial(data.under, prior, *same)) for prior in priors]
     candidates = [*map(Candidate, names, used, before, states)]
-    assumptions = family_assumptions(kernels, norm_bounds, current, settings, combine)
+    known = Knowledge(estimated, data.precision, data.outcome_map)
+    assumptions = family_assumptions(kernels, norm_bounds, known, settings, combine)
     assumptions = _tainted(assumptions, tracker.estimated - estimated)
     if combine == "all":
         return intersection_of(candidates, settings, assumptions)
@@ -100,34 +98,6 @@ def in_use(norm_bounds: Sequence[float], covers: Sequence[Cover]) -> list[float]
     r"""The norm bounds under the covering kernels."""
     pairs = zip(norm_bounds, covers, strict=True)
     return [bound * cover.norm_factor for bound, cover in pairs]
-
-
-def _with_noise_of(settings: Settings, data: FamilyData) -> FamilyData:
-    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
-    fit = settings.fit
-    if not isinstance(fit, PrequentialRadius) or fit.num_observations != len(data.targets):
-        return data
-    return data._replace(noise_std=fit.noise_std, estimated=data.estimated - {"noise"})
-
-
-def _round(
-    data: FamilyData,
-    priors: Sequence[Prior],
-    norm_bounds: Sequence[float],
-    settings: Settings,
-    estimated: frozenset[str],
-) -> FamilyRound:
-    fit, scale = settings.fit, settings.covariance_scale
-    key = FamilyKey(
-        kernels=tuple(digest(prior) for prior in priors),
-        norm_bounds=tuple(norm_bounds),
-        delta=settings.delta,
-        model_error=settings.model_error,
-        fit=fit if isinstance(fit, str) else type(fit).__name__,
-        covariance_scales=() if scale is None else covariance_scales(scale),
-    )
-    noise = positive_values("noise_std", data.noise_std, len(data.targets))
-    return FamilyRound(key, noise, estimated, data.outcome_map)
 
 
 def _tainted(assumptions: Assumptions, names: frozenset[str]) -> Assumptions:

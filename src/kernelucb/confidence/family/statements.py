@@ -8,12 +8,9 @@ from gpytorch.kernels import Kernel
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.members import Family, Settings
-from kernelucb.confidence.fit.choice import fit_source
-from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.norm.tracker import given_norm
-from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
+from kernelucb.confidence.family.members import Family
+from kernelucb.confidence.family.settings import Settings
+from kernelucb.confidence.statements import PriorKnowledge
 from kernelucb.regression.kernel_family import LengthscaleFamily
 from kernelucb.regression.words import kernel_in_words
 
@@ -32,14 +29,9 @@ def family_assumptions(
     combine: Combine,
 ) -> Assumptions:
     r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
-    fit, scale, delta = settings.fit, settings.scale(max(norm_bounds)), settings.delta
-    error = settings.model_error
-    norm = given_norm(norm_bounds[0])  # replaced by that of all
-    assumptions = rkhs_assumptions(fit_source(fit, scale, error), known, delta, norm)
-    if isinstance(fit, PrequentialRadius):
-        assumptions = assumptions.with_extra(PREDICTED)
-    member = assumptions.by(ExactSet.source)
-    return of_family(member, kernels, norm_bounds, known.estimated, combine, error)
+    member = settings.assumptions(known, max(norm_bounds))
+    estimated, error = known.estimated, settings.model_error
+    return of_family(member, kernels, norm_bounds, estimated, combine, error)
 
 
 def of_family(

@@ -4,7 +4,7 @@ import logging
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST, SMALLEST
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.exceptions import StateError
-from kernelucb.regression.outcome_map import OutcomeMap
+from kernelucb.regression.likelihood.outcomes import Likelihood
 
 _LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
@@ -27,7 +27,8 @@ class FamilyKey(NamedTuple):
         kernels: A digest of each kernel, with the mean and the input transform.
         norm_bounds: The norm bound in use for each, outcome units.
         delta: Failure probability.
-        fit: ``"filters"``, ``"martingale"`` or ``"PrequentialRadius"``.
+        fit: ``"filters"``, ``"martingale"`` or ``"PrequentialRadius"``; of successes and
+            counts, their likelihood.
         covariance_scales: Those of the fit; none where they follow the norm bounds.
         model_error: How far the function may lie from one of bounded norm, outcome units.
     """
@@ -45,15 +46,14 @@ class FamilyRound(NamedTuple):
 
     Attributes:
         key: The family.
-        noise_std: ``n`` noise scales of the observations, outcome units.
+        precision: How precise each of ``n`` observations is: noise scales, outcome units,
+            or numbers of trials, or exposures.
         estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
-        outcome_map: From outcomes to the scale of the data.
     """
 
     key: FamilyKey
-    noise_std: Tensor
+    precision: Tensor
     estimated: frozenset[str]
-    outcome_map: OutcomeMap
 
 
 class FamilyTracker:
@@ -66,9 +66,9 @@ class FamilyTracker:
 
     A tracker is for one family and one sequence of observations: the same kernels, mean and
     input transform, norm bounds, ``delta``, ``fit`` and ``covariance_scale`` in every
-    round, the same noise scales, and observations that are only added, at the end. The
-    first round sets these; what is a part of the acquisition function only (``select``,
-    ``maximize``, pending points) may change.
+    round, the same noise scales (of counts, the same trials and exposures), and
+    observations that are only added, at the end. The first round sets these; what is a part
+    of the acquisition function only (``select``, ``maximize``, pending points) may change.
 
     An interruption leaves the state before an update or after it. A tracker is for one
     thread at a time; a call that overlaps with another raises a RuntimeError.
@@ -91,7 +91,7 @@ class FamilyTracker:
 
     def __init__(self) -> None:
         self._key: FamilyKey | None = None
-        self._noise_std: list[float] = []  # one, or one for each observation
+        self._precision: list[float] = []  # one, or one for each observation
         self.num_observations = 0
         self.least_consistent_norms: tuple[float, ...] = ()
         self.estimated: frozenset[str] = frozenset()
@@ -125,8 +125,8 @@ class FamilyTracker:
             # In one step: an interrupt leaves the old or the new state.
             vars(self).update(
                 _key=current.key,
-                _noise_std=_without_repeats(current.noise_std),
-                num_observations=len(current.noise_std),
+                _precision=_without_repeats(current.precision),
+                num_observations=len(current.precision),
                 least_consistent_norms=tuple(map(max, before, least_norms)),
                 estimated=self.estimated | current.estimated,
             )
@@ -145,20 +145,21 @@ class FamilyTracker:
                     f"tracker is for another family: its {_NAMES.get(name, name)} differ"
                     f"{told}. Give the same in every round, or start a new FamilyTracker."
                 )
-        seen, count = self.num_observations, len(current.noise_std)
+        seen, count = self.num_observations, len(current.precision)
         if count < seen:
             raise ValueError(
                 f"tracker has seen {seen} observations, the model has {count}. "
                 "Observations cannot be taken back; start a new FamilyTracker or load an "
                 "earlier state."
             )
-        own = torch.tensor(self._noise_std, dtype=torch.float64).expand(seen)
-        new = current.noise_std[:seen].detach().cpu().double()
+        own = torch.tensor(self._precision, dtype=torch.float64).expand(seen)
+        new = current.precision[:seen].detach().cpu().double()
         changed = bool(((own - new).abs() > _ROUNDED * own).any())
         if changed and "noise" not in self.estimated | current.estimated:
             raise ValueError(
-                "tracker has seen the same observations with other noise scales. Give the "
-                "same noise_std in every round, or start a new FamilyTracker."
+                "tracker has seen the same observations with other noise scales (of counts "
+                "num_trials or exposure). Give the same in every round, or start a new "
+                "FamilyTracker."
             )
 
     def state_dict(self) -> dict[str, Any]:
@@ -169,7 +170,7 @@ class FamilyTracker:
         return states.sealed(
             {
                 **plain,
-                "noise_std": list(self._noise_std),
+                "noise_std": list(self._precision),
                 "num_observations": self.num_observations,
                 "least_consistent_norms": [n if math.isfinite(n) else None for n in norms],
                 "estimated": sorted(self.estimated),
@@ -196,7 +197,7 @@ class FamilyTracker:
         with self._exclusive:
             vars(self).update(
                 _key=key if norms else None,
-                _noise_std=noise,
+                _precision=noise,
                 num_observations=count,
                 least_consistent_norms=norms,
                 estimated=frozenset(saved["estimated"]),
@@ -228,7 +229,7 @@ _READERS: dict[str, states.Reader] = {
     "kernels": states.sequence(_digest),
     "norm_bounds": states.sequence(_SIZE),
     "delta": states.real(0.0, 1.0),
-    "fit": _one_of("filters", "martingale", "PrequentialRadius"),
+    "fit": _one_of("filters", "martingale", "PrequentialRadius", *get_args(Likelihood)),
     "covariance_scales": states.sequence(_SIZE),
     "model_error": states.real(0.0, LARGEST),
     "noise_std": states.sequence(_SIZE),
@@ -246,6 +247,6 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _without_repeats(noise_std: Tensor) -> list[float]:
-    values = noise_std.tolist()
+def _without_repeats(precision: Tensor) -> list[float]:
+    values = precision.tolist()
     return values[:1] if len(set(values)) == 1 else values

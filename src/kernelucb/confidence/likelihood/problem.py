@@ -36,6 +36,7 @@ from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mod
 Evidence = Literal["elbo"] | PrequentialLikelihood
 LikelihoodForm = Literal["ellipsoid", "convex"]
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
+ENCLOSED = f"{ExactSet.source}; {ELLIPSOID}"
 
 _MIXED = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
 _PREDICTED = "Likelihood ratio with predictions one step ahead (Emmenegger et al. 2023)"
@@ -97,13 +98,18 @@ class Ratio(NamedTuple):
             bound = -log_evidence(data, covariance_scales(self.covariance_scale))
         return bound + math.log(1.0 / self.delta)
 
-    def assumptions(self, data: LikelihoodRegression, norm: Assumption) -> Assumptions:
-        r"""What a set rests on; ``norm`` says where its norm bound comes from."""
+    def assumptions(
+        self, likelihood: Likelihood, estimated: frozenset[str], norm: Assumption
+    ) -> Assumptions:
+        r"""What a set rests on; ``norm`` says where its norm bound comes from.
+
+        ``estimated`` says which of ``"kernel"`` and ``"mean"`` were fitted to the data.
+        """
         predicted = isinstance(self.evidence, PrequentialLikelihood)
-        known = Knowledge(data.estimated, torch.ones(1))
+        known = Knowledge(estimated, torch.ones(1))
         source = _PREDICTED if predicted else _MIXED
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
-        statement = f"given the past, the outcome at x {_OUTCOMES[data.outcomes.kind]}"
+        statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
         own = {
             "noise": Assumption("likelihood", statement, Status.GIVEN),
             "outcomes": _REPORTED,
@@ -138,7 +144,7 @@ def likelihood_problem(
     else:
         centre = least_norm_mode(data, level, centre)
         norm = tracker.estimate(*around(data, centre))
-    assumptions = ratio.assumptions(data, norm.assumption)
+    assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
     if centre.norm > norm.value or centre.loss > level + _REACHED:
         contradiction = _too_small(norm.value, centre)
         action = "The bound uses the least consistent norm instead."
@@ -160,7 +166,7 @@ def likelihood_set(
         assumptions = problem.assumptions.by(LikelihoodSet.source)
         exact = problem.data, problem.level
         return LikelihoodSet(state, constraints, assumptions, *exact)
-    assumptions = problem.assumptions.by(f"{ExactSet.source}; {ELLIPSOID}")
+    assumptions = problem.assumptions.by(ENCLOSED)
     return ExactSet(state, constraints, assumptions)
 
 

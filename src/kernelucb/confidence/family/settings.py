@@ -1,0 +1,149 @@
+r"""How the set of one kernel of a family is made from the data: additive noise."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.family.tracker import FamilyKey
+from kernelucb.confidence.fit.choice import Fit, fit_source
+from kernelucb.confidence.fit.e_processes import ALONE, Shares
+from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import (
+    Appraised,
+    known_noise_problem,
+)
+from kernelucb.confidence.model_error import ModelErrorSet
+from kernelucb.confidence.norm.tracker import given_norm
+from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
+from kernelucb.regression import KernelRegression
+
+# The norm bound that covariance scale 1 goes with, prior units.
+_UNIT_NORM = 10.0
+
+
+class Settings(Protocol):
+    r"""What all members share; their regressions are those of the family's data."""
+
+    @property
+    def strict(self) -> bool:
+        r"""Whether a contradiction raises instead of warning."""
+        ...
+
+    @property
+    def model_error(self) -> float:
+        r"""How far ``f`` may lie from a function of bounded norm, outcome units."""
+        ...
+
+    @property
+    def doubt(self) -> str:
+        r"""What may be wrong beside norm bounds and kernels."""
+        ...
+
+    def for_each_of(self, count: int) -> Self:
+        r"""Those of each of several kernels whose fits must all hold."""
+        ...
+
+    def appraised(self, state: Any, norm_bound: float) -> Any:
+        r"""The fit of the data under one kernel; ``least.norm`` is its least norm."""
+        ...
+
+    def confidence_set(
+        self, state: Any, norm_bound: float, appraised: Any
+    ) -> tuple[ConfidenceSet[Any, Any], float]:
+        r"""The set of one kernel, widened with a warning if empty, and its least norm."""
+        ...
+
+    def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
+        r"""What the set of one kernel rests on."""
+        ...
+
+    def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
+        r"""What a tracker remembers, from digests of the kernels."""
+        ...
+
+
+class MixtureSettings(NamedTuple):
+    r"""Those of outcomes with additive noise; see ``KernelFamilyUCB``."""
+
+    fit: Fit
+    delta: float
+    covariance_scale: CovarianceScale | None
+    model_error: float
+    strict: bool
+    shares: Shares = ALONE
+
+    @property
+    def doubt(self) -> str:
+        r"""See ``Settings``."""
+        return "the noise scale is too small"
+
+    def for_each_of(self, count: int) -> "MixtureSettings":
+        r"""Those of each of several kernels whose fits must all hold.
+
+        Their mixtures of filters are parts of one, in which the energy of the noise stands
+        once; predictions of outcomes are the same for all; other fits share ``delta``.
+        """
+        if self.fit == "filters":
+            return self._replace(shares=Shares.of_each(count))
+        if self.fit == "martingale":
+            return self._replace(delta=self.delta / count)
+        return self
+
+    def scale(self, norm_bound: float) -> CovarianceScale:
+        r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
+        return scale_of(self.covariance_scale, norm_bound)
+
+    def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
+        r"""The fit of the data under one kernel."""
+        scale = self.scale(norm_bound)
+        error, shares = self.model_error, self.shares
+        return Appraised.of(state, self.fit, self.delta, scale, norm_bound, error, shares)
+
+    def confidence_set(
+        self,
+        state: KernelRegression,
+        norm_bound: float,
+        appraised: Appraised,
+    ) -> tuple[ConfidenceSet[Any, Any], float]:
+        r"""See ``Settings``."""
+        fit, delta, scale = self.fit, self.delta, self.scale(norm_bound)
+        error, strict = self.model_error, self.strict
+        problem = known_noise_problem(
+            state, norm_bound, fit, delta, scale, strict, appraised, error
+        )
+        assumptions = problem.assumptions.by(ExactSet.source)
+        band: ConfidenceSet[Any, Any] = ExactSet(
+            problem.regression, problem.constraints, assumptions
+        )
+        if error > 0.0:
+            band = ModelErrorSet(band, error)
+        return band, problem.least_consistent_norm
+
+    def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
+        r"""See ``Settings``."""
+        source = fit_source(self.fit, self.scale(norm_bound), self.model_error)
+        norm = given_norm(norm_bound)
+        assumptions = rkhs_assumptions(source, known, self.delta, norm)
+        if isinstance(self.fit, PrequentialRadius):
+            assumptions = assumptions.with_extra(PREDICTED)
+        return assumptions.by(ExactSet.source)
+
+    def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
+        r"""See ``Settings``."""
+        fit, scale = self.fit, self.covariance_scale
+        return FamilyKey(
+            kernels=tuple(kernels),
+            norm_bounds=tuple(norm_bounds),
+            delta=self.delta,
+            model_error=self.model_error,
+            fit=fit if isinstance(fit, str) else type(fit).__name__,
+            covariance_scales=() if scale is None else covariance_scales(scale),
+        )
+
+
+def scale_of(given: CovarianceScale | None, norm_bound: float) -> CovarianceScale:
+    r"""The covariance scale of a kernel with a norm bound; see ``MixtureSettings``."""
+    return (norm_bound / _UNIT_NORM) ** 2 if given is None else given
