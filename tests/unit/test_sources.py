@@ -14,6 +14,7 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
+    LikelihoodRegression,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -131,6 +132,18 @@ def test_families(options, how, fit):
     whole = f"{how} over a family of kernels (ours)"
     expected = f"{whole}, each by {FLYNN}, Theorem 4.5; fit: {fit}"
     assert acqf.assumptions.source == expected
+
+
+@pytest.mark.parametrize(("combine", "how"), [("any", "Union"), ("all", "Intersection")])
+def test_families_over_counts(combine, how):
+    counts = LikelihoodRegression(X, (Y > 0.0).double(), KERNEL)
+    acqf = KernelFamilyUCB(counts, [KERNEL], **NORM, combine=combine)
+    member = (
+        f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours); fit: Likelihood "
+        "ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
+    )
+    whole = f"{how} over a family of kernels (ours)"
+    assert acqf.assumptions.source == f"{whole}, each by {member}"
 
 
 def test_an_estimated_norm_is_no_theorem():

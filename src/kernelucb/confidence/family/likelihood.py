@@ -1,5 +1,6 @@
 r"""How the set of one kernel of a family is made from successes or counts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.likelihood.least import least_norm_mode
+from kernelucb.confidence.likelihood.least import least_norm_mode, reaches
 from kernelucb.confidence.likelihood.problem import (
     ENCLOSED,
     Ratio,
@@ -25,7 +26,8 @@ class AppraisedOutcomes(NamedTuple):
 
     Attributes:
         level: Largest sum of the losses.
-        least: The function of the least norm that reaches it.
+        least: The function of the least norm that reaches it; its norm is infinite where
+            none does.
     """
 
     level: float
@@ -58,7 +60,10 @@ class LikelihoodSettings(NamedTuple):
     ) -> AppraisedOutcomes:
         r"""See ``Settings``."""
         level = self.ratio.level(state)
-        return AppraisedOutcomes(level, least_norm_mode(state, level))
+        least = least_norm_mode(state, level)
+        if not reaches(state, least, level):
+            least = least._replace(norm=math.inf)
+        return AppraisedOutcomes(level, least)
 
     def confidence_set(
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes

@@ -11,6 +11,7 @@ from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
+_ROUNDING = 1e-9  # of a sum of losses, relative
 
 
 def least_norm_mode(
@@ -36,6 +37,17 @@ def least_norm_mode(
     root = increasing_root(slack, 0.0, _LOWEST, _TOLERANCE)
     slack(_LOWEST if root is None else root + _TOLERANCE)
     return at
+
+
+def reaches(data: LikelihoodRegression, mode: Mode, level: float) -> bool:
+    r"""Whether the losses at ``least_norm_mode`` add up to the level, but for its search.
+
+    The sum grows with the logarithm of the regulariser ``tau`` by ``tau |f - mean|^2`` at
+    most, which is ``-sum_i l'_i (f_i - mean_i)`` at a mode.
+    """
+    growth = float((data.loss.slope(mode.latent) @ (mode.latent - data.mean)).abs())
+    left = 3.0 * _TOLERANCE * growth + _ROUNDING * (1.0 + abs(level))
+    return mode.loss <= level + left
 
 
 def around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[KernelRegression]:

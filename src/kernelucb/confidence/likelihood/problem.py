@@ -18,7 +18,7 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.likelihood.convex import LikelihoodSet
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellipsoid
 from kernelucb.confidence.likelihood.evidence import log_evidence
-from kernelucb.confidence.likelihood.least import around, least_norm_mode
+from kernelucb.confidence.likelihood.least import around, least_norm_mode, reaches
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
@@ -47,7 +47,6 @@ _OUTCOMES: dict[Likelihood, str] = {
     "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
     "fixed before",
 }
-_REACHED = 1e-6  # round-off of a sum of losses that is to equal the level
 _REPORTED = Assumption(
     "outcomes",
     "whether and when an outcome is reported does not depend on what it is",
@@ -145,7 +144,7 @@ def likelihood_problem(
         centre = least_norm_mode(data, level, centre)
         norm = tracker.estimate(*around(data, centre))
     assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
-    if centre.norm > norm.value or centre.loss > level + _REACHED:
+    if centre.norm > norm.value or not reaches(data, centre, level):
         contradiction = _too_small(norm.value, centre)
         action = "The bound uses the least consistent norm instead."
         announce(contradiction, action, strict)
