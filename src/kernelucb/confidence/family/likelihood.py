@@ -8,7 +8,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.likelihood.least import least_norm_mode, reaches
+from kernelucb.confidence.likelihood.least import least_norm_mode, likeliest
 from kernelucb.confidence.likelihood.problem import (
     ENCLOSED,
     Ratio,
@@ -61,8 +61,8 @@ class LikelihoodSettings(NamedTuple):
         r"""See ``Settings``."""
         level = self.ratio.level(state)
         least = least_norm_mode(state, level)
-        if not reaches(state, least, level):
-            least = least._replace(norm=math.inf)
+        if least is None:
+            least = likeliest(state)._replace(norm=math.inf)
         return AppraisedOutcomes(level, least)
 
     def confidence_set(
