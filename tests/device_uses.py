@@ -31,7 +31,11 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
+    LikelihoodBandit,
+    LikelihoodRegression,
+    LikelihoodUCB,
     MixedSpace,
+    PrequentialLikelihood,
     SafeSet,
     ScalarizedUCB,
     StreamingNoiseTracker,
@@ -71,6 +75,21 @@ def acquisition(name, there):
 
 def best_of_many(name, there):
     return [chunked.argmax(ACQUISITIONS[name](there), there.points, 1).point]
+
+
+def counts(kind, there):
+    outcomes = (there.Y.median() < there.Y).double()
+    kernel = frozen_kernel("matern52")
+    data = LikelihoodRegression(there.X, outcomes, kernel, likelihood=kind)
+    told = PrequentialLikelihood(kind)
+    told.observe_predictions(torch.full_like(outcomes, -1.0).reshape(-1), outcomes)
+    mixed, predicted = (
+        LikelihoodUCB(data, norm_bound=3.0, evidence=evidence)
+        for evidence in ("elbo", told)
+    )
+    least = check_consistency(data, norm_bound=3.0).least_consistent_norm
+    values = numbers(there, least, mixed.norm_bound, mixed.least_consistent_norm)
+    return [*mixed.bounds(there.points), *predicted.bounds(there.points), *values]
 
 
 def witness(there):
@@ -184,6 +203,26 @@ def kernel_bandit(bound, norm_bound, there):
     return [*bandit.bounds(there.points), *resumed.bounds(there.points)]
 
 
+def bandit_on_counts(there):
+    bandit, resumed = (LikelihoodBandit(there.kernel, norm_bound=3.0) for _ in range(2))
+    before = bandit.bounds(there.points)
+    bandit.observe(there.points[:2], (there.Y[:2] > 0.0).double())
+    bandit.observe(there.points[bandit.select(there.points)], 1.0)
+    resumed.load_state_dict(bandit.state_dict())
+    assert bandit.assumptions.certified
+    return [*before, *bandit.bounds(there.points), *resumed.latent_bounds(there.points)]
+
+
+def family_on_counts(combine, there):
+    outcomes = (there.Y > 0.0).double()
+    data = LikelihoodRegression(there.X, outcomes, there.kernel)
+    tracker = FamilyTracker() if combine == "any" else None
+    acqf = KernelFamilyUCB(
+        data, there.kernels, norm_bound=3.0, combine=combine, tracker=tracker
+    )
+    return [*acqf.bounds(there.points), numbers(there, *acqf.least_consistent_norms)[0]]
+
+
 def family_bandit(select, there):
     options: Any = {"norm_bound": 3.0, "noise_std": 0.1, "select": select}
     bandit, resumed = (FamilyBandit(there.kernels, **options) for _ in range(2))
@@ -232,6 +271,7 @@ VALUES = {
     "stopping": stopping,
     "certificate of a family": partial(certificate_of, family),
     "certificate of a sum": partial(certificate_of, weighted_sum),
+    **{f"counts, {kind}": partial(counts, kind) for kind in ("bernoulli", "poisson")},
     "witness": witness,
     "norms": norms,
     "information gain": gains,
@@ -249,6 +289,8 @@ VALUES = {
     },
     **{f"remembered, noise {n}": partial(remembered_family, n) for n in (0.1, None)},
     "budgeted bandit": budgeted_bandit,
+    "bandit on counts": bandit_on_counts,
+    **{f"family on counts, {c}": partial(family_on_counts, c) for c in ("any", "all")},
     "budgeted model": budgeted_model,
     "sketch with an update": sketched_update,
     "earlier tasks": earlier_tasks,

@@ -18,7 +18,7 @@ from kernelucb.acquisition import (
     WangDeFreitasUCB,
     outcome_bands,
 )
-from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
+from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit, LikelihoodBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     MixedSpace,
@@ -68,6 +68,7 @@ __all__ = [
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
+    "LikelihoodBandit",
     "LikelihoodRegression",
     "LikelihoodUCB",
     "MartingaleMixtureUCB",

@@ -282,10 +282,10 @@ def test_safe_sets_have_thresholds_in_probabilities():
     often = LikelihoodUCB(
         X, FAILURES, KERNEL, likelihood="binomial", num_trials=200.0, **NORM
     )
-    safe = SafeSet(often, 0.6, sides="<=")
+    safe = SafeSet(often, 0.85, sides="<=")
     kept = safe.filter(uniform(200, 2, 9))
     assert 0 < len(kept) < 200
-    assert float(often.bounds(kept)[1].max()) <= 0.6
+    assert float(often.bounds(kept)[1].max()) <= 0.85
     with pytest.raises(ValueError, match="between 0 and 1"):
         OutcomeConstraints(often, 1.5)
 

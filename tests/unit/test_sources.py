@@ -14,12 +14,15 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
+    LikelihoodBandit,
     LikelihoodRegression,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
     NystromRegression,
     OutcomeConstraints,
+    PrequentialLikelihood,
     PrequentialRadius,
     SafeSet,
     ScalarizedUCB,
@@ -134,16 +137,38 @@ def test_families(options, how, fit):
     assert acqf.assumptions.source == expected
 
 
+RATIO = "Emmenegger et al. 2023"
+ELLIPSOID = f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours)"
+MIXED = f"Likelihood ratio with a mixture ({RATIO}), evidence bounded (ours)"
+
+
+def test_successes_and_counts():
+    successes, told = (Y.median() < Y).double(), PrequentialLikelihood()
+    told.observe_predictions(torch.full((len(Y),), 0.5).log(), successes)
+    expected = {
+        (): f"{ELLIPSOID}; fit: {MIXED}",
+        (("form", "convex"),): f"Exponential cone program (ours); fit: {MIXED}",
+        (("evidence", told),): f"{ELLIPSOID}; fit: Likelihood ratio with predictions one "
+        f"step ahead ({RATIO})",
+    }
+    for options, source in expected.items():
+        acqf = LikelihoodUCB(X, successes, KERNEL, **NORM, **dict(options))
+        assert acqf.assumptions.source == source
+
+
 @pytest.mark.parametrize(("combine", "how"), [("any", "Union"), ("all", "Intersection")])
 def test_families_over_counts(combine, how):
-    counts = LikelihoodRegression(X, (Y > 0.0).double(), KERNEL)
+    counts = LikelihoodRegression(X, (Y.median() < Y).double(), KERNEL)
     acqf = KernelFamilyUCB(counts, [KERNEL], **NORM, combine=combine)
-    member = (
-        f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours); fit: Likelihood "
-        "ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
-    )
     whole = f"{how} over a family of kernels (ours)"
-    assert acqf.assumptions.source == f"{whole}, each by {member}"
+    assert acqf.assumptions.source == f"{whole}, each by {ELLIPSOID}; fit: {MIXED}"
+
+
+def test_bandit_over_counts():
+    bandit = LikelihoodBandit(KERNEL, **NORM)
+    assert bandit.assumptions.source == f"{ELLIPSOID}; fit: {MIXED}"
+    bandit.observe(X[0], 1.0)
+    assert bandit.assumptions.source == f"{ELLIPSOID}; fit: {MIXED}"
 
 
 def test_an_estimated_norm_is_no_theorem():
