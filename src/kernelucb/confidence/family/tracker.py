@@ -170,7 +170,7 @@ class FamilyTracker:
         return states.sealed(
             {
                 **plain,
-                "noise_std": list(self._precision),
+                "noise_std": list(self._precision),  # the name that states have had
                 "num_observations": self.num_observations,
                 "least_consistent_norms": [n if math.isfinite(n) else None for n in norms],
                 "estimated": sorted(self.estimated),
