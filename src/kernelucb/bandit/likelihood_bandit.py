@@ -204,8 +204,7 @@ class LikelihoodBandit:
             exposure: For ``"poisson"``, one number or ``n``, above 0; 1 when absent.
 
         Raises:
-            BotorchTensorDimensionError: If the arms have another number of columns than
-                those observed, or there are not as many outcomes.
+            BotorchTensorDimensionError: As ``bounds``, or if there are not as many outcomes.
             InputDataError: If a value is not finite, or an outcome impossible.
             ValueError: If ``num_trials`` or ``exposure`` is missing or out of place.
         """
@@ -228,8 +227,8 @@ class LikelihoodBandit:
         Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
         """
         with self._exclusive:
-            now = self._now
-            return now.plays.as_state(self._arguments, self.prior, now.warned)
+            plays, _, warned = self._now
+            return plays.as_state(self._arguments, self.prior, warned)
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -242,7 +241,7 @@ class LikelihoodBandit:
         with self._exclusive:
             own = self._arguments, self.prior, self._columns
             plays, warned = self._empty.read(state_dict, *own)
-            self._now = _Now(plays, None, warned)
+            self._now = _Now(plays, warned=warned)
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -280,9 +279,7 @@ class LikelihoodBandit:
         contradiction, band = problem.constraints.contradiction, likelihood_set(problem)
         self._now = _Now(now.plays, band, now.warned or contradiction is not None)
         if contradiction is not None and not now.warned:
-            message = (
-                f"{contradiction.statement} The least consistent norm is used instead."
-            )
+            message = f"{contradiction.statement} That norm is used instead."
             warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
         return band
 
