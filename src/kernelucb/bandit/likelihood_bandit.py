@@ -204,7 +204,7 @@ class LikelihoodBandit:
             exposure: For ``"poisson"``, one number or ``n``, above 0; 1 when absent.
 
         Raises:
-            BotorchTensorDimensionError: As ``bounds``, or if there are more arms or outcomes.
+            BotorchTensorDimensionError: As ``bounds``, or if the numbers of both differ.
             InputDataError: If a value is not finite, or an outcome impossible.
             ValueError: If ``num_trials`` or ``exposure`` is missing or out of place.
         """
