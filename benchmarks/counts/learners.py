@@ -1,0 +1,108 @@
+r"""Bands of a success probability on fixed candidates, which learn outcome by outcome."""
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.counts.configuration import RegretTask
+from benchmarks.counts.exact_set import Basis, ExactSet, penalised
+from benchmarks.counts.problems import Problem, grid
+from benchmarks.counts.rivals import GaussianBand, losses_of
+from benchmarks.counts.variational import VariationalBand
+
+_INDUCING = 25  # points of a grid
+Interval = tuple[Tensor, Tensor]
+
+
+class Learner(ABC):
+    r"""Chooses by an interval for the probability of every candidate.
+
+    Args:
+        candidates: ``m x d``, the same in every round.
+    """
+
+    is_random = False
+
+    def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
+        self.task, self.problem, self.candidates = task, problem, candidates
+
+    @abstractmethod
+    def bounds(self, arms: list[int], Y: Tensor) -> Interval:
+        r"""After the outcomes ``Y`` of these candidates."""
+
+
+class Ours(Learner):
+    r"""``LikelihoodUCB``."""
+
+    def bounds(self, arms: list[int], Y: Tensor) -> Interval:
+        return self.problem.band(self.candidates[arms], Y).bounds(self.candidates)
+
+
+class Random(Ours):
+    r"""Uniform choices; the band recommends in the end."""
+
+    is_random = True
+
+
+class Gaussian(Learner):
+    r"""A sub-Gaussian band on outcomes 0 and 1."""
+
+    def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
+        super().__init__(task, problem, candidates)
+        self.band = GaussianBand(problem, task.misfit)
+
+    def bounds(self, arms: list[int], Y: Tensor) -> Interval:
+        return self.band.bounds(self.candidates[arms], Y, self.candidates)
+
+
+class Running(Learner):
+    r"""The convex set of running estimators, with the penalty of the narrowest.
+
+    The narrowest of several sets is not valid; this favours the rival.
+    """
+
+    def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
+        super().__init__(task, problem, candidates)
+        self.basis = Basis(problem.kernel, candidates[:0], candidates)
+        count = len(task.penalties)
+        self.estimates = [np.zeros(self.basis.queries.shape[1])] * count
+        self.limits = [math.log(1.0 / problem.delta)] * count
+
+    def bounds(self, arms: list[int], Y: Tensor) -> Interval:
+        setting, losses = self.problem.setting, losses_of(self.problem, Y)
+        self.basis.rows = rows = self.basis.queries[arms]
+        last = slice(len(arms) - 1, len(arms))
+        for index, penalty in enumerate(self.task.penalties):
+            z = self.estimates[index]
+            prediction = setting.mean + rows[last] @ z
+            self.limits[index] += float(losses.part(last)(prediction)[0].sum())
+            self.estimates[index] = penalised(rows, losses, setting.mean, penalty, z)
+        limit = min(self.limits)
+        exact = ExactSet(self.basis, losses, setting.mean, setting.norm_bound, limit, 1e-3)
+        lower, upper = exact.bounds()
+        return torch.from_numpy(lower).sigmoid(), torch.from_numpy(upper).sigmoid()
+
+
+class Variational(Learner):
+    r"""Two standard deviations of BoTorch's variational model."""
+
+    def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
+        super().__init__(task, problem, candidates)
+        inducing = grid(_INDUCING, task.setting.dimension)
+        self.band = VariationalBand(inducing, task.variational_iterations)
+
+    def bounds(self, arms: list[int], Y: Tensor) -> Interval:
+        self.band.fit(self.candidates[arms], Y)
+        return self.band.bounds(self.candidates)
+
+
+LEARNERS: dict[str, type[Learner]] = {
+    "LikelihoodUCB": Ours,
+    "Gaussian band": Gaussian,
+    "running estimators": Running,
+    "variational GP": Variational,
+    "random": Random,
+}

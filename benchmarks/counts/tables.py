@@ -1,0 +1,189 @@
+r"""What coverage, widths, regrets and safe runs come to, as tables."""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from benchmarks.counts import width
+from benchmarks.counts.configuration import Regret, Safe, Width
+from benchmarks.counts.settings import Coverage
+from benchmarks.guarded.coverage import limit
+from benchmarks.runner import markdown_table
+
+KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2"}
+
+
+def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
+    r"""Every setting, with bands that believe the truth and with wrong ones."""
+    wrong = {
+        (row["setting"], row["chooser"]): row for row in counts if row["factor"] != 1.0
+    }
+    cells, delta = [], part.protocol.delta
+    for row in counts:
+        if row["factor"] != 1.0:
+            continue
+        other = wrong[row["setting"], row["chooser"]]
+        cells.append(
+            [
+                row["setting"],
+                row["chooser"],
+                f"{row['sequences']}",
+                f"{row['missed']}",
+                f"{row['contradicted']}",
+                row["closest"],
+                f"{other['either']} of {other['sequences']}",
+            ]
+        )
+    count = max(row["sequences"] for row in counts)
+    allowed = limit(count, delta, part.false_alarm)
+    alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 1.5 * delta))
+    header = ["outcomes", "points chosen by", "sequences", "missed", "contradicted"]
+    header += ["closest", f"found out with {part.wrong:g} of the norm bound"]
+    rounds = ", ".join(map(str, part.batches))
+    return [
+        f"Rounds of {rounds} outcomes, {sum(part.batches)} in all; after each a look at "
+        f"all of about {part.candidates} candidates, which the points are chosen from; "
+        f"delta {delta:g}. A sequence fails where the function is outside the band at any "
+        "candidate in any round (*missed*), or no function of the norm bound is left "
+        f"(*contradicted*), and ends there. At rate delta more than {allowed} of {count} "
+        f"would come with probability {alarm:.1e}, at one and a half times that rate with "
+        f"probability {power:.3f}. *Closest*: smallest distance to the edge of the band "
+        "over its width.",
+        "",
+        *markdown_table(header, cells),
+    ]
+
+
+def _means(frame: pd.DataFrame, column: str) -> str:
+    values = frame[column].astype(float)
+    return f"{values.mean():.3g}" if len(values) else ""
+
+
+def _geometric(ratios: pd.Series) -> float:
+    return float(np.exp(np.log(ratios).mean()))
+
+
+def width_table(part: Width, found: list[dict]) -> list[str]:
+    r"""Mean widths at the points of the exact set, and the ratio to it."""
+    frame = pd.DataFrame(found)
+    lines = []
+    for likelihood in part.likelihoods:
+        own = frame[frame.likelihood == likelihood]
+        names = [name for name in width.BANDS if name in set(own.band)]
+        cells = []
+        keys = ["kernel", "dimension", "observations"]
+        for (kernel, d, n), group in own.groupby(keys, sort=False):
+            by_band = {name: group[group.band == name] for name in names}
+            ours, exact = by_band[width.OURS], by_band[width.EXACT]
+            ratio, latent = (
+                ours[column].astype(float).mean() / exact[column].astype(float).mean()
+                for column in ("width", "latent_width")
+            )
+            cells.append(
+                [
+                    f"{KERNELS[kernel]}, d = {d}",
+                    f"{n}",
+                    *(_means(each, "width") for each in by_band.values()),
+                    f"{ratio:.3f}",
+                    f"{latent:.3f}",
+                    f"{len(ours)}",
+                ]
+            )
+        cells.sort(key=lambda row: row[0])
+        header = ["function", "outcomes", *names, "over exact", "over exact, latent"]
+        what = "rate" if likelihood == "poisson" else "probability"
+        lines += [f"Mean width of the {what}, {likelihood} outcomes:", ""]
+        lines += [*markdown_table([*header, "functions"], cells), ""]
+    return [*lines, *_width_summary(frame)]
+
+
+def _width_summary(frame: pd.DataFrame) -> list[str]:
+    inside = frame.containment.astype(float).min()
+    cells = []
+    for name in width.BANDS:
+        own = frame[(frame.band == name) & (frame.likelihood == "bernoulli")]
+        cells.append([name, f"{own.missed.sum()} of {len(own)}"])
+    count = frame[frame.band == width.OURS].shape[0]
+    return [
+        f"The exact set stayed inside `LikelihoodUCB`'s band at every point tried, in "
+        f"{count} problems; the smallest distance is {inside:.1g} (log odds or log rate)."
+        if inside >= 0.0
+        else f"The exact set left `LikelihoodUCB`'s band by {-inside:.1g}.",
+        "",
+        *markdown_table(["band", "left out the probability at a query point"], cells),
+    ]
+
+
+def regret_table(part: Regret, found: list[dict]) -> list[str]:
+    r"""Means and standard errors over runs."""
+    frame, cells = pd.DataFrame(found), []
+    keys = ["kernel", "dimension", "method"]
+    for (kernel, d, method), group in frame.groupby(keys, sort=False):
+        missed = int((group.missed > 0).sum())
+        cells.append(
+            [
+                f"{KERNELS[kernel]}, d = {d}",
+                method,
+                _spread(group.cumulative),
+                _spread(group.simple),
+                _means(group, "width"),
+                "" if method == "random" else f"{missed} of {len(group)}",
+                _means(group, "seconds"),
+            ]
+        )
+    cells.sort(key=lambda row: row[0])
+    runs = frame.run.nunique()
+    header = ["function", "method", "cumulative regret", "simple regret", "width"]
+    header += ["left out the truth", "seconds"]
+    return [
+        f"{part.rounds} rounds of one outcome each, mean ± standard error of {runs} of "
+        f"{part.runs} functions. *Simple regret*: of the candidate with the largest lower "
+        "end in the end. *Left out the truth*: runs in which the probability of any "
+        "candidate was outside after any round.",
+        "",
+        *markdown_table(header, cells),
+    ]
+
+
+def _spread(values: pd.Series) -> str:
+    numbers = values.astype(float)
+    error = numbers.std(ddof=1) / np.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
+    return f"{numbers.mean():.3f} ± {error:.3f}"
+
+
+def safe_table(part: Safe, found: list[dict]) -> list[str]:
+    r"""Unsafe runs, and how far the safe set came."""
+    frame, cells = pd.DataFrame(found), []
+    for (method, kernel), group in frame.groupby(["method", "kernel"], sort=False):
+        numbers = group[["reached", "best", "start", "known"]].astype(float)
+        gained = (numbers.reached - numbers.start) / (numbers.best - numbers.start)
+        possible = gained[numbers.best > numbers.start]
+        cells.append(
+            [
+                method,
+                KERNELS[kernel],
+                f"{len(group)}",
+                f"{(group.unsafe > 0).sum()}",
+                f"{group.unsafe.sum()} of {group.rounds.sum()}",
+                f"{numbers.known.mean():.0%}",
+                f"{possible.median():.0%}",
+                _means(group, "seconds"),
+            ]
+        )
+    first = frame[frame.method == part.methods[0]]
+    delta, count = part.protocol.delta, len(first)
+    allowed = limit(count, delta, part.false_alarm)
+    alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 2.0 * delta))
+    header = ["method", "kernel", "runs", "with an unsafe evaluation", "unsafe evaluations"]
+    header += ["safe points known", "gained", "seconds"]
+    return [
+        f"{part.rounds} evaluations of {part.num_trials} parts each, failure probability "
+        f"at most {part.threshold:g}, delta {delta:g}. At rate delta more than {allowed} "
+        f"of {count} runs would have an unsafe evaluation with probability {alarm:.1e}, at "
+        f"twice that rate with probability {power:.3f}. *Safe points known*: share of the "
+        "truly safe candidates in the safe set in the end, those included that the start "
+        "point is not connected to. *Gained*: how far the best point of the safe set is on "
+        "the way from the start point to the best truly safe one, median over runs.",
+        "",
+        *markdown_table(header, cells),
+    ]
