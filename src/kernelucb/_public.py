@@ -7,6 +7,7 @@ from kernelucb.acquisition import (
     ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -30,6 +31,7 @@ from kernelucb.certificates import (
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.information_gain import information_gain
+from kernelucb.confidence.likelihood.prequential import PrequentialLikelihood
 from kernelucb.confidence.misspecification import (
     ConsistencyCheck,
     check_consistency,
@@ -44,6 +46,7 @@ from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDoma
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.kernel_family import lengthscale_family
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __all__ = [
@@ -65,6 +68,8 @@ __all__ = [
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
+    "LikelihoodRegression",
+    "LikelihoodUCB",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",
@@ -75,6 +80,7 @@ __all__ = [
     "OutcomeConstraints",
     "OptimumReport",
     "PossibleCombination",
+    "PrequentialLikelihood",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",

@@ -1,8 +1,10 @@
-r"""Linear objectives over two fixed balls; the one file that imports cvxpylayers.
+r"""Linear objectives over fixed convex sets; the one file that imports cvxpylayers.
 
 It is imported when the first program is compiled: cvxpy takes half as long to import as
 torch, and only ``form="convex"`` needs it.
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,28 +19,13 @@ _SOLVER_ARGUMENTS = {
 }
 
 
-class EllipsoidBallProgram:
-    r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
+class _Program:
+    r"""``max c^T u`` over a set that was compiled once, differentiable in ``c``."""
 
-    Compiled once for all query points, which differ in ``c`` alone. ``scales`` and
-    ``centre`` hold ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained
-    by the first ball.
-
-    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
-    """
-
-    def __init__(self, scales: Tensor, centre: Tensor) -> None:
+    def __init__(self, problem: Any, objective: Any, variable: Any) -> None:
         import cvxpy as cp
         from cvxpylayers.torch.cvxpylayer import CvxpyLayer
 
-        count = len(scales)
-        variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
-        fitted = cp.multiply(scales.cpu().numpy(), variable[:count])
-        residual = fitted - centre.cpu().numpy()
-        problem = cp.Problem(
-            cp.Maximize(objective @ variable),
-            [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
-        )
         self._solver_errors = (cp.SolverError, ValueError, RuntimeError)
         self._layer = CvxpyLayer(problem, parameters=[objective], variables=[variable])
 
@@ -53,12 +40,72 @@ class EllipsoidBallProgram:
             (solution,) = self._layer(costs, solver_args=_SOLVER_ARGUMENTS)
         except self._solver_errors as error:
             raise SolverError(
-                'The conic solver failed; use form="dual", which gives the same bound '
-                f"without a solver. Its message: {error}"
+                'The conic solver failed; leave out form="convex": the default form needs '
+                f"no solver. Its message: {error}"
             ) from error
         if not bool(torch.isfinite(solution).all()):
             raise SolverError(
-                "The conic solver returned numbers that are not finite; use "
-                'form="dual", which gives the same bound without a solver.'
+                "The conic solver returned numbers that are not finite; leave out "
+                'form="convex": the default form needs no solver.'
             )
         return solution.to(objective)
+
+
+class EllipsoidBallProgram(_Program):
+    r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
+
+    Compiled once for all query points, which differ in ``c`` alone. ``scales`` and
+    ``centre`` hold ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained
+    by the first ball.
+
+    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
+    """
+
+    def __init__(self, scales: Tensor, centre: Tensor) -> None:
+        import cvxpy as cp
+
+        count = len(scales)
+        variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
+        fitted = cp.multiply(scales.cpu().numpy(), variable[:count])
+        residual = fitted - centre.cpu().numpy()
+        problem = cp.Problem(
+            cp.Maximize(objective @ variable),
+            [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
+        )
+        super().__init__(problem, objective, variable)
+
+
+class LikelihoodBallProgram(_Program):
+    r"""``max c^T u  s.t.  sum_i l_i(mean_i + (scales u)_i) <= level,  || u || <= 1``.
+
+    With ``l(f) = softplus ln(1 + e^f) + exponential e^f - linear f`` at each of ``m``
+    inputs. ``scales`` is ``m x p``; ``u`` has ``p + 1`` entries, the last one in the ball
+    alone.
+
+    Source: ours, from the exponential cone; see ``docs/mathematics.md``.
+    """
+
+    def __init__(
+        self,
+        scales: Tensor,
+        mean: Tensor,
+        softplus: Tensor,
+        exponential: Tensor,
+        linear: Tensor,
+        level: float,
+    ) -> None:
+        import cvxpy as cp
+
+        variable = cp.Variable(scales.shape[1] + 1)
+        objective = cp.Parameter(scales.shape[1] + 1)
+        latent = mean.cpu().numpy() + scales.cpu().numpy() @ variable[:-1]
+        total = -(linear.cpu().numpy() @ latent)
+        if bool((softplus > 0).any()):
+            total += cp.sum(cp.multiply(softplus.cpu().numpy(), cp.logistic(latent)))
+        if bool((exponential > 0).any()):
+            total += cp.sum(cp.multiply(exponential.cpu().numpy(), cp.exp(latent)))
+        problem = cp.Problem(
+            cp.Maximize(objective @ variable),
+            [total <= level, cp.norm(variable, 2) <= 1],
+        )
+        super().__init__(problem, objective, variable)

@@ -8,6 +8,8 @@ from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.acquisition.guarded import GuardedAcquisition
 from kernelucb.acquisition.guarded_inputs import guarded_inputs
 from kernelucb.acquisition.input_constructors import register_input_constructor
+from kernelucb.acquisition.likelihood import LikelihoodUCB
+from kernelucb.acquisition.likelihood_inputs import likelihood_inputs
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
@@ -40,6 +42,7 @@ register_input_constructor(ScalarizedUCB, scalarized_inputs)
 register_input_constructor(ConstrainedUCB, constrained_inputs)
 register_input_constructor(KernelFamilyUCB, family_inputs)
 register_input_constructor(GuardedAcquisition, guarded_inputs)
+register_input_constructor(LikelihoodUCB, likelihood_inputs)
 
 __all__ = [
     "AbbasiYadkoriUCB",
@@ -49,6 +52,7 @@ __all__ = [
     "GuardedAcquisition",
     "IGPUCB",
     "KernelFamilyUCB",
+    "LikelihoodUCB",
     "MartingaleMixtureUCB",
     "META_ACQUISITIONS",
     "MetaPI",

@@ -15,7 +15,7 @@ from kernelucb.regression.kernel_family import (
     LengthscaleFamily,
     lengthscale_family,
 )
-from kernelucb.regression.named import constant_mean, named_kernel
+from kernelucb.regression.named import fixed_mean, named_kernel
 
 _ENDS = ("shortest", "longest")
 
@@ -62,7 +62,7 @@ def family_inputs(
     if mean != 0.0:
         if options.get("mean_module") is not None:
             raise ValueError("Both mean and mean_module are given; leave one of them out.")
-        arguments["mean_module"] = constant_mean(mean).requires_grad_(False)
+        arguments["mean_module"] = fixed_mean(mean)
     return arguments
 
 

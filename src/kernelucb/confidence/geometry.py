@@ -21,7 +21,7 @@ from kernelucb.regression import RidgeState
 # An empty set is widened until it holds one function, and by this much more; so is a set
 # that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
 # and the conic solver need an interior, and round-off must not close it.
-_INTERIOR = 1e-6
+INTERIOR = 1e-6
 _TINY = torch.finfo(torch.float64).tiny
 
 
@@ -104,12 +104,12 @@ def consistent_constraints(
     if relaxed:
         contradiction = _too_small(norm, least, regression.outcome_scale)
         action = "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
-        _announce(contradiction, action, strict)
+        announce(contradiction, action, strict)
         return Constraints(radius, norm, contradiction)
     if math.isfinite(least):
         scale = regression.outcome_scale
         return attainable_norm(radius, norm, least, scale, strict=strict)
-    needed = least_misfit(regression, norm) * (1.0 + _INTERIOR)
+    needed = least_misfit(regression, norm) * (1.0 + INTERIOR)
     slack = needed - float(regression.quadratic_form(radius.tau_ref))
     statement = (
         f"No function of any norm (norm bound {norm * regression.outcome_scale:.4g}, least "
@@ -119,7 +119,7 @@ def consistent_constraints(
     factor = math.sqrt(needed / radius.squared(regression))
     action = f"The bound uses a fit radius {factor:.3g} times as large instead."
     contradiction = Assumption("noise", statement, Status.VIOLATED)
-    _announce(contradiction, action, strict)
+    announce(contradiction, action, strict)
     return Constraints(Radius(radius.tau_ref, slack), norm, contradiction)
 
 
@@ -131,10 +131,10 @@ def attainable_norm(
     ``outcome_scale`` is the number of outcome units per prior unit, for the message.
     """
     if least <= norm:
-        return Constraints(radius, max(norm, least * (1.0 + _INTERIOR)), None)
+        return Constraints(radius, max(norm, least * (1.0 + INTERIOR)), None)
     contradiction = _too_small(norm, least, outcome_scale)
-    _announce(contradiction, "The bound uses the least consistent norm instead.", strict)
-    return Constraints(radius, least * (1.0 + _INTERIOR), contradiction)
+    announce(contradiction, "The bound uses the least consistent norm instead.", strict)
+    return Constraints(radius, least * (1.0 + INTERIOR), contradiction)
 
 
 def _too_small(norm: float, least: float, outcome_scale: float) -> Assumption:
@@ -146,7 +146,8 @@ def _too_small(norm: float, least: float, outcome_scale: float) -> Assumption:
     return Assumption("norm", statement, Status.VIOLATED)
 
 
-def _announce(contradiction: Assumption, action: str, strict: bool) -> None:
+def announce(contradiction: Assumption, action: str, strict: bool) -> None:
+    r"""Raise a contradiction where ``strict``, or warn and say what is done instead."""
     if strict:
         raise InconsistentConfidenceSetError(contradiction.statement)
     message = f"{contradiction.statement} {action}"

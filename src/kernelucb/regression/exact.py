@@ -250,7 +250,7 @@ class KernelRegression(RidgeState):
         pending = self.prior.transform(X.to(self.train_inputs))
         noise = self.noise_std.square().mean().sqrt()
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
-            return PendingRegression(state, self._projected(pending), float(noise))
+            return PendingRegression(state, self.project_inputs(pending), float(noise))
         return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
@@ -259,14 +259,15 @@ class KernelRegression(RidgeState):
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        return self._projected(self.prior.transform(X.to(self.eigenvalues)))
+        return self.project_inputs(self.prior.transform(X.to(self.eigenvalues)))
 
     def observed_features(self, rows: Tensor) -> Tensor:
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
 
-    def _projected(self, inputs: Tensor) -> Projection:
+    def project_inputs(self, inputs: Tensor) -> Projection:
+        r"""As ``project``, for ``b x d'`` inputs as the kernel sees them."""
         return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 
     @property

@@ -33,3 +33,8 @@ def constant_mean(value: float) -> ConstantMean:
     module = ConstantMean().double()
     module.constant = as_double(finite_scalar("mean", value))
     return module
+
+
+def fixed_mean(value: float) -> ConstantMean | None:
+    r"""The same, frozen; None, which stands for zero, if it is that."""
+    return None if value == 0.0 else constant_mean(value).requires_grad_(False)

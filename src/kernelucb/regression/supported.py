@@ -157,7 +157,7 @@ def check_prior(model: Any, inputs: Tensor) -> None:
     known = raw if transform is None else transform(raw)
     if not torch.equal(kernel_inputs(model, raw), known):
         raise _other_prior(model, "transforms inputs by more than its `input_transform`")
-    if not _is_of_the_library(model.forward) and not _prior_is_as_read(model, inputs):
+    if not _is_of_the_library(model.forward) and not prior_is_as_read(model, inputs):
         raise _other_prior(model, "has its own `forward`")
 
 
@@ -187,7 +187,7 @@ def _before_transforms(posterior: Any) -> Any:
     return posterior
 
 
-def _prior_is_as_read(model: Any, inputs: Tensor) -> bool:
+def prior_is_as_read(model: Any, inputs: Tensor) -> bool:
     r"""Whether ``forward`` agrees with kernel and mean at the data, up to jitter.
 
     A single observation is compared with a point nearby as well.

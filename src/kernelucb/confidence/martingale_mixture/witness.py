@@ -55,18 +55,8 @@ def attaining_function(
     estimate plus a multiple of the posterior covariance with the point.
     """
     regression, constraints = confidence_set.regression, confidence_set.constraints
-    tau = confidence_set.support(points, sign).regularizer
-    point, lam = points.centre, regression.eigenvalues
-    features, rest = point.features[0], point.residual_variance.sqrt()[0]
-    if bool(torch.isinf(tau)):
-        multiple = sign * constraints.norm / point.prior_variance.sqrt()[0]
-        weights = multiple * features
-    else:
-        variance = regression.variance_at(point, tau.unsqueeze(-1))[0]
-        excess = constraints.excess(regression, tau)[0].clamp_min(0.0)
-        multiple = sign * (excess / (tau[0] * variance)).sqrt()
-        weights = (regression.mean_terms + multiple * tau * features) / (lam + tau)
-    rest_weight = multiple * rest
+    rows, rests = attaining_weights(confidence_set, points, sign)
+    point, weights, rest_weight = points.centre, rows[0], rests[0]
     squared_norm = weights.square().sum() + rest_weight.square()
     fitted = regression.singular_values * weights
     return Witness(
@@ -78,3 +68,27 @@ def attaining_function(
         misfit=float((fitted - regression.targets).norm()),
         radius=constraints.radius.squared(regression) ** 0.5,
     )
+
+
+@torch.no_grad()
+def attaining_weights(
+    confidence_set: ExactSet[Any], points: RidgePoints, sign: int
+) -> tuple[Tensor, Tensor]:
+    r"""Coordinates of the maximisers of ``sign * f(x)`` at ``b`` points.
+
+    ``b x r`` in the eigenbasis of the training sections, and ``b`` along the part of each
+    ``k(x, .)`` that is orthogonal to them.
+    """
+    regression, constraints = confidence_set.regression, confidence_set.constraints
+    point, lam = points.centre, regression.eigenvalues
+    tau = confidence_set.support(points, sign).regularizer
+    bounded = torch.isinf(tau)  # by the norm alone
+    tau = torch.where(bounded, 1.0, tau).unsqueeze(-1)
+    variance = regression.variance_at(point, tau)
+    excess = constraints.excess(regression, tau.squeeze(-1)).clamp_min(0.0)
+    multiple = sign * (excess / (tau.squeeze(-1) * variance)).sqrt().unsqueeze(-1)
+    weights = (regression.mean_terms + multiple * tau * point.features) / (lam + tau)
+    alone = sign * constraints.norm / point.prior_variance.sqrt().unsqueeze(-1)
+    weights = torch.where(bounded.unsqueeze(-1), alone * point.features, weights)
+    multiple = torch.where(bounded, alone.squeeze(-1), multiple.squeeze(-1))
+    return weights, multiple * point.residual_variance.sqrt()

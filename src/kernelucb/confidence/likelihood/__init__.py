@@ -1,0 +1,1 @@
+r"""Confidence sets for outcomes that are successes or counts."""

@@ -1,0 +1,169 @@
+r"""An ellipsoid that holds every function of bounded norm whose likelihood is large."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import QueryPoints
+from kernelucb.confidence.fit.mixture import FitConstraint, Radius
+from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.witness import attaining_weights
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+
+ELLIPSOID = "ellipsoid of secant curvatures (ours)"
+# More passes, places and witnesses narrow the band by less than 0.3 %.
+_PASSES, _PLACES, _WITNESSES = 3, 9, 16
+# Round-off of a curvature; and the least one that is told from zero beside the largest.
+_ROUNDING, _LEAST_SHARE = 1e-10, 1e-14
+_UNSAID = Assumptions("", "", False, ())
+
+
+class Range(NamedTuple):
+    r"""Where the latent values at the data lie, for every function of the set.
+
+    Attributes:
+        lower: ``u`` values.
+        upper: ``u`` values.
+    """
+
+    lower: Tensor
+    upper: Tensor
+
+    @classmethod
+    def of_ball(cls, data: LikelihoodRegression, norm: float) -> "Range":
+        r"""Of all functions of at most the norm, prior units."""
+        reach = norm * data.variance.sqrt()
+        return cls(data.mean - reach, data.mean + reach)
+
+    def within(self, other: "Range") -> "Range":
+        r"""What both allow; a single point where they do not overlap."""
+        lower = torch.maximum(self.lower, other.lower)
+        return Range(lower, torch.minimum(self.upper, other.upper).clamp_min(lower))
+
+    def clamp(self, latent: Tensor) -> Tensor:
+        r"""Values moved into the range."""
+        return torch.minimum(torch.maximum(latent, self.lower), self.upper)
+
+
+class Parabolas(NamedTuple):
+    r"""Parabolas that lie below the losses within a range, and touch them at a point.
+
+    Attributes:
+        latent: ``u`` points of contact.
+        curvature: ``u`` curvatures.
+        above: How much they lie above the losses in all, at most (round-off).
+    """
+
+    latent: Tensor
+    curvature: Tensor
+    above: float
+
+    @classmethod
+    def at(cls, data: LikelihoodRegression, latent: Tensor, allowed: Range) -> "Parabolas":
+        r"""Those with the largest curvature; see ``Loss.least_secant``."""
+        secant = data.loss.least_secant(latent, *allowed) * (1.0 - _ROUNDING)
+        largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
+        curvature = secant.clamp_min(_LEAST_SHARE * float(largest))
+        farthest = torch.maximum(latent - allowed.lower, allowed.upper - latent)
+        above = 0.5 * float(((curvature - secant) * farthest.square()).sum())
+        return cls(latent, curvature, above)
+
+    def fit(self, data: LikelihoodRegression, level: float) -> FitConstraint[Any]:
+        r"""All functions whose parabolas add up to at most ``level``.
+
+        ``sum_i c_i (f_i - y_i)^2 <= 2 (level - sum_i l_i) + sum_i l'_i^2 / c_i`` with the
+        pseudo-outcomes ``y`` and ``l`` at the points of contact.
+        """
+        state = data.linearised(self.latent, self.curvature)
+        slope = data.loss.slope(self.latent)
+        slack = 2.0 * (level + self.above - float(data.loss.value(self.latent).sum()))
+        squared = slack + float((slope.square() / self.curvature).sum())
+        tau_ref = 1.0
+        return FitConstraint(
+            state, Radius(tau_ref, squared - float(state.quadratic_form(tau_ref)))
+        )
+
+
+@torch.no_grad()
+def enclosing_ellipsoid(
+    data: LikelihoodRegression, norm: float, level: float, centre: Mode
+) -> FitConstraint[KernelRegression]:
+    r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
+
+    Each pass puts parabolas below the losses, over the range that the one before left at
+    the data, so each is valid. Each observation has the point of contact at which its
+    parabola is closest to its loss, over functions that attain the bounds of the pass
+    before.
+
+    Source: ours; proven in ``docs/mathematics.md``.
+
+    Args:
+        data: The outcomes.
+        norm: Norm bound, prior units.
+        level: Largest sum of the losses.
+        centre: Where the first parabolas touch.
+    """
+    allowed = Range.of_ball(data, norm)
+    touch = allowed.clamp(centre.latent)
+    found = Parabolas.at(data, touch, allowed).fit(data, level)
+    for _ in range(_PASSES - 1):
+        band = _Band.of(data, found, norm)
+        allowed = allowed.within(band.range)
+        touch = _contacts(data, allowed, band.witnesses)
+        found = Parabolas.at(data, touch, allowed).fit(data, level)
+    return found
+
+
+class _Band(NamedTuple):
+    r"""What an ellipsoid says of the values at the data.
+
+    Attributes:
+        range: Where they lie.
+        witnesses: ``w x u`` values of functions that attain its bounds at some inputs.
+    """
+
+    range: Range
+    witnesses: Tensor
+
+    @classmethod
+    def of(
+        cls, data: LikelihoodRegression, found: FitConstraint[KernelRegression], norm: float
+    ) -> "_Band":
+        r"""Of the functions in the ellipsoid of at most the norm, prior units."""
+        state = found.regression
+        band = ExactSet(state, Constraints(found.radius, norm, None), _UNSAID)
+        centre = state.project_inputs(data.distinct_inputs)
+        points = QueryPoints(centre, centre)
+        lower, upper = (sign * band.support(points, sign).value for sign in (-1, 1))
+        some = torch.zeros(len(data.mean), dtype=torch.bool, device=data.mean.device)
+        some[:: -(-len(some) // _WITNESSES)] = True
+        chosen = points.rows(some)
+        weights = [attaining_weights(band, chosen, sign)[0] for sign in (-1, 1)]
+        witnesses = data.mean + torch.cat(weights) @ centre.features.mT
+        return cls(Range(data.mean + lower, data.mean + upper), witnesses)
+
+
+def _contacts(data: LikelihoodRegression, allowed: Range, witnesses: Tensor) -> Tensor:
+    r"""For each observation the point of contact that is best for the witnesses.
+
+    That is where the losses lie least above the parabola, summed over the ``w x u`` values
+    of the witnesses, among equally spaced places in the range.
+    """
+    loss, values = data.loss, allowed.clamp(witnesses)
+    best = torch.full_like(data.mean, torch.inf)
+    chosen = 0.5 * (allowed.lower + allowed.upper)
+    known = loss.value(values)
+    for share in torch.linspace(0.0, 1.0, _PLACES).tolist():
+        latent = torch.lerp(allowed.lower, allowed.upper, share)
+        step = values - latent
+        tangent = loss.value(latent) + loss.slope(latent) * step
+        bend = 0.5 * loss.least_secant(latent, *allowed) * step.square()
+        gap = (known - tangent - bend).sum(0)
+        chosen, best = (
+            torch.where(gap < best, *pair) for pair in ((latent, chosen), (gap, best))
+        )
+    return chosen

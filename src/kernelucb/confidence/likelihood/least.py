@@ -1,0 +1,49 @@
+r"""The least RKHS norm of a function under which the outcomes are likely enough."""
+
+import math
+
+import torch
+
+from kernelucb._numerics.roots import increasing_root
+from kernelucb.confidence.fit.mixture import FitConstraint
+from kernelucb.confidence.likelihood.ellipsoid import Parabolas
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+
+_TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
+
+
+def least_norm_mode(
+    data: LikelihoodRegression, level: float, start: Mode | None = None
+) -> Mode:
+    r"""``argmin |f - mean|`` over functions whose losses add up to at most ``level``.
+
+    Its losses add up to ``level`` or a little more, so no function of the set has a smaller
+    norm. Where no function reaches the level, the one with the largest likelihood found.
+
+    Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
+    the regulariser.
+    """
+    at = data.mode(1.0) if start is None else start
+
+    def slack(log_regularizer: float) -> float:
+        nonlocal at
+        at = data.mode(math.exp(log_regularizer), at)
+        return at.loss - level
+
+    if float(data.loss.value(data.mean).sum()) <= level:
+        return data.at(torch.zeros_like(data.mean))
+    root = increasing_root(slack, 0.0, _LOWEST, _TOLERANCE)
+    slack(_LOWEST if root is None else root + _TOLERANCE)
+    return at
+
+
+def around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[KernelRegression]:
+    r"""An ellipsoid whose least norm is that of the mode.
+
+    Its parabolas touch the losses there, so both have the same minimiser (the conditions
+    for one hold the slopes alone). It need not hold the set.
+    """
+    curvature = data.loss.curvature(mode.latent)
+    curvature = curvature.clamp_min(1e-8 * float(curvature.max()))
+    return Parabolas(mode.latent, curvature, 0.0).fit(data, mode.loss)

@@ -1,0 +1,175 @@
+r"""From successes or counts and a norm bound to a set, and what it rests on."""
+
+import math
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import torch
+
+from kernelucb._numerics.checks import positive_scalar
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.geometry import (
+    INTERIOR,
+    Constraints,
+    announce,
+    radius_beside_dropped,
+)
+from kernelucb.confidence.likelihood.convex import LikelihoodSet
+from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellipsoid
+from kernelucb.confidence.likelihood.evidence import log_evidence
+from kernelucb.confidence.likelihood.least import around, least_norm_mode
+from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.confidence.norm.tracker import (
+    NormBound,
+    NormBoundLike,
+    given_norm,
+    tracker_of,
+)
+from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.outcomes import Likelihood
+from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+
+Evidence = Literal["elbo"] | PrequentialLikelihood
+LikelihoodForm = Literal["ellipsoid", "convex"]
+LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
+
+_MIXED = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
+_PREDICTED = "Likelihood ratio with predictions one step ahead (Emmenegger et al. 2023)"
+_OUTCOMES: dict[Likelihood, str] = {
+    "bernoulli": "is 1 with probability sigmoid(f(x)), else 0",
+    "binomial": "is a number of successes, each with probability sigmoid(f(x)), in a "
+    "number of trials that was fixed before",
+    "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
+    "fixed before",
+}
+_REACHED = 1e-6  # round-off of a sum of losses that is to equal the level
+_REPORTED = Assumption(
+    "outcomes",
+    "whether and when an outcome is reported does not depend on what it is",
+    Status.GIVEN,
+)
+
+
+class LikelihoodProblem(NamedTuple):
+    r"""What a likelihood-ratio set is made of.
+
+    Attributes:
+        data: The outcomes.
+        level: Largest sum of the losses.
+        regression: Pseudo-outcomes whose ellipsoid holds the set.
+        constraints: Fit of these and norm constraint, widened where the set was empty.
+        assumptions: What the set rests on.
+    """
+
+    data: LikelihoodRegression
+    level: float
+    regression: KernelRegression
+    constraints: Constraints
+    assumptions: Assumptions
+
+
+class Ratio(NamedTuple):
+    r"""How large the likelihood of the true function is, in place of a fit.
+
+    Attributes:
+        delta: Failure probability.
+        evidence: ``"elbo"`` or predictions.
+        covariance_scale: Of the mixture of the former.
+    """
+
+    delta: float
+    evidence: Evidence = "elbo"
+    covariance_scale: CovarianceScale = LIKELIHOOD_SCALES
+
+    def level(self, data: LikelihoodRegression) -> float:
+        r"""Largest sum of the losses of the true function, anytime.
+
+        Source: ours for the bound on the evidence; Ville's inequality, see
+        ``docs/mathematics.md``.
+        """
+        if isinstance(self.evidence, PrequentialLikelihood):
+            bound = self.evidence.loss_bound(data)
+        else:
+            bound = -log_evidence(data, covariance_scales(self.covariance_scale))
+        return bound + math.log(1.0 / self.delta)
+
+    def assumptions(self, data: LikelihoodRegression, norm: Assumption) -> Assumptions:
+        r"""What a set rests on; ``norm`` says where its norm bound comes from."""
+        predicted = isinstance(self.evidence, PrequentialLikelihood)
+        known = Knowledge(data.estimated, torch.ones(1))
+        source = _PREDICTED if predicted else _MIXED
+        assumptions = rkhs_assumptions(source, known, self.delta, norm)
+        statement = (
+            f"given the past, the outcome at x {_OUTCOMES[data.outcomes.likelihood]}"
+        )
+        own = {
+            "noise": Assumption("likelihood", statement, Status.GIVEN),
+            "outcomes": _REPORTED,
+        }
+        items = tuple(own.get(item.name, item) for item in assumptions.items)
+        assumptions = replace(assumptions, items=items)
+        return assumptions.with_extra(PREDICTED) if predicted else assumptions
+
+
+def likelihood_problem(
+    data: LikelihoodRegression,
+    norm_bound: NormBoundLike,
+    ratio: Ratio,
+    strict: bool,
+    level: float | None = None,
+) -> LikelihoodProblem:
+    r"""The problem of ``LikelihoodUCB``; arguments as there.
+
+    ``level`` is that of the ratio for these data, where it is known already.
+
+    Raises:
+        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set; without
+            it that is a warning.
+    """
+    level = ratio.level(data) if level is None else level
+    tracker, centre, contradiction = tracker_of(norm_bound), data.mode(1.0), None
+    if tracker is None:
+        given = positive_scalar("norm_bound", norm_bound)
+        norm = NormBound(given, given_norm(given))
+        if centre.loss > level or centre.norm > given:
+            centre = least_norm_mode(data, level, centre)
+    else:
+        centre = least_norm_mode(data, level, centre)
+        norm = tracker.estimate(*around(data, centre))
+    assumptions = ratio.assumptions(data, norm.assumption)
+    if centre.norm > norm.value or centre.loss > level + _REACHED:
+        contradiction = _too_small(norm.value, centre)
+        action = "The bound uses the least consistent norm instead."
+        announce(contradiction, action, strict)
+        assumptions = assumptions.with_item(contradiction)
+    used, level = max(norm.value, centre.norm * (1.0 + INTERIOR)), max(level, centre.loss)
+    state, radius = enclosing_ellipsoid(data, used, level, centre)
+    radius = radius_beside_dropped(state, radius, used)
+    constraints = Constraints(radius, used, contradiction)
+    return LikelihoodProblem(data, level, state, constraints, assumptions)
+
+
+def likelihood_set(
+    problem: LikelihoodProblem, form: LikelihoodForm = "ellipsoid"
+) -> FunctionSet[KernelRegression]:
+    r"""The ellipsoid around the set of a problem, or the set itself."""
+    state, constraints = problem.regression, problem.constraints
+    if form == "convex":
+        assumptions = problem.assumptions.by(LikelihoodSet.source)
+        exact = problem.data, problem.level
+        return LikelihoodSet(state, constraints, assumptions, *exact)
+    assumptions = problem.assumptions.by(f"{ExactSet.source}; {ELLIPSOID}")
+    return ExactSet(state, constraints, assumptions)
+
+
+def _too_small(norm: float, least: Mode) -> Assumption:
+    statement = (
+        f"No function of norm at most {norm:.4g} makes the outcomes likely enough at this "
+        f"delta: the least consistent norm is {least.norm:.4g}. The norm bound is too "
+        "small, the kernel is wrong, or the outcomes do not follow the likelihood."
+    )
+    return Assumption("norm", statement, Status.VIOLATED)

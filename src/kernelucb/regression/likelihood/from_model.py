@@ -1,0 +1,187 @@
+r"""Successes or counts from a model of BoTorch or GPyTorch."""
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.approximate_gp import ApproximateGPyTorchModel
+from botorch.models.transforms.input import InputTransform
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import BernoulliLikelihood
+from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
+from gpytorch.means import Mean
+from gpytorch.models import ApproximateGP
+from torch import Tensor
+
+from kernelucb._numerics.checks import training_targets
+from kernelucb._numerics.estimates import estimated_parts, learns
+from kernelucb.regression.from_model import read_model
+from kernelucb.regression.likelihood.outcomes import LINKS, Likelihood, Outcomes
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.prior import Prior
+from kernelucb.regression.supported import prior_is_as_read
+
+Reported = Literal["counts", "rates"]
+# Standardize and decimal files round outcomes that are whole numbers.
+_ROUNDED = {"counts": 1e-6, "rates": 1e-3}
+_LIKELIHOODS: dict[type, Likelihood] = {
+    BernoulliLikelihood: "bernoulli",
+    PoissonLikelihood: "poisson",
+}
+
+
+class _Read(NamedTuple):
+    r"""What a model says; ``kernel`` is None where it has none of the latent function."""
+
+    inputs: Tensor
+    targets: Tensor
+    dimension: int
+    input_transform: InputTransform | None
+    learned_inputs: bool
+    kernel: Kernel | None
+    mean: Mean | None
+
+
+def likelihood_data(
+    model: Any,
+    likelihood: Likelihood | None,
+    kernel: Kernel | None,
+    mean: Mean | None,
+    train_X: Tensor | None,
+    train_Y: Tensor | None,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+    outcomes: Reported,
+) -> LikelihoodRegression:
+    r"""The data of a model; arguments as for ``LikelihoodUCB.from_model``.
+
+    ``kernel`` and ``mean`` replace those of the model.
+
+    Raises:
+        UnsupportedError: If the model cannot be read, or has no kernel of log odds or log
+            rates and none is given.
+        InputDataError: If it keeps no outcomes, or they are no counts.
+    """
+    variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
+    read = _variational(model, train_X, train_Y) if variational else _exact(model)
+    likelihood = likelihood or _LIKELIHOODS.get(type(getattr(model, "likelihood", None)))
+    if likelihood is None:
+        raise UnsupportedError(
+            'The model does not say what its outcomes are; give likelihood="bernoulli", '
+            '"binomial" or "poisson".'
+        )
+    if kernel is None:
+        kernel, mean = read.kernel, read.mean if mean is None else mean
+    if kernel is None:
+        raise UnsupportedError(
+            f"The kernel of {type(model).__name__} is one of outcomes, not of log odds or "
+            "log rates; give kernel=..., fixed before the data."
+        )
+    counts = _counts(read.targets, outcomes, num_trials, exposure)
+    estimated = estimated_parts(kernel, mean)
+    if read.learned_inputs:
+        estimated |= {"kernel"}
+    prior = Prior(kernel, mean, read.input_transform, outcome_map=LINKS[likelihood])
+    return LikelihoodRegression.from_parts(
+        prior.to(read.inputs.device),
+        read.inputs,
+        Outcomes.of(likelihood, counts, num_trials, exposure),
+        read.dimension,
+        estimated,
+    )
+
+
+def _exact(model: Any) -> _Read:
+    r"""The data of an exact GP; its kernel is one of the outcomes themselves."""
+    data = read_model(model)
+    if not data.prior.outcome_map.is_identity:
+        raise UnsupportedError(
+            f"The model is of the outcome{data.prior.outcome_map.after}; give one of the "
+            "outcomes as they were reported (outcome_transform=None or Standardize)."
+        )
+    transform: Any = data.prior.input_transform
+    learned = transform is not None and data.learned_inputs
+    return _Read(
+        data.train_inputs,
+        data.train_targets,
+        data.dimension,
+        transform,
+        learned,
+        None,
+        None,
+    )
+
+
+def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> _Read:
+    r"""The data, kernel and mean of a variational GP, which may not keep its outcomes."""
+    name = type(model).__name__
+    whole = isinstance(model, ApproximateGPyTorchModel)
+    inner: Any = model.model if whole else model
+    if whole and model.num_outputs != 1:
+        raise UnsupportedError(
+            f"{name} has {model.num_outputs} outputs; build one model for each."
+        )
+    if getattr(model, "outcome_transform", None) is not None:
+        raise UnsupportedError(
+            f"{name} has an outcome transform; successes and counts are taken as they are."
+        )
+    if not (hasattr(inner, "covar_module") and hasattr(inner, "mean_module")):
+        raise UnsupportedError(f"{name} must have `mean_module` and `covar_module`.")
+    model.eval()
+    transform = getattr(model, "input_transform", None)
+    if train_X is None or train_Y is None:
+        inputs, targets, dimension = _kept(model, inner, name)
+    else:
+        targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
+        inputs = train_X if transform is None else transform(train_X)
+    inputs = inputs.detach().double()
+    with torch.no_grad():
+        own = inputs.to(next(iter(inner.covar_module.parameters()), inputs).dtype)
+        if not prior_is_as_read(inner, own):
+            raise UnsupportedError(
+                f"{name} has a `forward` that is not made of `mean_module` and "
+                "`covar_module`; give kernel and data to LikelihoodUCB itself."
+            )
+    learned = transform is not None and learns(transform, inputs)
+    kernel, mean = inner.covar_module, inner.mean_module
+    return _Read(inputs, targets, dimension, transform, learned, kernel, mean)
+
+
+def _kept(model: Any, inner: Any, name: str) -> tuple[Tensor, Tensor, int]:
+    r"""Inputs as the kernel sees them, outcomes, and number of raw columns."""
+    targets = getattr(inner, "train_targets", None)
+    kept = getattr(inner, "train_inputs", None)
+    if targets is None or kept is None:
+        raise InputDataError(
+            f"{name} does not keep its outcomes; give train_X and train_Y as well."
+        )
+    inputs = kept[0]
+    if inputs.dim() != 2:
+        raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
+    transform = getattr(model, "input_transform", None)
+    dimension = inputs.shape[-1]
+    if transform is not None:
+        dimension = getattr(transform, "d", dimension)
+    return inputs, targets.detach().double().reshape(-1), dimension
+
+
+def _counts(
+    targets: Tensor,
+    outcomes: Reported,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+) -> Tensor:
+    r"""Whole numbers from outcomes that rounding may have touched."""
+    amount = exposure if num_trials is None else num_trials
+    scale = 1.0 if outcomes == "counts" or amount is None else amount
+    values = targets * torch.as_tensor(scale, dtype=torch.float64).to(targets).reshape(-1)
+    whole = values.round()
+    if not bool(((values - whole).abs() <= _ROUNDED[outcomes] * (1.0 + whole.abs())).all()):
+        far = float(values[(values - whole).abs().argmax()])
+        kind = (
+            "whole numbers"
+            if outcomes == "counts"
+            else "counts over num_trials or exposure"
+        )
+        raise InputDataError(f"The outcomes must be {kind}; one is a count of {far:g}.")
+    return whole

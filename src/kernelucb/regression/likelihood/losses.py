@@ -1,0 +1,256 @@
+r"""Negative log-likelihoods of outcomes, as functions of the latent value at each input."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from kernelucb._numerics.checks import as_double
+
+# Below this step a secant comes from an integral: the difference would cancel. Nearest
+# poles are pi away, so ten nodes leave 1e-15.
+_SHORT = 1.0
+_NODES = 10
+
+
+class Expectation(NamedTuple):
+    r"""Means under Gaussian latent values, ``u`` values each.
+
+    Attributes:
+        value: Of the loss, or a little more.
+        slope: Of its first derivative.
+        curvature: Of its second.
+    """
+
+    value: Tensor
+    slope: Tensor
+    curvature: Tensor
+
+
+class Loss(ABC):
+    r"""``l_i(f) = -ln p(outcomes at input i | f)``, without terms that no ``f`` changes.
+
+    Convex in the latent value ``f``. Tensors of latent values have ``u`` columns, one for
+    each input.
+    """
+
+    @abstractmethod
+    def value(self, latent: Tensor) -> Tensor:
+        r"""The loss at each input, as the shape of ``latent``."""
+
+    @abstractmethod
+    def slope(self, latent: Tensor) -> Tensor:
+        r"""Its first derivative."""
+
+    @abstractmethod
+    def curvature(self, latent: Tensor) -> Tensor:
+        r"""Its second derivative, not negative."""
+
+    @abstractmethod
+    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+        r"""Means under ``N(mean, variance)`` at each input, to be searched over."""
+
+    def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""Upper bound on the mean of the loss, ``u`` values."""
+        return self.expected(mean, variance).value
+
+    @property
+    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""``a``, ``b`` and ``y`` of ``a softplus(f) + b exp(f) - y f``, if it is that."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        r"""``l(centre + step)`` above the tangent at ``centre``, for steps above 1."""
+
+    def secant(self, centre: Tensor, end: Tensor) -> Tensor:
+        r"""Curvature of the parabola that touches at ``centre`` and meets at ``end``.
+
+        ``2 (l(end) - l(centre) - l'(centre) (end - centre)) / (end - centre)^2``, which is
+        ``2 int_0^1 (1 - t) l''(centre + t (end - centre)) dt``.
+        """
+        step = end - centre
+        short = step.abs() < _SHORT
+        far = torch.where(short, _SHORT, step)
+        times, weights = _unit_interval()
+        near = torch.where(short, step, 0.0)
+        integral = torch.zeros_like(step)
+        for time, weight in zip(times, weights, strict=True):
+            integral += weight * self.curvature(centre + time * near)
+        return torch.where(short, integral, 2.0 * self._excess(centre, far) / far.square())
+
+    def least_secant(self, centre: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+        r"""Least secant curvature from ``centre`` to a point between two ends.
+
+        It is at an end: the second derivative rises and then falls along any ray from
+        ``centre`` (or does one of both), and so does its mean with weights
+        ``(1 - t)``, since that kernel is totally positive. See ``docs/mathematics.md``.
+        """
+        ends = (self.secant(centre, end) for end in (lower, upper))
+        return torch.minimum(*ends)
+
+
+class BinomialLoss(Loss):
+    r"""``N softplus(f) - s f`` for ``s`` successes in ``N`` trials; ``f`` is the log odds.
+
+    Args:
+        successes: ``u`` numbers.
+        trials: ``u`` numbers, above zero.
+    """
+
+    def __init__(self, successes: Tensor, trials: Tensor) -> None:
+        self.successes, self.trials = successes, trials
+
+    @property
+    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""See ``Loss``."""
+        return self.trials, torch.zeros_like(self.trials), self.successes
+
+    def value(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        failures = self.trials - self.successes
+        return -self.successes * logsigmoid(latent) - failures * logsigmoid(-latent)
+
+    def slope(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        failures = self.trials - self.successes
+        return failures * latent.sigmoid() - self.successes * (-latent).sigmoid()
+
+    def curvature(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.trials * latent.sigmoid() * (-latent).sigmoid()
+
+    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+        r"""See ``Loss``; by quadrature."""
+        grid, weights = _gauss_hermite(mean)
+        latent = mean + variance.sqrt() * grid
+        each = self.value(latent), self.slope(latent), self.curvature(latent)
+        return Expectation(*(weights @ part for part in each))
+
+    def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""See ``Loss``; by the trapezoidal rule, plus what that may miss."""
+        grid, weights = _trapezoid(mean)
+        deviation = variance.sqrt()
+        value = weights @ self.value(mean + deviation * grid)
+        return value + self.trials * _trapezoid_error(mean, deviation)
+
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        flip = torch.where(centre > 0.0, -1.0, 1.0)  # the same from the other side
+        start, step = flip * centre, flip * step
+        rise = logsigmoid(-start) - logsigmoid(-start - step)
+        return self.trials * (rise - start.sigmoid() * step)
+
+
+class PoissonLoss(Loss):
+    r"""``E exp(f) - y f`` for a count ``y`` at exposure ``E``; ``f`` is the log rate.
+
+    Args:
+        counts: ``u`` numbers.
+        exposure: ``u`` numbers, above zero.
+    """
+
+    def __init__(self, counts: Tensor, exposure: Tensor) -> None:
+        self.counts, self.exposure = counts, exposure
+
+    @property
+    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        r"""See ``Loss``."""
+        return torch.zeros_like(self.exposure), self.exposure, self.counts
+
+    def value(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.exposure * latent.exp() - self.counts * latent
+
+    def slope(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.exposure * latent.exp() - self.counts
+
+    def curvature(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.exposure * latent.exp()
+
+    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+        r"""See ``Loss``; in closed form."""
+        rate = self.exposure * (mean + 0.5 * variance).exp()
+        return Expectation(rate - self.counts * mean, rate - self.counts, rate)
+
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        return self.exposure * centre.exp() * (step.expm1() - step)
+
+
+class GaussianLoss(Loss):
+    r"""``w (f - y)^2 / 2``: what the other losses are compared with.
+
+    Args:
+        outcomes: ``u`` means of outcomes.
+        precision: ``u`` values ``w`` above zero, one over their variances.
+    """
+
+    def __init__(self, outcomes: Tensor, precision: Tensor) -> None:
+        self.outcomes, self.precision = outcomes, precision
+
+    def value(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return 0.5 * self.precision * (latent - self.outcomes).square()
+
+    def slope(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.precision * (latent - self.outcomes)
+
+    def curvature(self, latent: Tensor) -> Tensor:
+        r"""See ``Loss``."""
+        return self.precision.expand_as(latent)
+
+    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+        r"""See ``Loss``; in closed form."""
+        value = self.value(mean) + 0.5 * self.precision * variance
+        return Expectation(value, self.slope(mean), self.precision)
+
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        return 0.5 * self.precision * step.square()
+
+
+def _unit_interval() -> tuple[list[float], list[float]]:
+    r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    times = 0.5 * (nodes + 1.0)
+    return times.tolist(), (weights * (1.0 - times)).tolist()
+
+
+_SEARCHED_NODES = 24
+
+
+def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Nodes as a column, and weights, for the mean under ``N(0, 1)``."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
+    grid, shares = (as_double(part).to(like) for part in (nodes, weights / weights.sum()))
+    return grid.unsqueeze(-1), shares
+
+
+_STEP, _REACH = 0.125, 9.0
+
+
+def _trapezoid(like: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The same by the trapezoidal rule, which is far better for wide Gaussians."""
+    count = round(2.0 * _REACH / _STEP) + 1
+    grid = torch.linspace(-_REACH, _REACH, count, dtype=torch.float64).to(like)
+    weights = _STEP / math.sqrt(2.0 * math.pi) * (-0.5 * grid.square()).exp()
+    return grid.unsqueeze(-1), weights
+
+
+def _trapezoid_error(mean: Tensor, deviation: Tensor) -> Tensor:
+    r"""Upper bound on what the rule misses of the mean of ``softplus`` and of its mirror.
+
+    Its integrand is analytic within ``pi / deviation`` of the real line. By the Poisson sum
+    the error is at most ``2 exp(-2 pi eta / step)`` times the integral along the line that
+    is ``eta`` away, for ``eta`` up to half of that: ``exp(eta^2 / 2) (|mean| + deviation +
+    4)`` at most. What lies beyond the ends is below ``exp(-reach^2 / 2)`` times as much.
+    """
+    eta = (0.5 * math.pi / deviation.clamp_min(1e-3)).clamp_max(2.0 * math.pi / _STEP)
+    size = mean.abs() + deviation + 4.0
+    missed = 4.0 * (0.5 * eta.square() - 2.0 * math.pi * eta / _STEP).exp()
+    return size * (missed + math.exp(-0.5 * _REACH**2))
