@@ -219,7 +219,7 @@ def _data(
         given: dict[str, Any] = {"train_Y": train_Y, "kernel": kernel}
         given |= {"num_trials": num_trials}
         given |= {"exposure": exposure, "mean": None if mean == 0.0 else mean}
-        if likelihood not in ("bernoulli", train_X.outcomes.likelihood):
+        if likelihood not in ("bernoulli", train_X.outcomes.kind):
             given["likelihood"] = likelihood
         check_alone("train_X is a LikelihoodRegression", given)
         return train_X

@@ -1,16 +1,14 @@
 r"""The probabilities that a model gives to successes or counts."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from botorch.models.model import Model
-from gpytorch.likelihoods import BernoulliLikelihood
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.fit.predictions import predicted
+from kernelucb.regression.likelihood.from_model import has_probit_link
 from kernelucb.regression.likelihood.outcomes import Outcomes
 
 _NODES = 32
@@ -24,8 +22,7 @@ def log_probabilities(model: Model, X: Tensor, outcomes: Outcomes) -> Tensor:
     """
     means, variances = in_parts(X, lambda part: predicted(model, part)).double()
     deviations = variances.clamp_min(0.0).sqrt()
-    likelihood: Any = getattr(model, "likelihood", None)
-    if outcomes.likelihood == "bernoulli" and isinstance(likelihood, BernoulliLikelihood):
+    if outcomes.kind == "bernoulli" and has_probit_link(model):
         towards = (2.0 * outcomes.counts - 1.0) * means
         return torch.special.log_ndtr(towards / (1.0 + deviations.square()).sqrt())
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)

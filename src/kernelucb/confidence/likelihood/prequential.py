@@ -43,9 +43,6 @@ class PrequentialLikelihood:
         >>> for _ in range(rounds):
         ...     evidence.observe(refitted_model, x, y)  # fitted without y
         ...     acqf = LikelihoodUCB(X, Y, fixed_kernel, norm_bound=B, evidence=evidence)
-
-    Attributes:
-        likelihood: As given.
     """
 
     @checked
@@ -55,7 +52,7 @@ class PrequentialLikelihood:
         Args:
             likelihood: ``"bernoulli"``, ``"binomial"`` or ``"poisson"``.
         """
-        self.likelihood: Likelihood = likelihood
+        self._kind: Likelihood = likelihood
         self._exclusive = Exclusive()
         self._log_evidence = 0.0
         self._counts: list[float] = []
@@ -110,7 +107,7 @@ class PrequentialLikelihood:
                 "log_probability must be at most 0: the outcomes are discrete, and no "
                 "probability is above 1."
             )
-        outcomes = Outcomes.of(self.likelihood, counts, num_trials, exposure)
+        outcomes = Outcomes.of(self._kind, counts, num_trials, exposure)
         with self._exclusive:
             # In one step: an interrupt leaves the old or the new record.
             vars(self).update(
@@ -155,7 +152,7 @@ class PrequentialLikelihood:
                 f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
                 f"{tuple(Y.shape)}."
             )
-        outcomes = Outcomes.of(self.likelihood, counts, num_trials, exposure)
+        outcomes = Outcomes.of(self._kind, counts, num_trials, exposure)
         logs = log_probabilities(model, rows, outcomes)
         if not bool(torch.isfinite(logs).all()):
             raise InputDataError(
@@ -171,9 +168,9 @@ class PrequentialLikelihood:
         Raises:
             ValueError: If ``data`` does not hold the same outcomes, in order.
         """
-        own = self.likelihood, self._counts, self._amounts
+        own = self._kind, self._counts, self._amounts
         outcomes = data.outcomes
-        given = outcomes.likelihood, outcomes.counts.tolist(), outcomes.amounts.tolist()
+        given = outcomes.kind, outcomes.counts.tolist(), outcomes.amounts.tolist()
         if own != given:
             raise ValueError(
                 f"evidence holds {len(own[1])} {own[0]} outcomes and the data "
@@ -186,7 +183,7 @@ class PrequentialLikelihood:
         r"""Plain numbers, for JSON or ``torch.save``."""
         return states.sealed(
             {
-                "likelihood": self.likelihood,
+                "likelihood": self._kind,
                 "log_evidence": self._log_evidence,
                 "counts": list(self._counts),
                 "amounts": list(self._amounts),
@@ -203,7 +200,7 @@ class PrequentialLikelihood:
             StateError: If the state is not of such a one; nothing has changed then.
         """
         readers = {
-            "likelihood": states.same(self.likelihood),
+            "likelihood": states.same(self._kind),
             "log_evidence": states.real(-(LARGEST**4), 0.0),
             "counts": states.sequence(states.real(0.0, LARGEST)),
             "amounts": states.sequence(states.real(0.0, LARGEST)),

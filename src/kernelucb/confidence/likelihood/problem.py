@@ -103,9 +103,7 @@ class Ratio(NamedTuple):
         known = Knowledge(data.estimated, torch.ones(1))
         source = _PREDICTED if predicted else _MIXED
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
-        statement = (
-            f"given the past, the outcome at x {_OUTCOMES[data.outcomes.likelihood]}"
-        )
+        statement = f"given the past, the outcome at x {_OUTCOMES[data.outcomes.kind]}"
         own = {
             "noise": Assumption("likelihood", statement, Status.GIVEN),
             "outcomes": _REPORTED,

@@ -185,3 +185,8 @@ def _counts(
         )
         raise InputDataError(f"The outcomes must be {kind}; one is a count of {far:g}.")
     return whole
+
+
+def has_probit_link(model: Any) -> bool:
+    r"""Whether a model predicts successes by GPyTorch's ``BernoulliLikelihood``."""
+    return isinstance(getattr(model, "likelihood", None), BernoulliLikelihood)

@@ -24,12 +24,12 @@ class Outcomes(NamedTuple):
     r"""Outcomes, and how much was tried for each.
 
     Attributes:
-        likelihood: Their distribution given the latent value.
+        kind: Their distribution given the latent value.
         counts: ``n`` successes or counts.
         amounts: ``n`` numbers of trials, or exposures.
     """
 
-    likelihood: Likelihood
+    kind: Likelihood
     counts: Tensor
     amounts: Tensor
 
@@ -66,9 +66,9 @@ class Outcomes(NamedTuple):
 
     def check(self) -> None:
         r"""Refuse outcomes that the likelihood gives no probability."""
-        if self.likelihood != "poisson":
+        if self.kind != "poisson":
             _check_whole("num_trials", self.amounts)
-        if self.likelihood == "bernoulli" and bool(
+        if self.kind == "bernoulli" and bool(
             ((self.counts != 0.0) & (self.counts != 1.0)).any()
         ):
             raise InputDataError(
@@ -76,7 +76,7 @@ class Outcomes(NamedTuple):
                 'successes use "binomial" with num_trials, for counts "poisson".'
             )
         _check_whole("train_Y", self.counts)
-        if self.likelihood == "binomial" and bool((self.counts > self.amounts).any()):
+        if self.kind == "binomial" and bool((self.counts > self.amounts).any()):
             raise InputDataError(
                 "train_Y has more successes than num_trials; train_Y must be numbers of "
                 "successes (not proportions), of num_trials each."
@@ -86,11 +86,11 @@ class Outcomes(NamedTuple):
         r"""The loss at ``count`` inputs; outcome ``i`` was observed at ``index[i]``."""
         zeros = self.counts.new_zeros(count)
         sums = (zeros.index_add(0, index, part) for part in self[1:])
-        return (PoissonLoss if self.likelihood == "poisson" else BinomialLoss)(*sums)
+        return (PoissonLoss if self.kind == "poisson" else BinomialLoss)(*sums)
 
     def log_base_measure(self) -> Tensor:
         r"""What ``-loss`` lacks of the log-probability of each outcome, ``n`` values."""
-        if self.likelihood == "poisson":
+        if self.kind == "poisson":
             known = torch.special.xlogy(self.counts, self.amounts)
             return known - torch.lgamma(self.counts + 1.0)
         rest = self.amounts - self.counts
