@@ -46,7 +46,9 @@ _OUTCOMES: dict[Likelihood, str] = {
     "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
     "fixed before",
 }
-_REACHED = 1e-6  # round-off of a sum of losses that is to equal the level
+# How far the losses of the function of least norm may add up to more than the level that
+# they are to equal, over what they fall by: its regulariser is found up to a tolerance.
+_REACHED = 1e-5
 _REPORTED = Assumption(
     "outcomes",
     "whether and when an outcome is reported does not depend on what it is",
@@ -139,7 +141,8 @@ def likelihood_problem(
         centre = least_norm_mode(data, level, centre)
         norm = tracker.estimate(*around(data, centre))
     assumptions = ratio.assumptions(data, norm.assumption)
-    if centre.norm > norm.value or centre.loss > level + _REACHED:
+    fall = max(float(data.loss.value(data.mean).sum()) - level, 1.0)
+    if centre.norm > norm.value or centre.loss > level + _REACHED * fall:
         contradiction = _too_small(norm.value, centre)
         action = "The bound uses the least consistent norm instead."
         announce(contradiction, action, strict)

@@ -2,10 +2,12 @@ r"""Negative log-likelihoods of outcomes, as functions of the latent value at ea
 
 import math
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -214,6 +216,7 @@ class GaussianLoss(Loss):
         return 0.5 * self.precision * step.square()
 
 
+@lru_cache(maxsize=1)
 def _unit_interval() -> tuple[list[float], list[float]]:
     r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -224,9 +227,14 @@ def _unit_interval() -> tuple[list[float], list[float]]:
 _SEARCHED_NODES = 24
 
 
+@lru_cache(maxsize=1)
+def _hermite() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
+
+
 def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
     r"""Nodes as a column, and weights, for the mean under ``N(0, 1)``."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
+    nodes, weights = _hermite()
     grid, shares = (as_double(part).to(like) for part in (nodes, weights / weights.sum()))
     return grid.unsqueeze(-1), shares
 
