@@ -11,6 +11,7 @@ from torch import Tensor
 from benchmarks.counts.settings import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import LikelihoodUCB
+from kernelucb.confidence.likelihood.problem import Ratio
 
 
 @dataclass(frozen=True)
@@ -100,4 +101,4 @@ def logit(probability: float) -> float:
 
 def loss_limit(band: LikelihoodUCB) -> float:
     r"""Largest sum of losses, without terms of the outcomes alone, in a band's set."""
-    raise NotImplementedError
+    return Ratio(band.delta).level(band.data)

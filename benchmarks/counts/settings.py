@@ -130,6 +130,7 @@ class Coverage:
     choosers: tuple[str, ...]
     further_choosers: tuple[str, ...]
     sequences: int
+    further_sequences: int
     wrong: float
     wrong_sequences: int
     size: int
@@ -170,15 +171,25 @@ class Coverage:
         return [self.setting(*each) for each in grid] + hard
 
     def tasks(self, sequences: int | None = None) -> list[CoverageTask]:
-        r"""All blocks, or those of at most so many sequences for each case."""
-        cases = [(each, name) for name in self.choosers for each in self.settings]
+        r"""All blocks, or those of at most so many sequences for each case.
+
+        A block is finished in every case before the next begins.
+        """
+        most = math.inf if sequences is None else sequences
+        beliefs = {self.wrong: self.wrong_sequences, 1.0: self.sequences}
+        cases = [
+            (setting, chooser, factor, count)
+            for factor, count in beliefs.items()
+            for chooser in self.choosers
+            for setting in self.settings
+        ]
         first = self.kernels[0], self.dimensions[0]
         cases += [
-            (self.setting(likelihood, *first), name)
-            for name in self.further_choosers
+            (self.setting(likelihood, *first), chooser, factor, count)
+            for factor, count in {**beliefs, 1.0: self.further_sequences}.items()
+            for chooser in self.further_choosers
             for likelihood in self.likelihoods
         ]
-        beliefs = {self.wrong: self.wrong_sequences, 1.0: self.sequences}
         return [
             CoverageTask(
                 self.protocol,
@@ -190,7 +201,7 @@ class Coverage:
                 block,
                 self.size,
             )
-            for factor, count in beliefs.items()
-            for setting, chooser in cases
-            for block in range(math.ceil(min(sequences or count, count) / self.size))
+            for block in range(math.ceil(self.sequences / self.size))
+            for setting, chooser, factor, count in cases
+            if block < math.ceil(min(most, count) / self.size)
         ]

@@ -23,11 +23,13 @@ def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
         if row["factor"] != 1.0:
             continue
         other = wrong[row["setting"], row["chooser"]]
+        limited = limit(row["sequences"], delta, part.false_alarm)
         cells.append(
             [
                 row["setting"],
                 row["chooser"],
                 f"{row['sequences']}",
+                f"{limited}",
                 f"{row['missed']}",
                 f"{row['contradicted']}",
                 row["closest"],
@@ -37,8 +39,12 @@ def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
     count = max(row["sequences"] for row in counts)
     allowed = limit(count, delta, part.false_alarm)
     alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 1.5 * delta))
-    header = ["outcomes", "points chosen by", "sequences", "missed", "contradicted"]
-    header += ["closest", f"found out with {part.wrong:g} of the norm bound"]
+    header = ["outcomes", "points chosen by", "sequences", "limit", "missed"]
+    header += [
+        "contradicted",
+        "closest",
+        f"found out with {part.wrong:g} of the norm bound",
+    ]
     rounds = ", ".join(map(str, part.batches))
     return [
         f"Rounds of {rounds} outcomes, {sum(part.batches)} in all; after each a look at "
