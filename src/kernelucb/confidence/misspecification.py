@@ -19,8 +19,10 @@ from kernelucb.confidence.fit.mixture import (
     misfit_of_error,
     mixture_radius,
 )
+from kernelucb.confidence.likelihood.consistency import least_likely_norm, likely_cause
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 Cause = Literal["norm", "noise", "kernel"]
 
@@ -56,12 +58,12 @@ class ConsistencyCheck:
 
 @checked
 def check_consistency(
-    model: Model | KernelRegression,
+    model: Model | KernelRegression | LikelihoodRegression,
     norm_bound: float,
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
     fit: ClosedForm = "filters",
-    covariance_scale: CovarianceScale = 1.0,
+    covariance_scale: CovarianceScale | None = None,
     model_error: float = 0.0,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
@@ -72,18 +74,25 @@ def check_consistency(
     NormTracker's estimate grows with the data, so with it only the noise scale can be
     contradicted.
 
+    Successes and counts (a ``LikelihoodRegression``) are checked by their likelihood; the
+    cause is then the norm or the kernel.
+
     Source: a mixture of filters (ours). For ``fit="martingale"`` Flynn & Reeb (2024), Lemma
     4.2, at ``delta / 2``; and Ville's inequality at ``delta / 2`` for a mixture of
     ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))`` over ``l`` in (0, 1),
-    supermartingales for conditionally sub-Gaussian noise.
+    supermartingales for conditionally sub-Gaussian noise. For successes and counts that of
+    ``LikelihoodUCB``.
 
     Args:
-        model: A single-output exact GP, or a ``KernelRegression``.
+        model: A single-output exact GP, a ``KernelRegression``, or a
+            ``LikelihoodRegression``, for which ``noise_std``, ``fit`` and ``model_error``
+            have no meaning.
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
         fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
-        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
+        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``;
+            by default 1, and those of ``LikelihoodUCB`` for successes and counts.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
 
@@ -97,17 +106,34 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    regression = KernelRegression.of(model, noise_std)
-    least = sharp_least_norm(regression, delta, fit, covariance_scale, model_error)
-    least *= regression.outcome_scale
+    if isinstance(model, LikelihoodRegression):
+        _refuse_noise(noise_std is not None or fit != "filters" or model_error > 0.0)
+        least = least_likely_norm(model, delta, covariance_scale)
+    else:
+        model = KernelRegression.of(model, noise_std)
+        scale = 1.0 if covariance_scale is None else covariance_scale
+        least = sharp_least_norm(model, delta, fit, scale, model_error)
+        least *= model.outcome_scale
     if least <= norm_bound:
         remedy = (
             f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
             f"bound is {norm_bound:.4g}. That does not show that it is large enough."
         )
         return ConsistencyCheck(True, least, norm_bound, None, remedy)
-    cause, remedy = _diagnosis(regression, least, norm_bound)
+    if isinstance(model, LikelihoodRegression):
+        how = _LENGTHSCALE_FACTORS, _GAIN
+        cause, remedy = likely_cause(model, least, norm_bound, *how)
+    else:
+        cause, remedy = _diagnosis(model, least, norm_bound)
     return ConsistencyCheck(False, least, norm_bound, cause, remedy)
+
+
+def _refuse_noise(given: bool) -> None:
+    if given:
+        raise ValueError(
+            "Successes and counts have no noise scale of their own: leave out noise_std, fit "
+            "and model_error."
+        )
 
 
 def sharp_least_norm(

@@ -152,6 +152,19 @@ class LikelihoodRegression:
             prior, self.train_inputs, self.outcomes, self.dimension, estimated, self.loss
         )
 
+    def with_shorter_lengthscales(self, factor: float) -> "LikelihoodRegression | None":
+        r"""Under a kernel with all length scales divided by ``factor``.
+
+        That is the same kernel at inputs multiplied by ``factor``. None for kernels and
+        means of which that is not known.
+        """
+        if not self.prior.has_constant_variance or self.prior.plain.mean is None:
+            return None
+        inputs = factor * self.train_inputs
+        return self.from_parts(
+            self.prior, inputs, self.outcomes, self.dimension, self.estimated, self.loss
+        )
+
     @torch.no_grad()
     def mode(self, regularizer: float, start: Mode | None = None) -> Mode:
         r"""Minimiser of ``sum_i l_i(f) + regularizer |f - mean|^2 / 2``.
