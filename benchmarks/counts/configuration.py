@@ -120,6 +120,8 @@ class Regret:
     norm_bound: float
     rounds: int
     runs: int
+    slow: str
+    slow_runs: int
     candidates: int
     penalties: tuple[float, ...]
     misfit: float
@@ -150,6 +152,7 @@ class Regret:
             for kernel in self.kernels
             for d in self.dimensions
             for method in self.methods
+            if method != self.slow or run < self.slow_runs
         ]
 
 

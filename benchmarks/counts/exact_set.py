@@ -14,7 +14,7 @@ from torch import Tensor
 
 Array = np.ndarray
 _CUTOFF = 1e-13  # of the largest eigenvalue; the others are below the solver's accuracy
-_CENTRING = 1e-8  # half a squared Newton decrement
+_CENTRING, _CONVERGED = 1e-8, 1e-12  # half a squared Newton decrement
 _STEPS, _HALVINGS = 60, 40
 _FACTOR = 12.0
 
@@ -74,7 +74,7 @@ def penalised(basis: Array, losses: Losses, mean: float, penalty: float, start=N
         gradient = basis.T @ slope + penalty * z
         hessian = (basis.T * bend) @ basis + penalty * np.eye(len(z))
         step = -cho_solve(cho_factor(hessian), gradient)
-        if -0.5 * gradient @ step < _CENTRING:
+        if -0.5 * gradient @ step < _CONVERGED:
             return z
         z = _searched(objective, z, step, gradient)
     return z
