@@ -131,8 +131,8 @@ def check_consistency(
 def _refuse_noise(given: bool) -> None:
     if given:
         raise ValueError(
-            "Successes and counts have no noise scale of their own: leave out noise_std, fit "
-            "and model_error."
+            "Successes and counts have no noise scale of their own: leave out noise_std, "
+            "fit and model_error."
         )
 
 
