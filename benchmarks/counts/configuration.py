@@ -22,7 +22,7 @@ class WidthTask(runner.Task):
     observations: int
     queries: int
     exact_queries: int
-    penalties: tuple[float, ...]
+    penalty: float
     misfit: float
     variational_iterations: int
     function: int
@@ -52,7 +52,7 @@ class Width:
     queries: int
     exact_queries: int
     large_queries: int
-    penalties: tuple[float, ...]
+    penalty: float
     misfit: float
     variational_iterations: int
 
@@ -76,7 +76,7 @@ class Width:
                         n,
                         self.queries,
                         exact,
-                        self.penalties,
+                        self.penalty,
                         self.misfit,
                         self.variational_iterations,
                         function,
@@ -95,7 +95,7 @@ class RegretTask(runner.Task):
     method: str
     rounds: int
     candidates: int
-    penalties: tuple[float, ...]
+    penalty: float
     misfit: float
     variational_iterations: int
     run: int
@@ -123,7 +123,7 @@ class Regret:
     slow: str
     slow_runs: int
     candidates: int
-    penalties: tuple[float, ...]
+    penalty: float
     misfit: float
     variational_iterations: int
 
@@ -143,7 +143,7 @@ class Regret:
                 method,
                 self.rounds,
                 self.candidates,
-                self.penalties,
+                self.penalty,
                 self.misfit,
                 self.variational_iterations,
                 run,

@@ -59,29 +59,21 @@ class Gaussian(Learner):
 
 
 class Running(Learner):
-    r"""The convex set of running estimators, with the penalty of the narrowest.
-
-    The narrowest of several sets is not valid; this favours the rival.
-    """
+    r"""The convex set of running estimators."""
 
     def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
         super().__init__(task, problem, candidates)
         self.basis = Basis(problem.kernel, candidates[:0], candidates)
-        count = len(task.penalties)
-        self.estimates = [np.zeros(self.basis.queries.shape[1])] * count
-        self.limits = [math.log(1.0 / problem.delta)] * count
+        self.estimate = np.zeros(self.basis.queries.shape[1])
+        self.limit = math.log(1.0 / problem.delta)
 
     def bounds(self, arms: list[int], Y: Tensor) -> Interval:
         setting, losses = self.problem.setting, losses_of(self.problem, Y)
+        mean, last = setting.mean, slice(len(arms) - 1, len(arms))
         self.basis.rows = rows = self.basis.queries[arms]
-        last = slice(len(arms) - 1, len(arms))
-        for index, penalty in enumerate(self.task.penalties):
-            z = self.estimates[index]
-            prediction = setting.mean + rows[last] @ z
-            self.limits[index] += float(losses.part(last)(prediction)[0].sum())
-            self.estimates[index] = penalised(rows, losses, setting.mean, penalty, z)
-        limit = min(self.limits)
-        exact = ExactSet(self.basis, losses, setting.mean, setting.norm_bound, limit, 1e-3)
+        self.limit += float(losses.part(last)(mean + rows[last] @ self.estimate)[0].sum())
+        self.estimate = penalised(rows, losses, mean, self.task.penalty, self.estimate)
+        exact = ExactSet(self.basis, losses, mean, setting.norm_bound, self.limit, 1e-3)
         lower, upper = exact.bounds()
         return torch.from_numpy(lower).sigmoid(), torch.from_numpy(upper).sigmoid()
 

@@ -33,6 +33,8 @@ class Run:
         all_widths: At all query points, where a band is computed there.
         latent_widths: Of log odds or log rate, at the points of the exact set, for
             ``OURS`` and ``EXACT``.
+        room: How far the limit on the loss is above the loss of the function, in nats,
+            with the evidence of ``OURS`` and of ``RUNNING``.
         missed: Whether the function is outside at any of these points.
         seconds: Of processor time.
         containment: How far the exact set stays inside ``OURS``, at the worst point.
@@ -42,6 +44,7 @@ class Run:
     widths: dict[str, float]
     all_widths: dict[str, float]
     latent_widths: dict[str, float]
+    room: dict[str, float]
     missed: dict[str, bool]
     seconds: dict[str, float]
     containment: float
@@ -59,7 +62,9 @@ class _Case:
         self.Y = self.problem.outcomes(self.X)
         self.queries = self.problem.points(task.queries)
         self.few = self.queries[: task.exact_queries]
-        self.run = Run({}, {}, {}, {}, {}, 0.0, 0.0)
+        latent = self.problem.latent(self.X).numpy()
+        self.loss = float(losses_of(self.problem, self.Y)(latent)[0].sum())
+        self.run = Run({}, {}, {}, {}, {}, {}, 0.0, 0.0)
 
     def measure(self, name: str, compute: Callable[[], Interval], points: Tensor) -> None:
         r"""Width and misses of a band of probabilities or rates."""
@@ -81,13 +86,13 @@ class _Case:
 
         def ours() -> Interval:
             band = self.problem.band(self.X, self.Y)
-            found["limit"] = loss_limit(band), torch.empty(0)
+            self.run.room[OURS] = loss_limit(band) - self.loss
             found[OURS] = band.latent_bounds(self.queries)
             lower, upper = found[OURS]
             return link(lower, self.setting), link(upper, self.setting)
 
         def exact() -> Interval:
-            found[EXACT] = self.convex(basis, float(found["limit"][0]))
+            found[EXACT] = self.convex(basis, self.loss + self.run.room[OURS])
             lower, upper = found[EXACT]
             return link(lower, self.setting), link(upper, self.setting)
 
@@ -115,14 +120,16 @@ class _Case:
         return torch.from_numpy(lower), torch.from_numpy(upper)
 
     def running(self, basis: Basis) -> Interval:
-        r"""The convex set of the best of the running estimators."""
-        losses, stride = losses_of(self.problem, self.Y), max(1, len(self.Y) // 100)
-        limit = min(
-            running_limit(
-                basis.rows, losses, self.setting.mean, penalty, self.problem.delta, stride
-            )
-            for penalty in self.task.penalties
+        r"""The convex set of running estimators."""
+        limit = running_limit(
+            basis.rows,
+            losses_of(self.problem, self.Y),
+            self.setting.mean,
+            self.task.penalty,
+            self.problem.delta,
+            stride=max(1, len(self.Y) // 100),
         )
+        self.run.room[RUNNING] = limit - self.loss
         lower, upper = self.convex(basis, limit)
         return link(lower, self.setting), link(upper, self.setting)
 
@@ -174,6 +181,7 @@ def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
                     "width": f"{run.widths[name]:.5g}",
                     "width_all": f"{run.all_widths.get(name, np.nan):.5g}",
                     "latent_width": f"{latent:.5g}",
+                    "room": f"{run.room.get(name, np.nan):.4g}",
                     "missed": int(run.missed[name]),
                     "seconds": f"{run.seconds[name]:.3g}",
                     "containment": f"{run.containment:.3g}",

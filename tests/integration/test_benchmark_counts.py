@@ -28,7 +28,7 @@ def small(monkeypatch):
     few |= {"wrong_sequences": 2, "size": 2, "hard": hard}
     short = {"functions": 1, "large": 20, "large_functions": 1, "queries": 4}
     short |= {"observations": (10, 20), "exact_queries": 3, "large_queries": 2}
-    short |= {"penalties": (1.0,), "variational_iterations": 2, **kernels}
+    short |= {"variational_iterations": 2, **kernels}
     brief = {"rounds": 3, "runs": 1, "candidates": 9, "variational_iterations": 2}
     parts = {
         "coverage": replace(WHOLE.coverage, **many, **few),
