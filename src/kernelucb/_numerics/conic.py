@@ -80,7 +80,7 @@ class LikelihoodBallProgram(_Program):
 
     With ``l(f) = softplus ln(1 + e^f) + exponential e^f - linear f`` at each of ``m``
     inputs. ``scales`` is ``m x p``; ``u`` has ``p + 1`` entries, the last one in the ball
-    alone.
+    alone. Values near ``centre`` keep the numbers of the program near one.
 
     Source: ours, from the exponential cone; see ``docs/mathematics.md``.
     """
@@ -92,20 +92,24 @@ class LikelihoodBallProgram(_Program):
         softplus: Tensor,
         exponential: Tensor,
         linear: Tensor,
+        centre: Tensor,
         level: float,
     ) -> None:
         import cvxpy as cp
 
         variable = cp.Variable(scales.shape[1] + 1)
         objective = cp.Parameter(scales.shape[1] + 1)
-        latent = mean.cpu().numpy() + scales.cpu().numpy() @ variable[:-1]
-        total = -(linear.cpu().numpy() @ latent)
+        weights = exponential * centre.exp()
+        unit = float((softplus + weights + linear).max())
+        step = (mean - centre).cpu().numpy() + scales.cpu().numpy() @ variable[:-1]
+        total = -((linear / unit).cpu().numpy() @ step)
         if bool((softplus > 0).any()):
-            total += cp.sum(cp.multiply(softplus.cpu().numpy(), cp.logistic(latent)))
-        if bool((exponential > 0).any()):
-            total += cp.sum(cp.multiply(exponential.cpu().numpy(), cp.exp(latent)))
+            each = cp.logistic(centre.cpu().numpy() + step)
+            total += cp.sum(cp.multiply((softplus / unit).cpu().numpy(), each))
+        if bool((weights > 0).any()):
+            total += cp.sum(cp.multiply((weights / unit).cpu().numpy(), cp.exp(step)))
+        most = (level + float(linear @ centre)) / unit
         problem = cp.Problem(
-            cp.Maximize(objective @ variable),
-            [total <= level, cp.norm(variable, 2) <= 1],
+            cp.Maximize(objective @ variable), [total <= most, cp.norm(variable, 2) <= 1]
         )
         super().__init__(problem, objective, variable)

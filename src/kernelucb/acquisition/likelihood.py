@@ -1,5 +1,6 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
+import math
 from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
@@ -202,7 +203,8 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     @property
     def least_consistent_norm(self) -> float:
         r"""Lower bound on the norm; it needs all assumptions but the one on the norm."""
-        return least_norm_mode(self.data, self._level).norm
+        least = least_norm_mode(self.data, self._level)
+        return math.inf if least is None else least.norm
 
 
 def _data(

@@ -1,5 +1,6 @@
 r"""Do successes or counts contradict the norm bound or the kernel?"""
 
+import math
 from typing import Literal
 
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
@@ -15,7 +16,8 @@ def least_likely_norm(
     r"""Least norm of a function in the likelihood-ratio set, anytime; latent units."""
     scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
     level = Ratio(delta, covariance_scale=scale).level(data)
-    return least_norm_mode(data, level).norm
+    least = least_norm_mode(data, level)
+    return math.inf if least is None else least.norm
 
 
 def likely_cause(

@@ -8,20 +8,23 @@ from torch import Tensor
 from kernelucb._numerics.conic import LikelihoodBallProgram
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import RidgePoints, Support
+from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
 from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.likelihood.ellipsoid import Parabolas
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.confidence.martingale_mixture.witness import attaining_weights
 from kernelucb.exceptions import SolverError
 from kernelucb.regression import KernelRegression, Projection, RidgeState
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 # Accepted difference between the bound and the solver's function, relative to the
 # half-width of the norm ball.
-_ACCEPTED_GAP = 1e-5
+_ACCEPTED_GAP = 1e-6
 # Directions in which no function of the ball moves a latent value by more than this are
 # left out of the program; the bound counts them.
 _NEGLIGIBLE = 1e-9
+_MOST_STEPS, _CONVERGED = 20, 1e-9
 
 
 class LikelihoodSet(FunctionSet[KernelRegression]):
@@ -77,59 +80,87 @@ class LikelihoodSet(FunctionSet[KernelRegression]):
         found = self.ellipsoid.support(points, sign)
         if self.design is not self.regression:  # what is pending has no outcomes to fit
             return found
-        centre, norm = points.centre, self.constraints.norm
+        centre = points.centre
         length = safe_sqrt(centre.prior_variance)
+        accepted = _ACCEPTED_GAP * self.constraints.norm * length.detach()
         with torch.no_grad():
-            whole = torch.cat(
-                [centre.features, centre.residual_variance.sqrt().unsqueeze(-1)], -1
-            )
-            direction = sign * whole / length.clamp_min(1e-300).unsqueeze(-1)
-            solution = self._maximizer(direction)
-            reached = norm * sign * (whole * solution).sum(-1)
-            slopes, rest = self._tangents(norm * solution[:, :-1])
-            multiple = self._multiplier(centre, sign, slopes, rest)
-        left = sign * centre.features - multiple.unsqueeze(-1) * slopes
-        squared = left.square().sum(-1) + centre.residual_variance
-        value = torch.minimum(norm * safe_sqrt(squared) + multiple * rest, found.value)
+            latent, reached = self._largest(centre, sign)
+            gap = (self._tangent_bound(centre, sign, latent) - reached).abs()
+            for row in (~(gap <= accepted)).nonzero().flatten().tolist():
+                one = centre.rows(slice(row, row + 1))
+                latent[row], reached[row] = self._climbed(one, sign)
+        value = self._tangent_bound(centre, sign, latent)
         gap = (value.detach() - reached).abs()
-        if not bool((gap <= _ACCEPTED_GAP * norm * length).all()):
+        if not bool((gap <= accepted).all()):
             raise SolverError(
                 f"The conic solution is {float(gap.max()):.2g} below its bound, which is "
                 'not exact then. Leave out form="convex": the default form needs no solver.'
             )
-        return Support(value, found.regularizer, gap)
+        return Support(torch.minimum(value, found.value), found.regularizer, gap)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""That of the ellipsoid, which needs no solver."""
         return self.ellipsoid.majorant(points, sign)
 
-    def _maximizer(self, direction: Tensor) -> Tensor:
-        r"""Coordinates over the norm of the functions that are largest, ``b x (r + 1)``."""
-        norm, kept = self.constraints.norm, self._kept
+    def _largest(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
+        r"""By the program: functions at the data, ``b x u``, and their ``b`` values."""
+        norm, data = self.constraints.norm, self._data
+        kept = norm * self.observed_features.abs().amax(0) > _NEGLIGIBLE
+        scales = norm * self.observed_features[:, kept]
         if self._program is None:
-            loss = self._data.loss
-            weights = loss.cone_weights
-            scales = norm * self.observed_features[:, kept]
+            weights, centre = data.loss.cone_weights, data.mode(1.0).latent
             self._program = LikelihoodBallProgram(
-                scales, self._data.mean, *weights, level=self.level
+                scales, data.mean, *weights, centre=centre, level=self.level
             )
-        whole = torch.cat([kept, kept.new_ones(1)])
-        solution = torch.zeros_like(direction)
-        solution[:, whole] = self._program.maximizer(direction[:, whole])
-        return solution
+        left = points.residual_variance + points.features[:, ~kept].square().sum(-1)
+        whole = torch.cat([points.features[:, kept], left.sqrt().unsqueeze(-1)], -1)
+        length = points.prior_variance.sqrt().clamp_min(1e-300).unsqueeze(-1)
+        solution = self._program.maximizer(sign * whole / length)
+        latent = data.mean + solution[:, :-1] @ scales.mT
+        return latent, norm * sign * (whole * solution).sum(-1)
 
-    @property
-    def _kept(self) -> Tensor:
-        reach = self.constraints.norm * self.observed_features.abs().amax(0)
-        return reach > _NEGLIGIBLE
+    def _climbed(self, point: Projection, sign: int) -> tuple[Tensor, Tensor]:
+        r"""The same for one point, where the solver stalled: parabolas instead of losses.
 
-    def _tangents(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        r"""``(b x r)`` slopes and ``b`` limits of the sums of tangents at ``b`` functions.
+        Each step maximises over those that touch at the function of the step before, with
+        its curvatures, so it converges as Newton's method does.
+        """
+        data, band = self._data, self.ellipsoid
+        latent, reached = data.mean, point.prior_mean
+        for _ in range(_MOST_STEPS):
+            state = band.regression
+            seen = state.project_inputs(torch.cat([data.distinct_inputs, point.inputs]))
+            own = seen.rows(slice(len(data.mean), None))
+            pair = QueryPoints(own, own)
+            weights, rest = attaining_weights(band, pair, sign)
+            found = data.mean + (seen.features[:-1] @ weights[0])
+            moved, latent = float((found - latent).abs().max()), found
+            reached = sign * (
+                (own.features * weights).sum(-1) + rest * own.residual_variance.sqrt()
+            )
+            if moved <= _CONVERGED:
+                break
+            curvature = data.loss.curvature(latent)
+            curvature = curvature.clamp_min(1e-12 * float(curvature.max()))
+            fit = Parabolas(latent, curvature, 0.0).fit(data, self.level)
+            limits = self.constraints._replace(radius=fit.radius)
+            band = ExactSet(fit.regression, limits, self.assumptions)
+        return latent, reached
+
+    def _tangent_bound(self, points: Projection, sign: int, latent: Tensor) -> Tensor:
+        r"""Largest value under the norm and the tangents at ``b x u`` functions, ``b``."""
+        slopes, limit = self._tangents(latent)
+        multiple = self._multiplier(points.detach(), sign, slopes, limit)
+        left = sign * points.features - multiple.unsqueeze(-1) * slopes
+        squared = left.square().sum(-1) + points.residual_variance
+        return self.constraints.norm * safe_sqrt(squared) + multiple * limit
+
+    def _tangents(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``b x r`` slopes and ``b`` limits of the sums of tangents at ``b`` functions.
 
         Every function of the set has coordinates ``w`` with ``slopes @ w <= limit``.
         """
-        deviation = weights @ self.observed_features.mT
-        latent, loss = self._data.mean + deviation, self._data.loss
+        deviation, loss = latent - self._data.mean, self._data.loss
         slope = loss.slope(latent)
         limit = self.level - loss.value(latent).sum(-1) + (slope * deviation).sum(-1)
         return slope @ self.observed_features, limit

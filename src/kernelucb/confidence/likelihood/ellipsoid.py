@@ -18,7 +18,7 @@ ELLIPSOID = "ellipsoid of secant curvatures (ours)"
 # More passes, places and witnesses narrow the band by less than 0.3 %.
 _PASSES, _PLACES, _WITNESSES = 3, 9, 16
 # Round-off of a curvature; and the least one that is told from zero beside the largest.
-_ROUNDING, _LEAST_SHARE = 1e-10, 1e-14
+_ROUNDING, _LEAST_SHARE = 1e-12, 1e-14
 _UNSAID = Assumptions("", "", False, ())
 
 

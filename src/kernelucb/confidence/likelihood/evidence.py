@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from kernelucb._numerics.checks import as_double
 from kernelucb.regression.likelihood.losses import Expectation, Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
@@ -73,7 +74,7 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     start = data.mode(1.0 / math.exp(sum(map(math.log, scales)) / len(scales)))
     basis = Basis.of(data, start)
     parts = [_Part(data.loss, basis, 1.0 / c).bound(start.latent) for c in scales]
-    return float(torch.logsumexp(torch.tensor(parts), 0)) - math.log(len(parts))
+    return float(torch.logsumexp(as_double(parts), 0)) - math.log(len(parts))
 
 
 class _Part:

@@ -15,11 +15,11 @@ _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
 
 def least_norm_mode(
     data: LikelihoodRegression, level: float, start: Mode | None = None
-) -> Mode:
+) -> Mode | None:
     r"""``argmin |f - mean|`` over functions whose losses add up to at most ``level``.
 
     Its losses add up to ``level`` or a little more, so no function of the set has a smaller
-    norm. Where no function reaches the level, the one with the largest likelihood found.
+    norm. None where no function reaches the level.
 
     Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
     the regulariser.
@@ -34,8 +34,15 @@ def least_norm_mode(
     if float(data.loss.value(data.mean).sum()) <= level:
         return data.at(torch.zeros_like(data.mean))
     root = increasing_root(slack, 0.0, _LOWEST, _TOLERANCE)
-    slack(_LOWEST if root is None else root + _TOLERANCE)
+    if root is None:
+        return None
+    slack(root + _TOLERANCE)
     return at
+
+
+def likeliest(data: LikelihoodRegression) -> Mode:
+    r"""A function under which the outcomes are nearly as likely as under any."""
+    return data.mode(math.exp(_LOWEST))
 
 
 def around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[KernelRegression]:

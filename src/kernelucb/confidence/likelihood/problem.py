@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 
 from kernelucb._numerics.checks import positive_scalar
@@ -18,7 +19,7 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.likelihood.convex import LikelihoodSet
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellipsoid
 from kernelucb.confidence.likelihood.evidence import log_evidence
-from kernelucb.confidence.likelihood.least import around, least_norm_mode
+from kernelucb.confidence.likelihood.least import around, least_norm_mode, likeliest
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
@@ -46,9 +47,8 @@ _OUTCOMES: dict[Likelihood, str] = {
     "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
     "fixed before",
 }
-# How far the losses of the function of least norm may add up to more than the level that
-# they are to equal, over what they fall by: its regulariser is found up to a tolerance.
-_REACHED = 1e-5
+# Prior weight of values at each input that no kernel connects: 0.1 nats for the others.
+_INDEPENDENT = 0.1
 _REPORTED = Assumption(
     "outcomes",
     "whether and when an outcome is reported does not depend on what it is",
@@ -96,8 +96,20 @@ class Ratio(NamedTuple):
         if isinstance(self.evidence, PrequentialLikelihood):
             bound = self.evidence.loss_bound(data)
         else:
-            bound = -log_evidence(data, covariance_scales(self.covariance_scale))
+            bound = -self._mixed(data)
         return bound + math.log(1.0 / self.delta)
+
+    def _mixed(self, data: LikelihoodRegression) -> float:
+        r"""Log-evidence of Gaussian processes, and of values that no kernel connects.
+
+        The latter is what finds out a kernel that is too smooth.
+        """
+        connected = log_evidence(data, covariance_scales(self.covariance_scale))
+        independent = data.loss.log_independent(data.mean)
+        if independent is None:
+            return connected
+        shares = math.log1p(-_INDEPENDENT), math.log(_INDEPENDENT)
+        return float(np.logaddexp(shares[0] + connected, shares[1] + independent))
 
     def assumptions(self, data: LikelihoodRegression, norm: Assumption) -> Assumptions:
         r"""What a set rests on; ``norm`` says where its norm bound comes from."""
@@ -132,21 +144,22 @@ def likelihood_problem(
     """
     level = ratio.level(data) if level is None else level
     tracker, centre, contradiction = tracker_of(norm_bound), data.mode(1.0), None
+    least: Mode | None = centre
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
         norm = NormBound(given, given_norm(given))
         if centre.loss > level or centre.norm > given:
-            centre = least_norm_mode(data, level, centre)
+            least = least_norm_mode(data, level, centre)
     else:
-        centre = least_norm_mode(data, level, centre)
-        norm = tracker.estimate(*around(data, centre))
+        least = least_norm_mode(data, level, centre)
+        norm = tracker.estimate(*around(data, least or likeliest(data)))
     assumptions = ratio.assumptions(data, norm.assumption)
-    fall = max(float(data.loss.value(data.mean).sum()) - level, 1.0)
-    if centre.norm > norm.value or centre.loss > level + _REACHED * fall:
-        contradiction = _too_small(norm.value, centre)
+    if least is None or least.norm > norm.value:
+        contradiction = _too_small(norm.value, least)
         action = "The bound uses the least consistent norm instead."
         announce(contradiction, action, strict)
         assumptions = assumptions.with_item(contradiction)
+    centre = least or likeliest(data)
     used, level = max(norm.value, centre.norm * (1.0 + INTERIOR)), max(level, centre.loss)
     state, radius = enclosing_ellipsoid(data, used, level, centre)
     radius = radius_beside_dropped(state, radius, used)
@@ -167,10 +180,11 @@ def likelihood_set(
     return ExactSet(state, constraints, assumptions)
 
 
-def _too_small(norm: float, least: Mode) -> Assumption:
+def _too_small(norm: float, least: Mode | None) -> Assumption:
+    needed = math.inf if least is None else least.norm
     statement = (
         f"No function of norm at most {norm:.4g} makes the outcomes likely enough at this "
-        f"delta: the least consistent norm is {least.norm:.4g}. The norm bound is too "
-        "small, the kernel is wrong, or the outcomes do not follow the likelihood."
+        f"delta: the least consistent norm is {needed:.4g}. The norm bound is too small, "
+        "the kernel is wrong, or the outcomes do not follow the likelihood."
     )
     return Assumption("norm", statement, Status.VIOLATED)

@@ -60,6 +60,14 @@ class Loss(ABC):
         r"""Upper bound on the mean of the loss, ``u`` values."""
         return self.expected(mean, variance).value
 
+    def log_independent(self, mean: Tensor) -> float | None:
+        r"""Log-evidence if the value at each input were drawn on its own, without a kernel.
+
+        From the conjugate prior of Jeffreys' shape, around ``mean`` where that needs a
+        scale; None if there is none.
+        """
+        return None
+
     @property
     def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
         r"""``a``, ``b`` and ``y`` of ``a softplus(f) + b exp(f) - y f``, if it is that."""
@@ -140,6 +148,13 @@ class BinomialLoss(Loss):
         value = weights @ self.value(mean + deviation * grid)
         return value + self.trials * _trapezoid_error(mean, deviation)
 
+    def log_independent(self, mean: Tensor) -> float | None:
+        r"""See ``Loss``; each probability is drawn from ``Beta(1/2, 1/2)``."""
+        failures = self.trials - self.successes
+        parts = torch.lgamma(self.successes + 0.5) + torch.lgamma(failures + 0.5)
+        parts = parts - torch.lgamma(self.trials + 1.0) - math.log(math.pi)
+        return float(parts.sum())
+
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         flip = torch.where(centre > 0.0, -1.0, 1.0)  # the same from the other side
         start, step = flip * centre, flip * step
@@ -179,6 +194,14 @@ class PoissonLoss(Loss):
         r"""See ``Loss``; in closed form."""
         rate = self.exposure * (mean + 0.5 * variance).exp()
         return Expectation(rate - self.counts * mean, rate - self.counts, rate)
+
+    def log_independent(self, mean: Tensor) -> float | None:
+        r"""See ``Loss``; each rate is drawn from ``Gamma(1/2)`` of mean ``exp(mean)``."""
+        shape = 0.5
+        rate = shape * (-mean).exp()
+        gained = torch.lgamma(shape + self.counts) - math.lgamma(shape)
+        parts = shape * rate.log() - (shape + self.counts) * (rate + self.exposure).log()
+        return float((gained + parts).sum())
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         return self.exposure * centre.exp() * (step.expm1() - step)

@@ -1,0 +1,246 @@
+r"""The ellipsoid holds the likelihood-ratio set, the cone form is it, Gauss gives F & R."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from kernelucb import (
+    KernelRegression,
+    LikelihoodRegression,
+    LikelihoodUCB,
+    MartingaleMixtureUCB,
+    check_consistency,
+)
+from kernelucb.confidence.likelihood.evidence import log_evidence
+from kernelucb.confidence.likelihood.problem import (
+    Ratio,
+    likelihood_problem,
+    likelihood_set,
+)
+from kernelucb.exceptions import (
+    InconsistentConfidenceSetError,
+    InconsistentConfidenceSetWarning,
+)
+from kernelucb.regression.likelihood.losses import GaussianLoss
+from kernelucb.regression.likelihood.outcomes import Outcomes
+from kernelucb.regression.prior import Prior
+from oracles.likelihood import extreme_value, least_norm, log_base_measure
+from oracles.likelihood import log_evidence as exact_log_evidence
+from problems import RKHSFunction, frozen_kernel, generator, uniform
+from tolerances import LEAST_NORM, SOCP
+
+NORM, DELTA = 3.0, 0.05
+# A norm of 8 would be contradicted: it allows no probability below sigmoid(-8) = 3e-4.
+MANY = {"num_trials": 10_000, "norm_bound": 14.0}
+KINDS = ("bernoulli", "binomial", "poisson")
+# Outcomes, and the arguments that go with them.
+AMOUNTS = {"bernoulli": {}, "binomial": {"num_trials": 6.0}, "poisson": {"exposure": 2.5}}
+
+
+def outcomes(kind, latent, seed):
+    random = generator(seed)
+    if kind == "poisson":
+        return torch.poisson(2.5 * latent.exp(), generator=random)
+    trials = 6 if kind == "binomial" else 1
+    draws = torch.rand(trials, len(latent), dtype=torch.float64, generator=random)
+    return (draws < latent.sigmoid()).double().sum(0)
+
+
+def problem(kind, n=25, d=1, kernel="rbf", seed=0, norm=2.5):
+    own = frozen_kernel(kernel, 0.3)
+    X = uniform(n, d, seed + 10)
+    X[-3:] = X[:3]  # repeated
+    Y = outcomes(kind, RKHSFunction.random(own, norm, d, seed)(X), seed + 20)
+    return X, Y, own
+
+
+def bound(kind, data, **options):
+    X, Y, kernel = data
+    options = {"norm_bound": NORM, "delta": DELTA} | options
+    return LikelihoodUCB(X, Y, kernel, likelihood=kind, **AMOUNTS[kind], **options)
+
+
+def as_the_oracle_wants(kind, Y):
+    amount = next(iter(AMOUNTS[kind].values()), 1.0)
+    return Y, torch.full_like(Y, amount)
+
+
+def level(kind, data):
+    X, Y, kernel = data
+    return Ratio(DELTA).level(
+        LikelihoodRegression(X, Y, kernel, likelihood=kind, **AMOUNTS[kind])
+    )
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("kernel", ["rbf", "matern32"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ellipsoid_holds_the_set_and_the_cone_form_is_it(kind, kernel, d):
+    data = problem(kind, d=d, kernel=kernel)
+    X, Y, own = data
+    points = torch.cat([uniform(3, d, 7), X[:1]])
+    lower, upper = bound(kind, data).latent_bounds(points)
+    exact_lower, exact_upper = bound(kind, data, form="convex").latent_bounds(points)
+    total = level(kind, data)
+    for i, x in enumerate(points):
+        joint = own(torch.cat([X, x.unsqueeze(0)])).to_dense()
+        rest = kind, as_the_oracle_wants(kind, Y), total, NORM
+        most, least = (extreme_value(joint, *rest, sign) for sign in (1, -1))
+        assert float(upper[i]) >= most - SOCP
+        assert float(lower[i]) <= least + SOCP
+        assert float(exact_upper[i]) == pytest.approx(most, abs=SOCP)
+        assert float(exact_lower[i]) == pytest.approx(least, abs=SOCP)
+    widths = (upper - lower).mean() / (exact_upper - exact_lower).mean()
+    assert 1.0 <= float(widths) <= (1.2 if kind == "poisson" else 1.12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_least_norm_is_that_of_the_cone_program(kind):
+    data = problem(kind, n=40, norm=8.0)
+    acqf = bound(kind, data, norm_bound=20.0)
+    X, Y, kernel = data
+    gram = kernel(X).to_dense()
+    exact = least_norm(gram, kind, as_the_oracle_wants(kind, Y), level(kind, data))
+    assert exact > 0.5
+    assert acqf.least_consistent_norm == pytest.approx(exact, rel=10 * LEAST_NORM)
+    assert acqf.least_consistent_norm <= exact * (1.0 + LEAST_NORM)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scales", [(1.0,), (0.1, 1.0, 10.0)])
+def test_the_evidence_is_bounded_from_below_and_closely(kind, scales):
+    own, X = frozen_kernel("rbf", 0.3), torch.tensor([[0.1], [0.35]], dtype=torch.float64)
+    Y = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    Y = Y if kind == "bernoulli" else 5.0 * Y
+    given = as_the_oracle_wants(kind, Y)
+    data = LikelihoodRegression(X, Y, own, likelihood=kind, **AMOUNTS[kind])
+    exact = exact_log_evidence(own(X).to_dense(), kind, given, list(scales))
+    found = log_evidence(data, scales)
+    assert exact - 0.15 <= found <= exact + 1e-9
+    base = float(data.outcomes.log_base_measure().sum())
+    assert base == pytest.approx(log_base_measure(kind, given), abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3, (0.1, 1.0, 10.0)])
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
+    own, X = frozen_kernel("matern52", 0.3), uniform(30, 2, 3)
+    Y = RKHSFunction.random(own, 2.0, 2, 0)(X)
+    Y = Y + noise * torch.randn(30, dtype=torch.float64, generator=generator(4))
+    loss = GaussianLoss(Y, torch.full_like(Y, noise**-2))
+    shown = Outcomes("poisson", Y, torch.ones_like(Y))  # the loss stands in their place
+    data = LikelihoodRegression.from_parts(Prior(own), X, shown, 2, frozenset(), loss)
+    problem = likelihood_problem(data, NORM, Ratio(DELTA, covariance_scale=scale), False)
+    points = uniform(50, 2, 5)
+    state = KernelRegression(X, Y, own, noise)
+    options = {"fit": "martingale", "covariance_scale": scale, "delta": DELTA}
+    theirs = MartingaleMixtureUCB(state, norm_bound=NORM, **options)
+    for side, expected in zip(
+        likelihood_set(problem).bounds(points), theirs.bounds(points), strict=True
+    ):
+        assert_close(side, expected, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_repeated_inputs_count_like_their_sum(kind):
+    X, Y, kernel = problem(kind, n=12)
+    once, again = X[:4], X[:4].repeat(3, 1)
+    points, counts = uniform(20, 1, 9), Y.reshape(3, 4)
+    options = {"norm_bound": NORM, "delta": DELTA}
+    if kind == "poisson":
+        pooled = {"likelihood": kind, "exposure": 7.5}
+    else:
+        pooled = {"likelihood": "binomial", "num_trials": 18 if kind == "binomial" else 3}
+    both = (
+        LikelihoodUCB(
+            again, counts.reshape(-1), kernel, likelihood=kind, **AMOUNTS[kind], **options
+        ),
+        LikelihoodUCB(once, counts.sum(0), kernel, **pooled, **options),
+    )
+    for one, other in zip(*(acqf.bounds(points) for acqf in both), strict=True):
+        assert_close(one, other, rtol=1e-8, atol=1e-8)
+    assert both[0].regression.num_observations == 12
+
+
+def test_failures_are_the_mirror_of_successes():
+    X, Y, kernel = problem("bernoulli")
+    points = uniform(20, 1, 9)
+    lower, upper = bound("bernoulli", (X, Y, kernel)).bounds(points)
+    mirrored = bound("bernoulli", (X, 1.0 - Y, kernel)).bounds(points)
+    assert_close(1.0 - mirrored[1], lower, rtol=1e-6, atol=1e-6)
+    assert_close(1.0 - mirrored[0], upper, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["ellipsoid", "convex"])
+@pytest.mark.parametrize(
+    ("kind", "Y", "options"),
+    [
+        ("bernoulli", torch.ones(15), {}),
+        ("bernoulli", torch.zeros(15), {}),
+        ("binomial", torch.full((15,), 10_000.0), MANY),
+        ("binomial", torch.zeros(15), MANY),
+        ("poisson", torch.zeros(15), {}),
+        ("poisson", torch.full((15,), 10_000.0), {"mean": 9.0}),
+        ("poisson", torch.full((15,), 10_000.0), {"norm_bound": 20.0}),
+    ],
+)
+def test_extreme_outcomes_give_bands_that_hold_the_extremes(kind, Y, options, form):
+    X, own, options = uniform(15, 1, 0), frozen_kernel("rbf"), {"norm_bound": 8.0} | options
+    acqf = LikelihoodUCB(X, Y.double(), own, likelihood=kind, form=form, **options)
+    lower, upper = acqf.bounds(uniform(30, 1, 1))
+    assert bool((lower <= upper).all())
+    assert bool(torch.isfinite(lower).all())
+    rate = float(Y[0]) / options.get("num_trials", 1)
+    at_data = torch.stack(acqf.bounds(X))
+    least = options.get("mean", 0.0) - acqf.norm_bound
+    ball = acqf.outcome_map.inverse(torch.tensor(least))
+    assert float(at_data[0].max()) <= max(rate, float(ball)) + 1e-6 * (1.0 + rate)
+    if rate not in (0.0, 1.0):
+        assert float(at_data[1].min()) >= rate
+    assert not acqf.assumptions.violated
+
+
+def test_a_norm_that_is_too_small_is_named():
+    X, own = (
+        torch.linspace(0, 1, 40, dtype=torch.float64).unsqueeze(-1),
+        frozen_kernel("rbf"),
+    )
+    Y = (X[:, 0] > 0.5).double() * 50.0
+    options = {"likelihood": "binomial", "num_trials": 50, "norm_bound": 0.5}
+    with pytest.warns(InconsistentConfidenceSetWarning, match="least consistent norm"):
+        acqf = LikelihoodUCB(X, Y, own, **options)
+    assert acqf.assumptions.violated
+    assert acqf.norm_bound >= acqf.least_consistent_norm > 0.5
+    with pytest.raises(InconsistentConfidenceSetError, match="No function of norm"):
+        LikelihoodUCB(X, Y, own, strict=True, **options)
+
+
+def test_the_check_names_a_norm_or_a_kernel():
+    X, own = (
+        torch.linspace(0, 1, 60, dtype=torch.float64).unsqueeze(-1),
+        frozen_kernel("rbf"),
+    )
+    steps = {"likelihood": "binomial", "num_trials": 40}
+    fast = (20.0 * (1.0 + torch.sin(40.0 * X[:, 0]))).round()
+    data = LikelihoodRegression(X, fast, own, **steps)
+    wrong = check_consistency(data, norm_bound=3.0)
+    assert not wrong.consistent
+    assert wrong.cause == "kernel"
+    low = LikelihoodRegression(
+        X, (20.0 + 18.0 * torch.sin(6.0 * X[:, 0])).round(), own, **steps
+    )
+    small = check_consistency(low, norm_bound=0.4)
+    assert (small.consistent, small.cause) == (False, "norm")
+    fine = check_consistency(low, norm_bound=1.01 * small.least_consistent_norm)
+    assert fine.consistent
+    with pytest.raises(ValueError, match="no noise scale"):
+        check_consistency(low, norm_bound=1.0, noise_std=0.1)
+
+
+def test_the_level_is_the_evidence_and_delta():
+    data = problem("bernoulli")
+    own = LikelihoodRegression(*data)
+    levels = [Ratio(delta).level(own) for delta in (0.05, 0.2)]
+    assert levels[0] - levels[1] == pytest.approx(math.log(4.0), abs=1e-9)
