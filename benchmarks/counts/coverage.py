@@ -55,7 +55,7 @@ def _sequence(task: CoverageTask, number: int) -> tuple[int, int, float]:
     for look, count in enumerate(task.batches, 1):
         points = _chosen(task.chooser, problem, candidates, band, room, count)
         X, Y = torch.cat([X, points]), torch.cat([Y, problem.outcomes(points)])
-        band = problem.band(X, Y, task.factor)
+        band = problem.band(X, Y, task.belief.norm, task.belief.copies)
         lower, upper = band.latent_bounds(candidates)
         room = torch.minimum(truth - lower, upper - truth)
         closest = min(closest, float((room / (upper - lower)).min()))
@@ -94,21 +94,21 @@ def _chosen(
 
 def rows(store: RunStore[Run], tasks: Sequence[CoverageTask]) -> list[dict]:
     r"""Counts for each setting, chooser and belief."""
-    found: dict[tuple[str, str, float], list[tuple[int, int, float]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[int, int, float]]] = {}
     for task in tasks:
-        run, key = store.load(task), (task.setting.title, task.chooser, task.factor)
+        run, key = store.load(task), (task.setting.title, task.chooser, task.belief.name)
         events = zip(run.missed, run.contradicted, run.closest, strict=True)
         found.setdefault(key, []).extend(events)
     return [
         {
             "setting": title,
             "chooser": chooser,
-            "factor": factor,
+            "belief": belief,
             "sequences": len(events),
             "missed": sum(event[0] > 0 for event in events),
             "contradicted": sum(event[1] > 0 for event in events),
             "either": sum(any(event[:2]) for event in events),
             "closest": f"{min(event[2] for event in events):.3g}",
         }
-        for (title, chooser, factor), events in found.items()
+        for (title, chooser, belief), events in found.items()
     ]

@@ -66,20 +66,28 @@ class Problem:
         return torch.from_numpy(self.random.random((count, self.setting.dimension)))
 
     def band(
-        self, X: Tensor, Y: Tensor, factor: float = 1.0, delta: float | None = None
+        self, X: Tensor, Y: Tensor, factor: float = 1.0, copies: int = 1
     ) -> LikelihoodUCB:
-        r"""The band of data that believes a multiple of the norm bound."""
-        setting = self.setting
-        trials = torch.full_like(Y, float(setting.num_trials))
+        r"""The band of data that believes a multiple of the norm bound.
+
+        With ``copies`` it believes that every outcome came so many times.
+        """
+        setting, options = self.setting, {}
+        likelihood = setting.likelihood
+        if likelihood == "poisson":
+            options = {"exposure": float(copies)}
+        elif likelihood == "binomial" or copies > 1:
+            likelihood = "binomial"
+            options = {"num_trials": float(copies * setting.num_trials)}
         return LikelihoodUCB(
             X,
-            Y.unsqueeze(-1),
+            copies * Y.unsqueeze(-1),
             self.kernel,
-            likelihood=setting.likelihood,
+            likelihood=likelihood,
             norm_bound=factor * setting.norm_bound,
             mean=setting.mean,
-            num_trials=trials if setting.likelihood == "binomial" else None,
-            delta=delta or self.delta,
+            delta=self.delta,
+            **options,
         )
 
 

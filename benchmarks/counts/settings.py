@@ -76,12 +76,28 @@ class Hard:
 
 
 @dataclass(frozen=True)
+class Belief:
+    r"""What a band believes.
+
+    Attributes:
+        norm: Norm bound over that of the setting.
+        copies: How often it counts every outcome.
+    """
+
+    name: str
+    norm: float
+    copies: int
+    sequences: int
+    further_sequences: int
+
+
+@dataclass(frozen=True)
 class CoverageTask(runner.Task):
     r"""A block of sequences.
 
     Attributes:
         chooser: ``"bound"``, ``"uniform"`` or ``"nearest miss"``.
-        factor: Norm bound that the bands believe, over that of the setting.
+        belief: What the bands believe.
         block: Number of the block.
         size: Sequences in a block.
     """
@@ -91,15 +107,17 @@ class CoverageTask(runner.Task):
     candidates: int
     batches: tuple[int, ...]
     chooser: str
-    factor: float
+    belief: Belief
     block: int
     size: int
+
+    cosmetic = frozenset({"sequences", "further_sequences"})
 
     @property
     def location(self) -> PurePath:
         r"""One folder for each setting, chooser and belief."""
         chooser = self.chooser.replace(" ", "-")
-        folder = f"{self.setting.name}-{chooser}-{self.factor:g}"
+        folder = f"{self.setting.name}-{chooser}-{self.belief.name}"
         return PurePath(folder, f"block-{self.block:03d}.json")
 
 
@@ -113,7 +131,7 @@ class Coverage:
         batches: Number of outcomes in each round.
         choosers: On every setting.
         further_choosers: On the first kernel and dimension.
-        wrong: Factor of the norm bound that wrong bands believe.
+        beliefs: The truth first.
         false_alarm: Probability that the limit on failures is passed at rate delta.
     """
 
@@ -129,13 +147,10 @@ class Coverage:
     batches: tuple[int, ...]
     choosers: tuple[str, ...]
     further_choosers: tuple[str, ...]
-    sequences: int
-    further_sequences: int
-    wrong: float
-    wrong_sequences: int
     size: int
     false_alarm: float
     hard: dict[str, Hard]
+    beliefs: dict[str, Belief]
 
     def setting(self, likelihood: str, kernel: str, dimension: int) -> Setting:
         r"""One of the grid."""
@@ -176,20 +191,19 @@ class Coverage:
         A block is finished in every case before the next begins.
         """
         most = math.inf if sequences is None else sequences
-        beliefs = {self.wrong: self.wrong_sequences, 1.0: self.sequences}
-        cases = [
-            (setting, chooser, factor, count)
-            for factor, count in beliefs.items()
-            for chooser in self.choosers
-            for setting in self.settings
-        ]
         first = self.kernels[0], self.dimensions[0]
-        cases += [
-            (self.setting(likelihood, *first), chooser, factor, count)
-            for factor, count in {**beliefs, 1.0: self.further_sequences}.items()
-            for chooser in self.further_choosers
-            for likelihood in self.likelihoods
+        further = [self.setting(likelihood, *first) for likelihood in self.likelihoods]
+        cases = [
+            (setting, chooser, belief, count)
+            for belief in self.beliefs.values()
+            for choosers, settings, count in (
+                (self.choosers, self.settings, belief.sequences),
+                (self.further_choosers, further, belief.further_sequences),
+            )
+            for chooser in choosers
+            for setting in settings
         ]
+        largest = max(count for *_, count in cases)
         return [
             CoverageTask(
                 self.protocol,
@@ -197,11 +211,11 @@ class Coverage:
                 self.candidates,
                 self.batches,
                 chooser,
-                factor,
+                belief,
                 block,
                 self.size,
             )
-            for block in range(math.ceil(self.sequences / self.size))
-            for setting, chooser, factor, count in cases
+            for block in range(math.ceil(largest / self.size))
+            for setting, chooser, belief, count in cases
             if block < math.ceil(min(most, count) / self.size)
         ]

@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from benchmarks.counts import width
 from benchmarks.counts.configuration import Regret, Safe, Width
-from benchmarks.counts.settings import Coverage
+from benchmarks.counts.settings import Belief, Coverage
 from benchmarks.guarded.coverage import limit
 from benchmarks.runner import markdown_table
 
@@ -16,36 +16,22 @@ KERNELS = {"rbf": "RBF", "matern52": "Matérn 5/2"}
 
 def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
     r"""Every setting, with bands that believe the truth and with wrong ones."""
-    wrong = {
-        (row["setting"], row["chooser"]): row for row in counts if row["factor"] != 1.0
-    }
-    cells, delta = [], part.protocol.delta
+    by_case: dict[tuple[str, str], dict[str, dict]] = {}
     for row in counts:
-        if row["factor"] != 1.0:
-            continue
-        other = wrong[row["setting"], row["chooser"]]
+        by_case.setdefault((row["setting"], row["chooser"]), {})[row["belief"]] = row
+    true, *wrong = part.beliefs.values()
+    cells, delta = [], part.protocol.delta
+    for (setting, chooser), rows in by_case.items():
+        row = rows[true.name]
         limited = limit(row["sequences"], delta, part.false_alarm)
-        cells.append(
-            [
-                row["setting"],
-                row["chooser"],
-                f"{row['sequences']}",
-                f"{limited}",
-                f"{row['missed']}",
-                f"{row['contradicted']}",
-                row["closest"],
-                f"{other['either']} of {other['sequences']}",
-            ]
-        )
+        numbers = row["sequences"], limited, row["missed"], row["contradicted"]
+        found = [f"{rows[w.name]['either']} of {rows[w.name]['sequences']}" for w in wrong]
+        cells.append([setting, chooser, *map(str, numbers), row["closest"], *found])
     count = max(row["sequences"] for row in counts)
     allowed = limit(count, delta, part.false_alarm)
-    alarm, power = (float(binom.sf(allowed, count, rate)) for rate in (delta, 1.5 * delta))
+    alarm, power = (float(binom.sf(allowed, count, p)) for p in (delta, 1.5 * delta))
     header = ["outcomes", "points chosen by", "sequences", "limit", "missed"]
-    header += [
-        "contradicted",
-        "closest",
-        f"found out with {part.wrong:g} of the norm bound",
-    ]
+    header += ["contradicted", "closest", *(_found_out(belief) for belief in wrong)]
     rounds = ", ".join(map(str, part.batches))
     return [
         f"Rounds of {rounds} outcomes, {sum(part.batches)} in all; after each a look at "
@@ -55,10 +41,16 @@ def coverage_table(part: Coverage, counts: list[dict]) -> list[str]:
         f"(*contradicted*), and ends there. At rate delta more than {allowed} of {count} "
         f"would come with probability {alarm:.1e}, at one and a half times that rate with "
         f"probability {power:.3f}. *Closest*: smallest distance to the edge of the band "
-        "over its width.",
+        "over its width. The last columns: sequences in which a wrong band failed.",
         "",
         *markdown_table(header, cells),
     ]
+
+
+def _found_out(belief: Belief) -> str:
+    if belief.copies > 1:
+        return f"wrong: every outcome counted {belief.copies} times"
+    return f"wrong: {belief.norm:g} of the norm bound"
 
 
 def _means(frame: pd.DataFrame, column: str) -> str:

@@ -161,12 +161,13 @@ def guarded(rows: pd.DataFrame) -> str:
 
 
 def counts(rows: pd.DataFrame) -> str:
-    true, wrong = (rows[(rows.factor == 1.0) == held] for held in (True, False))
+    true, wrong = (rows[(rows.belief == "truth") == held] for held in (True, False))
     return (
         "Bands for successes and counts: the function left its band in at most "
         f"**{true.either.max()} of {true.sequences.max()}** sequences, for each of "
-        f"{len(true)} settings; bands that believe a quarter of the norm were found out in "
-        f"{wrong.either.sum():,} of {wrong.sequences.sum():,}."
+        f"{len(true)} settings; bands that believe a quarter of the norm, or count every "
+        f"outcome 16 times, were found out in {wrong.either.sum():,} of "
+        f"{wrong.sequences.sum():,}."
     )
 
 

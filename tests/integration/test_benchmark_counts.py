@@ -14,6 +14,7 @@ from benchmarks.counts.exact_set import Basis, ExactSet, Losses, penalised
 from benchmarks.counts.problems import Problem, grid
 from benchmarks.counts.variational import VariationalBand
 from benchmarks.runner import fixed_kernel, read_table, rkhs_norm
+from benchmarks.speed import counts as speed
 
 WHOLE = command.CONFIGURATION
 GAP = 1e-4  # of ExactSet
@@ -24,8 +25,11 @@ def small(monkeypatch):
     kernels = {"kernels": ("rbf",), "dimensions": (1,)}
     many = {"likelihoods": ("poisson",), **kernels}
     hard = {"all_successes": WHOLE.coverage.hard["all_successes"]}
-    few = {"candidates": 9, "batches": (1, 2), "sequences": 2, "further_sequences": 2}
-    few |= {"wrong_sequences": 2, "size": 2, "hard": hard}
+    beliefs = {
+        name: replace(belief, sequences=2, further_sequences=2)
+        for name, belief in WHOLE.coverage.beliefs.items()
+    }
+    few = {"candidates": 9, "batches": (1, 2), "size": 2, "hard": hard, "beliefs": beliefs}
     short = {"functions": 1, "large": 20, "large_functions": 1, "queries": 4}
     short |= {"observations": (10, 20), "exact_queries": 3, "large_queries": 2}
     short |= {"variational_iterations": 2, **kernels}
@@ -42,7 +46,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "player", "count"),
     [
-        ("coverage", coverage, 8),
+        ("coverage", coverage, 12),
         ("width", width, 16),
         ("regret", regret, 5),
         ("safe", safe, 2),
@@ -59,6 +63,15 @@ def test_commands_write_their_tables_and_keep_their_runs(
     monkeypatch.setattr(player, "play", None)  # all runs are kept
     command.BENCHMARK.main(arguments)
     assert (path / f"{name}.md").read_text() == before
+
+
+def test_speed_compares_pairs_on_the_same_function(tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "SIZES", (6,))
+    path = tmp_path / "counts.csv"
+    speed.BENCHMARK.main(["--seeds", "1", "--output", str(path)])
+    rows = read_table(path)
+    assert len(rows) == len(speed.LIKELIHOODS) * len(speed.MEASURES)
+    assert (rows.of_sums.astype(float) > 0.0).all()
 
 
 def _losses(likelihood, latent, random):
@@ -187,9 +200,11 @@ def test_wrong_bands_are_found_out_and_true_ones_are_not():
         for task in part.tasks(1)
         if task.setting == setting and task.chooser == "nearest miss"
     ]
-    found = {task.factor: coverage.play(task) for task in tasks}
-    assert not any(found[1.0].missed + found[1.0].contradicted)
-    assert any(found[part.wrong].missed + found[part.wrong].contradicted)
+    found = {task.belief.name: coverage.play(task) for task in tasks}
+    events = {name: run.missed + run.contradicted for name, run in found.items()}
+    assert not any(events.pop("truth"))
+    assert len(events) == 2
+    assert all(any(wrong) for wrong in events.values())
 
 
 def test_a_variational_band_begins_its_fit_at_the_last_one():
