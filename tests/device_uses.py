@@ -31,7 +31,10 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
+    LikelihoodRegression,
+    LikelihoodUCB,
     MixedSpace,
+    PrequentialLikelihood,
     SafeSet,
     ScalarizedUCB,
     StreamingNoiseTracker,
@@ -71,6 +74,21 @@ def acquisition(name, there):
 
 def best_of_many(name, there):
     return [chunked.argmax(ACQUISITIONS[name](there), there.points, 1).point]
+
+
+def counts(kind, there):
+    outcomes = (there.Y.median() < there.Y).double()
+    kernel = frozen_kernel("matern52")
+    data = LikelihoodRegression(there.X, outcomes, kernel, likelihood=kind)
+    told = PrequentialLikelihood(kind)
+    told.observe_predictions(torch.full_like(outcomes, -1.0).reshape(-1), outcomes)
+    mixed, predicted = (
+        LikelihoodUCB(data, norm_bound=3.0, evidence=evidence)
+        for evidence in ("elbo", told)
+    )
+    least = check_consistency(data, norm_bound=3.0).least_consistent_norm
+    values = numbers(there, least, mixed.norm_bound, mixed.least_consistent_norm)
+    return [*mixed.bounds(there.points), *predicted.bounds(there.points), *values]
 
 
 def witness(there):
@@ -232,6 +250,7 @@ VALUES = {
     "stopping": stopping,
     "certificate of a family": partial(certificate_of, family),
     "certificate of a sum": partial(certificate_of, weighted_sum),
+    **{f"counts, {kind}": partial(counts, kind) for kind in ("bernoulli", "poisson")},
     "witness": witness,
     "norms": norms,
     "information gain": gains,

@@ -16,6 +16,7 @@ from kernelucb import (
     ConstrainedUCB,
     ConstraintWidth,
     KernelFamilyUCB,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -123,13 +124,26 @@ ACQUISITIONS = {
     "all kernels": lambda: KernelFamilyUCB(
         PROBLEM.model, KERNELS, norm_bound=6.0, combine="all"
     ),
+    "successes": lambda: LikelihoodUCB(
+        PROBLEM.X, (PROBLEM.Y.median() < PROBLEM.Y).double(), KERNELS[0], norm_bound=3.0
+    ),
     "sum": total,
     "constrained": constrained,
     "width": width,
 }
 
 # One for each class of confidence set; the others differ from these in model or width.
-PATHS = ("exact", "analytic", "sketched", "budgeted", "meta", "family", "sum", "width")
+PATHS = (
+    "exact",
+    "analytic",
+    "sketched",
+    "budgeted",
+    "meta",
+    "family",
+    "successes",
+    "sum",
+    "width",
+)
 ONCE = {}
 
 

@@ -157,7 +157,9 @@ class TestErrors:
 
     @pytest.mark.parametrize("acqf_class", [SingleTaskGP, "MartingaleMixtureUCB", None])
     def test_only_bounds_are_taken(self, acqf_class):
-        with pytest.raises(UnsupportedError, match="must be a subclass of KernelUCB"):
+        with pytest.raises(
+            ValueError, match="must be a subclass of KernelUCB or a mapping"
+        ):
             kernelucb.ax.generation_strategy(acqf_class, OPTIONS)
 
     def test_a_limit_of_the_theorem_is_reported_by_its_trial(self):

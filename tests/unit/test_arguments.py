@@ -195,6 +195,7 @@ PROBLEM = make_problem(n=4, d=2)
 STATE = PROBLEM.state
 KERNEL = frozen_kernel("rbf")
 X, Y = PROBLEM.X, PROBLEM.Y.reshape(-1, 1)
+SUCCESSES = (Y.median() < Y).double()
 NORM = {"norm_bound": 3.0}
 BOUND = kernelucb.AbbasiYadkoriUCB(STATE, **NORM)
 SAFE = kernelucb.SafeSet(BOUND, -9.0)
@@ -226,6 +227,8 @@ CALLS = {
         "noise_std": 0.1,
     },
     "KernelThompsonSampling": {"model": STATE, **NORM},
+    "LikelihoodRegression": {"train_X": X, "train_Y": SUCCESSES, "covar_module": KERNEL},
+    "LikelihoodUCB": {"train_X": X, "train_Y": SUCCESSES, "kernel": KERNEL, **NORM},
     "MartingaleMixtureUCB": {"model": STATE, **NORM, "form": "analytic"},
     "MetaPI": {"model": DiscreteMetaModel(**TASKS)},
     "MetaUCB": {"model": DiscreteMetaModel(**TASKS), "delta": 0.9},
@@ -242,6 +245,7 @@ CALLS = {
         "inducing_points": X[:2],
     },
     "OutcomeConstraints": {"bands": BOUND, "thresholds": -9.0},
+    "PrequentialLikelihood": {},
     "PrequentialRadius": {},
     "SafeSet": {"bands": BOUND, "thresholds": -9.0},
     "ScalarizedUCB": {"acqfs": [BOUND, BOUND], "weights": [1.0, 2.0]},

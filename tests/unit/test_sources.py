@@ -14,11 +14,13 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
     NystromRegression,
     OutcomeConstraints,
+    PrequentialLikelihood,
     PrequentialRadius,
     SafeSet,
     ScalarizedUCB,
@@ -131,6 +133,25 @@ def test_families(options, how, fit):
     whole = f"{how} over a family of kernels (ours)"
     expected = f"{whole}, each by {FLYNN}, Theorem 4.5; fit: {fit}"
     assert acqf.assumptions.source == expected
+
+
+RATIO = "Emmenegger et al. 2023"
+ELLIPSOID = f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours)"
+
+
+def test_successes_and_counts():
+    successes, told = (Y.median() < Y).double(), PrequentialLikelihood()
+    told.observe_predictions(torch.full((len(Y),), 0.5).log(), successes)
+    mixed = f"Likelihood ratio with a mixture ({RATIO}), evidence bounded (ours)"
+    expected = {
+        (): f"{ELLIPSOID}; fit: {mixed}",
+        (("form", "convex"),): f"Exponential cone program (ours); fit: {mixed}",
+        (("evidence", told),): f"{ELLIPSOID}; fit: Likelihood ratio with predictions one "
+        f"step ahead ({RATIO})",
+    }
+    for options, source in expected.items():
+        acqf = LikelihoodUCB(X, successes, KERNEL, **NORM, **dict(options))
+        assert acqf.assumptions.source == source
 
 
 def test_an_estimated_norm_is_no_theorem():

@@ -18,7 +18,7 @@ from torch import Tensor
 from kernelucb.acquisition import GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded_inputs import search_class
-from kernelucb.ax.outcomes import options_of, resolved, shared_delta, single_bound
+from kernelucb.ax.outcomes import bound_of_outcome, resolved, shared_delta
 from kernelucb.ax.rehearsal import BUILDERS
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.outputs import single_output_models
@@ -128,18 +128,16 @@ class ConstrainedAcquisition(BoundAcquisition):
     def _build_bands(
         self, acqf_class: type[KernelUCB], options: Options, models: Mapping[str, Any]
     ) -> None:
-        bound, own = single_bound(acqf_class, options)
-        own["delta"] = shared_delta(bound, options, len(models))
         weights = self._objective_weights.reshape(-1, len(models)).sum(0).tolist()
         used = {name: w for name, w in zip(models, weights, strict=True) if w}
-        build = BUILDERS.get(bound, bound)
         self.bands = {}
         for name, each in models.items():
-            arguments = options_of(own, name)
+            bound, arguments = bound_of_outcome(acqf_class, options, name)
+            arguments["delta"] = shared_delta(bound, options, len(models))
             if len(used) == 1 and name in used:
                 arguments["maximize"] = used[name] > 0.0
                 arguments["X_pending"] = self.X_pending
-            self.bands[name] = build(each, **arguments)
+            self.bands[name] = BUILDERS.get(bound, bound)(each, **arguments)
         parts = [self.bands[name] for name in used]
         if len(parts) == 1:
             (self.band,) = parts

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Literal
 
+import torch
 from ax.core.parameter import FixedParameter
 from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generator_spec import GeneratorSpec
@@ -94,7 +95,9 @@ def check_constrained(
     if kind == "safe":
         check_given('constraints="safe"', [b.assumptions for b in bands], allow_estimated)
         for band in bands:
-            SafeSet(band, allow_estimated=allow_estimated)
+            # Any that the outcome can have; those of the experiment are not known yet.
+            threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
+            SafeSet(band, threshold, allow_estimated=allow_estimated)
         for name in optimizer_options:
             if name not in _SAFE_OPTIMIZER:
                 raise ValueError(

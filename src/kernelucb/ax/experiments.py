@@ -3,7 +3,6 @@ r"""What a bound needs of the outcomes, and what missing ones mean for it."""
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +13,10 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError
 
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.acquisition import META_ACQUISITIONS
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.outcomes import config_of
+from kernelucb.ax.counts import impossible
+from kernelucb.ax.outcomes import bound_of_spec, config_of
 from kernelucb.ax.supported import check_length_scales, check_objective
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -38,9 +38,10 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
             a sum of outcomes and the bound is not ``ScalarizedUCB``.
         ValueError: If options have an entry for each outcome, or the kernel a length
             scale for each input, and their number is wrong.
-        InputDataError: If an outcome is infinite or too large to be squared, a standard
-            error is negative, infinite or too large, only some outcomes have one, or one is
-            zero and the noise scale is not given otherwise.
+        InputDataError: If an outcome is infinite or too large to be squared, or no
+            proportion or count where it must be one; if a standard error is negative,
+            infinite or too large, only some outcomes have one, or one is zero and the noise
+            scale is not given otherwise.
     """
     check_objective(spec, experiment)
     check_length_scales(spec, experiment.search_space)
@@ -94,7 +95,13 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
                 "others have a standard error, and Ax takes one with every outcome or with "
                 "none: report it",
             )
-        if name in used and _reads_standard_errors(spec, str(name)):
+        if name not in used:
+            continue
+        acqf_class, options = bound_of_spec(spec, str(name))
+        if acqf_class is LikelihoodUCB:
+            wrong, reason = impossible(options, rows["mean"])
+            _refuse(rows[wrong], "mean", reason)
+        elif _reads_standard_errors(spec, str(name)):
             _refuse(
                 rows[rows["sem"] == 0.0],
                 "sem",
@@ -113,15 +120,12 @@ def _passed_on(experiment: Experiment) -> Any:
 
 def _reads_standard_errors(spec: GeneratorSpec, name: str) -> bool:
     r"""Whether they are the noise scale of the bound of an outcome."""
-    arguments = spec.generator_kwargs
-    noise = arguments["botorch_acqf_options"].get("noise_std")
-    if isinstance(noise, Mapping):
-        noise = noise[name]
+    acqf_class, options = bound_of_spec(spec, name)
+    noise = options.get("noise_std")
     given = None not in noise if isinstance(noise, list) else noise is not None
-    model = config_of(arguments["surrogate_spec"], name).model_options
+    model = config_of(spec.generator_kwargs["surrogate_spec"], name).model_options
     of_model = model.get("noise_std") is not None
-    is_meta = arguments["botorch_acqf_class"] in META_ACQUISITIONS
-    return not (given or of_model or is_meta)
+    return not (given or of_model or acqf_class in META_ACQUISITIONS)
 
 
 def _refuse(rows: Any, column: str, reason: str) -> None:
@@ -184,9 +188,12 @@ def complete_assumptions(acqf: KernelUCB, adapter: Any, experiment: Experiment) 
     for item in assumptions.items:
         *output, name = item.name.rpartition(": ")
         if missing and name == REPORTED.name:
+            output = "".join(output)
+            reported, *_ = item.statement.removeprefix(output).partition(": ")
+            on = "the noise of " if reported == REPORTED.statement else ""
             statement = (
-                f"{''.join(output)}{REPORTED.statement}: {missing}; none of that depended "
-                "on the noise of their outcomes"
+                f"{output}{reported}: {missing}; none of that depended on {on}their "
+                "outcomes"
             )
             assumptions = assumptions.with_item(replace(item, statement=statement))
         if scaled and name == "kernel":

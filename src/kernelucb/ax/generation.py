@@ -15,20 +15,19 @@ from botorch.acquisition import AcquisitionFunction
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.acquisition import GuardedAcquisition
-from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.constrained import SafeAcquisition
 from kernelucb.ax.constraints import Kinds, check_constrained, kind_arguments
 from kernelucb.ax.models import TRANSFORMS
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
-from kernelucb.ax.options import checked_optimizer_options, checked_options
-from kernelucb.ax.outcomes import surrogate_spec
+from kernelucb.ax.options import checked_bounds, checked_optimizer_options
+from kernelucb.ax.outcomes import BoundClasses, surrogate_spec
 from kernelucb.ax.rehearsal import rehearsed_bounds
 from kernelucb.ax.search import checked_search
 
 
 @checked
 def generation_strategy(
-    acqf_class: type[KernelUCB],
+    acqf_class: BoundClasses,
     options: Mapping[str, Any] | None = None,
     *,
     num_initial: int = 5,
@@ -64,11 +63,14 @@ def generation_strategy(
 
     Args:
         acqf_class: One of ``kernelucb.acquisition.BOUNDS``, or ``KernelFamilyUCB``,
-            ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``.
-        options: Arguments of ``acqf_class`` (of ``KernelFamilyUCB``, those of its
-            ``from_lengthscales``), except for the model and what Ax sets from the
-            objective and the pending trials. With several outcomes each but ``delta``,
-            which they share equally, may be a mapping from the names of the metrics.
+            ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``. With
+            ``constraints``, a mapping from the names of the metrics gives each a class of
+            its own: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``.
+        options: Arguments of ``acqf_class`` (of ``from_lengthscales`` of
+            ``KernelFamilyUCB``, of ``from_model`` of ``LikelihoodUCB``), except for the
+            model and what Ax sets from the objective and the pending trials. With several
+            outcomes each but ``delta``, which they share equally, may be a mapping from
+            the names of the metrics.
             ``noise_std`` must be one number for an outcome.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
@@ -111,8 +113,14 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
-    spec = surrogate_spec(model_config)
-    acqf_options = checked_options(acqf_class, options or {}, spec)
+    if isinstance(acqf_class, Mapping) and constraints is None:
+        raise ValueError(
+            "acqf_class is a mapping, for an objective and the constraints beside it; give "
+            'constraints="safe" or "explored" as well, or one class.'
+        )
+    spec = surrogate_spec(model_config, acqf_class)
+    name = _name_of(acqf_class)
+    acqf_class, acqf_options = checked_bounds(acqf_class, options or {}, spec)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})
     own = kind_arguments(constraints, safe_arms, expand_every, allow_estimated)
     if constraints is None:
@@ -124,7 +132,6 @@ def generation_strategy(
     num_initial, observed = _num_trials(num_initial, min_observed, acqf_options)
     if seed is not None and not 0 <= seed < 2**32:
         raise ValueError(f"seed must be from 0 to 2^32 - 1, got {seed}.")
-    name = acqf_class.__name__
     own |= {"botorch_acqf_class": acqf_class, "botorch_acqf_options": acqf_options}
     if search is not None:
         guard = checked_search(
@@ -143,6 +150,12 @@ def generation_strategy(
     bound = _bound_node(name, own | {"surrogate_spec": spec}, optimizer_kwargs)
     initial = _initial_node(bound.name, num_initial, observed, seed, constraints)
     return GenerationStrategy(name=f"{initial.name}+{bound.name}", nodes=[initial, bound])
+
+
+def _name_of(acqf_class: BoundClasses) -> str:
+    r"""The class, or all of them, by name."""
+    each = acqf_class.values() if isinstance(acqf_class, Mapping) else [acqf_class]
+    return " and ".join(dict.fromkeys(bound.__name__ for bound in each))
 
 
 def _num_trials(

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.derelativize import Derelativize
+from ax.generators.torch.botorch_modular.kernels import DefaultRBFKernel
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -34,6 +35,17 @@ def default_model_config() -> ModelConfig:
         outcome_transform_classes=[Standardize],
         name="SingleTaskGP in outcome units",
     )
+
+
+def count_model_config() -> ModelConfig:
+    r"""The same for successes and counts, which may all be alike.
+
+    BoTorch would warn of these, that they are not standardised, with its default kernel;
+    this is the same one.
+    """
+    config = default_model_config()
+    config.covar_module_class = DefaultRBFKernel
+    return config
 
 
 @checked

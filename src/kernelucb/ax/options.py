@@ -18,19 +18,24 @@ from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
     KernelFamilyUCB,
+    LikelihoodUCB,
     MartingaleMixtureUCB,
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
-from kernelucb.ax.outcomes import all_configs
+from kernelucb.ax.counts import NOT_OF_COUNTS, STORED, check_count_options
+from kernelucb.ax.outcomes import BY_OUTCOME, BoundClasses, all_configs
 from kernelucb.ax.rehearsal import BUILDERS, entries
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
-_KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
+_KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
+
+# Bounds that may stand beside each other, each for some of the outcomes.
+_OF_ONE_OUTCOME = (MartingaleMixtureUCB, KernelFamilyUCB, LikelihoodUCB)
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
 VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
@@ -84,6 +89,59 @@ _OPTIMIZERS = (
 )
 
 
+def checked_bounds(
+    acqf_class: BoundClasses,
+    options: Mapping[str, Any],
+    spec: SurrogateSpec,
+) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""A class and its options; of outcomes with classes of their own, one and all options.
+
+    Raises:
+        ValueError: If an option is unknown, missing or cannot be stored, or is for an
+            outcome whose class does not take it.
+        UnsupportedError: If a class is not one of the bounds, or not for single outcomes.
+    """
+    if not isinstance(acqf_class, Mapping):
+        return acqf_class, checked_options(acqf_class, options, spec)
+    if not acqf_class:
+        raise ValueError("acqf_class is an empty mapping; give a class for each outcome.")
+    for name, each in acqf_class.items():
+        if each not in _OF_ONE_OUTCOME:
+            known = ", ".join(bound.__name__ for bound in _OF_ONE_OUTCOME)
+            raise UnsupportedError(
+                f"In a mapping, acqf_class must be one of {known} for every outcome; that "
+                f"of {name} is {getattr(each, '__name__', each)}."
+            )
+    own = _options_by_outcome(acqf_class, options)
+    stored = {
+        name: {"class": each, **checked_options(each, own[name], spec)}
+        for name, each in acqf_class.items()
+    }
+    shared = {"delta": options["delta"]} if "delta" in options else {}
+    return next(iter(acqf_class.values())), {**shared, BY_OUTCOME: stored}
+
+
+def _options_by_outcome(
+    acqf_class: Mapping[str, type[KernelUCB]], options: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    r"""What is given for each outcome, or for all whose class takes it."""
+    own: dict[str, dict[str, Any]] = {name: {} for name in acqf_class}
+    for option, value in options.items():
+        if option == "delta":
+            continue
+        takers = [n for n, each in acqf_class.items() if option in _parameters(each)]
+        entries = value if isinstance(value, Mapping) else dict.fromkeys(takers, value)
+        if not takers or not set(entries) <= set(takers):
+            given = f" is given for {', '.join(map(str, entries))}, and" if entries else ""
+            raise ValueError(
+                f"The option `{option}`{given} is taken by the bounds of these outcomes: "
+                f"{', '.join(takers) or 'none'}."
+            )
+        for name, entry in entries.items():
+            own[name][option] = entry
+    return own
+
+
 def checked_options(
     acqf_class: type[KernelUCB], options: Mapping[str, Any], spec: SurrogateSpec
 ) -> dict[str, Any]:
@@ -100,7 +158,9 @@ def checked_options(
         )
     for config in all_configs(spec):
         _check_outcome_transforms(config)
-    _check_names(acqf_class, options, _NOT_AN_OPTION)
+    is_count = acqf_class is LikelihoodUCB
+    refused = _NOT_AN_OPTION | NOT_OF_COUNTS if is_count else _NOT_AN_OPTION
+    _check_names(acqf_class, options, refused)
     plain = {option: plain_value(option, value) for option, value in options.items()}
     noise = plain.get("noise_std")
     noises = list(noise.values()) if isinstance(noise, Mapping) else [noise]
@@ -118,6 +178,9 @@ def checked_options(
             "yet; report a standard error with each outcome instead, and leave out "
             "noise_std."
         )
+    if is_count:
+        check_count_options(plain)
+        plain |= STORED
     return plain
 
 
@@ -156,8 +219,7 @@ def _check_names(
     refused: Mapping[str, str],
     where: str = "",
 ) -> None:
-    name, build = f"{acqf_class.__name__}{where}", BUILDERS.get(acqf_class)
-    parameters = {each.name: each for each in parameters_of(acqf_class, build)}
+    name, parameters = f"{acqf_class.__name__}{where}", _parameters(acqf_class)
     allowed = [option for option in parameters if option not in refused]
     for option in options:
         if option in refused:
@@ -169,6 +231,11 @@ def _check_names(
         required = parameters[option].default is inspect.Parameter.empty
         if required and option not in options:
             raise ValueError(f"{name} needs the option `{option}`.")
+
+
+def _parameters(acqf_class: type[KernelUCB]) -> dict[str, inspect.Parameter]:
+    build = BUILDERS.get(acqf_class)
+    return {each.name: each for each in parameters_of(acqf_class, build)}
 
 
 def plain_value(option: str, value: Any) -> Any:

@@ -8,27 +8,45 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
-from kernelucb.acquisition import MartingaleMixtureUCB, ScalarizedUCB
+from kernelucb.acquisition import LikelihoodUCB, MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.models import default_model_config
+from kernelucb.ax.models import count_model_config, default_model_config
 
 Options = Mapping[str, Any]
 Configs = Mapping[str, ModelConfig]
+BoundClasses = type[KernelUCB] | Mapping[str, type[KernelUCB]]
+
+# Where each outcome has a class of its own: its class and its options, by its name.
+BY_OUTCOME = "by_outcome"
 
 # Options that are one for all outcomes; what is a mapping there has another meaning.
 _SHARED = ("delta", "horizon", "options")
 
 
-def surrogate_spec(model_config: ModelConfig | Configs | None) -> SurrogateSpec:
-    r"""What Ax makes models of outcomes from, each outcome its own."""
-    named = model_config if isinstance(model_config, Mapping) else {}
+def surrogate_spec(
+    model_config: ModelConfig | Configs | None, acqf_class: BoundClasses
+) -> SurrogateSpec:
+    r"""What Ax makes models of outcomes from, each outcome its own.
+
+    Outcomes with classes of their own that a mapping of models lacks have the default.
+    """
+    named = dict(model_config) if isinstance(model_config, Mapping) else {}
+    if isinstance(acqf_class, Mapping):
+        given = model_config if isinstance(model_config, ModelConfig) else None
+        for name, each in acqf_class.items():
+            named.setdefault(name, given or _default_config(each))
     other = model_config if isinstance(model_config, ModelConfig) else None
     return SurrogateSpec(
-        model_configs=[other or default_model_config()],
+        model_configs=[other or _default_config(acqf_class)],
         metric_to_model_configs={name: [config] for name, config in named.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,
     )
+
+
+def _default_config(acqf_class: Any) -> ModelConfig:
+    is_count = acqf_class is LikelihoodUCB
+    return count_model_config() if is_count else default_model_config()
 
 
 def config_of(spec: SurrogateSpec, name: str | None = None) -> ModelConfig:
@@ -100,14 +118,25 @@ def resolved(
     }
 
 
-def single_bound(
-    acqf_class: type[KernelUCB], options: Options
+def bound_of_outcome(
+    acqf_class: type[KernelUCB], options: Options, name: str | None
 ) -> tuple[type[KernelUCB], dict[str, Any]]:
-    r"""Class and options of the bound of each outcome by itself."""
+    r"""Class and options of the band of one outcome by itself; of all, without a name."""
+    if BY_OUTCOME in options:
+        own = dict(options[BY_OUTCOME][name])
+        return own.pop("class"), own
     if acqf_class is not ScalarizedUCB:
-        return acqf_class, dict(options)
-    own = {name: each for name, each in options.items() if name != "options"}
-    return MartingaleMixtureUCB, own | dict(options.get("options") or {})
+        return acqf_class, options_of(options, name)
+    own = {option: each for option, each in options.items() if option != "options"}
+    own |= dict(options.get("options") or {})
+    return MartingaleMixtureUCB, options_of(own, name)
+
+
+def bound_of_spec(spec: GeneratorSpec, name: str) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""Class and options of the band of one outcome of a strategy."""
+    arguments = spec.generator_kwargs
+    acqf_class, options = arguments["botorch_acqf_class"], arguments["botorch_acqf_options"]
+    return bound_of_outcome(acqf_class, options, name)
 
 
 def shared_delta(acqf_class: type[KernelUCB], options: Options, count: int) -> float:

@@ -19,16 +19,17 @@ from kernelucb.acquisition import (
     META_ACQUISITIONS,
     GuardedAcquisition,
     KernelFamilyUCB,
+    LikelihoodUCB,
     ScalarizedUCB,
     guarded_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.ax.counts import expected_outcome
 from kernelucb.ax.outcomes import (
+    bound_of_outcome,
     config_of,
     named_outcomes,
-    options_of,
     resolved,
-    single_bound,
 )
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
@@ -39,10 +40,11 @@ from kernelucb.regression.observed import observed_inputs
 BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
     ScalarizedUCB: ScalarizedUCB.from_model,
     KernelFamilyUCB: KernelFamilyUCB.from_lengthscales,
+    LikelihoodUCB: LikelihoodUCB.from_model,
 }
 
 # Options with an entry for each input of the bound.
-LENGTHS = ("shortest", "longest")
+LENGTHS = ("shortest", "longest", "lengthscale")
 
 
 def rehearsed_bounds(
@@ -62,15 +64,14 @@ def rehearsed_bounds(
     names = named_outcomes(options, spec) or [None]
     if acqf_class is ScalarizedUCB and not each:
         return [_rehearsed_sum(options, spec, names)]
-    bound, own = single_bound(acqf_class, options)
-    return [_rehearsed(bound, options_of(own, n), config_of(spec, n)) for n in names]
+    own = {name: bound_of_outcome(acqf_class, options, name) for name in names}
+    return [_rehearsed(*each, config_of(spec, name)) for name, each in own.items()]
 
 
 def _rehearsed(
     acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
 ) -> KernelUCB:
-    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
-    model = _rehearsal_model(config, own)
+    model = _rehearsal_model(config, _described(acqf_class, options))
     _check_prior(acqf_class, model)
     return BUILDERS.get(acqf_class, acqf_class)(model, **options)
 
@@ -102,7 +103,7 @@ def rehearsed_options(
     """
     names = named_outcomes(options, spec)
     if each:
-        acqf_class, options = single_bound(acqf_class, options)
+        return bound_of_outcome(acqf_class, options, names[0] if names else None)
     return acqf_class, resolved(acqf_class, options, names) if names else dict(options)
 
 
@@ -111,6 +112,11 @@ def _check_prior(acqf_class: type[KernelUCB], model: Any) -> None:
         raise UnsupportedError(
             "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
             "bounds need a model without an estimated prior."
+        )
+    if acqf_class is LikelihoodUCB and isinstance(model, FixedPriorGP):
+        raise UnsupportedError(
+            "LikelihoodUCB has kernel and mean, of log odds or log rates, in the options; "
+            "leave out model_config, from which it would take the data alone."
         )
 
 
@@ -124,8 +130,7 @@ def rehearsed_guard(
 
     ``guard`` are arguments of ``guarded_inputs`` beside those that Ax passes.
     """
-    own = {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
-    model: Any = _rehearsal_model(config, own)
+    model: Any = _rehearsal_model(config, _described(acqf_class, options))
     if isinstance(model, KernelRegression):  # which is a state, and no model
         X = model.train_inputs
         Y = torch.zeros_like(X[:, :1])
@@ -153,6 +158,13 @@ def rehearsed_guard(
     return GuardedAcquisition(**inputs)(elsewhere.unsqueeze(-2))
 
 
+def _described(acqf_class: type[KernelUCB], options: Mapping[str, Any]) -> dict[str, Any]:
+    r"""The prior by the options, with what is expected of an outcome as its mean."""
+    if acqf_class is LikelihoodUCB:
+        return {**options, "mean": expected_outcome(options)}
+    return {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
+
+
 def _num_outcomes(options: Mapping[str, Any]) -> int:
     return max(len(entries(value)) for value in (1, *options.values()))
 
@@ -168,7 +180,7 @@ def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
     if isinstance(prior.get("lengthscale"), Mapping):  # by the names of parameters
         prior["lengthscale"] = list(prior["lengthscale"].values())
     given = {**prior, **options} if model_class is FixedPriorGP else options
-    columns = max(len(entries(given.get(name))) for name in ("lengthscale", *LENGTHS))
+    columns = max(len(entries(given.get(name))) for name in LENGTHS)
     X = torch.zeros(1, columns, dtype=torch.float64)
     Y = X[:, :1] + finite_scalar("mean", given.get("mean", 0.0))
     if model_class is FixedPriorGP:

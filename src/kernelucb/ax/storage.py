@@ -23,6 +23,7 @@ from kernelucb.acquisition import (
     ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
+    LikelihoodUCB,
     ScalarizedUCB,
 )
 from kernelucb.ax.acquisitions import BoundAcquisition
@@ -35,7 +36,7 @@ from kernelucb.models.fixed import FixedPriorGP
 
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
-    bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, ScalarizedUCB)
+    bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
     for acqf_class in (*bounds, ConstrainedUCB, GuardedAcquisition):
         register_acquisition_function(acqf_class)
     for acquisition in (BoundAcquisition, ExploredAcquisition, SafeAcquisition):

@@ -12,9 +12,10 @@ from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError, UnsupportedError
 
-from kernelucb.acquisition import ScalarizedUCB
+from kernelucb.acquisition import LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.constraints import is_constrained
-from kernelucb.ax.outcomes import all_configs, check_names
+from kernelucb.ax.counts import check_threshold
+from kernelucb.ax.outcomes import BY_OUTCOME, all_configs, bound_of_spec, check_names
 from kernelucb.ax.rehearsal import LENGTHS
 from kernelucb.models.fixed import FixedPriorGP, parameters_of_columns
 from kernelucb.regression.outputs import per_output
@@ -48,6 +49,11 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
             "sum of several; use ScalarizedUCB."
         )
     check_names(spec, set(config.metric_names))
+    for constraint in config.all_constraints:
+        ((metric, weight),) = constraint.metric_weights
+        bound, own = bound_of_spec(spec, metric)
+        if bound is LikelihoodUCB:
+            check_threshold(own, str(constraint), constraint.bound / weight)
 
 
 def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
@@ -97,11 +103,13 @@ def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
 def check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
     r"""Refuse length scales whose number is not that of the inputs of the bound."""
     options = spec.generator_kwargs["botorch_acqf_options"]
+    options = [options, *options.get(BY_OUTCOME, {}).values()]
     configs = all_configs(spec.generator_kwargs["surrogate_spec"])
     given = [
         (name, scales)
+        for own in options
         for name in LENGTHS
-        for each in [options.get(name)]
+        for each in [own.get(name)]
         for scales in (each.values() if isinstance(each, Mapping) else [each])
     ]
     given += [

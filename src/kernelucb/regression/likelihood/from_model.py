@@ -22,8 +22,9 @@ from kernelucb.regression.prior import Prior
 from kernelucb.regression.supported import prior_is_as_read
 
 Reported = Literal["counts", "rates"]
-# Standardize and decimal files round outcomes that are whole numbers.
-_ROUNDED = {"counts": 1e-6, "rates": 1e-3}
+# Standardize and decimal files round outcomes: counts by so much of themselves, counts from
+# rates by so much.
+_ROUNDED, _ROUNDED_RATES = 1e-6, 1e-3
 _LIKELIHOODS: dict[type, Likelihood] = {
     BernoulliLikelihood: "bernoulli",
     PoissonLikelihood: "poisson",
@@ -176,7 +177,8 @@ def _counts(
     scale = 1.0 if outcomes == "counts" or amount is None else amount
     values = targets * torch.as_tensor(scale, dtype=torch.float64).to(targets).reshape(-1)
     whole = values.round()
-    if not bool(((values - whole).abs() <= _ROUNDED[outcomes] * (1.0 + whole.abs())).all()):
+    allowed = _ROUNDED * (1.0 + whole.abs()) if outcomes == "counts" else _ROUNDED_RATES
+    if not bool(((values - whole).abs() <= allowed).all()):
         far = float(values[(values - whole).abs().argmax()])
         kind = (
             "whole numbers"

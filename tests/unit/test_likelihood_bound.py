@@ -1,0 +1,340 @@
+r"""``LikelihoodUCB`` as an acquisition function, from tensors and from models."""
+
+import copy
+import pickle
+import warnings
+
+import pytest
+import torch
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import SingleTaskGP, SingleTaskVariationalGP
+from botorch.models.transforms import Normalize, Standardize
+from botorch.optim import optimize_acqf
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import BernoulliLikelihood
+from gpytorch.means import ConstantMean
+from gpytorch.models import ApproximateGP
+from gpytorch.variational import CholeskyVariationalDistribution, VariationalStrategy
+from torch.autograd import gradcheck
+from torch.testing import assert_close
+
+from kernelucb import (
+    GuardedAcquisition,
+    LikelihoodRegression,
+    LikelihoodUCB,
+    MartingaleMixtureUCB,
+    OutcomeConstraints,
+    PrequentialLikelihood,
+    SafeSet,
+    optimum_report,
+    regret_certificate,
+)
+from kernelucb.exceptions import StateError
+from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
+from tolerances import GRADCHECK
+
+KERNEL = frozen_kernel("matern52", 0.4)
+FUNCTION = RKHSFunction.random(KERNEL, 2.5, 2, 0)
+X = uniform(40, 2, 1)
+Y = torch.rand(40, dtype=torch.float64, generator=generator(2)) < FUNCTION(X).sigmoid()
+Y = Y.double()
+TRIALS = torch.rand(200, 40, dtype=torch.float64, generator=generator(4))
+FAILURES = (FUNCTION(X).sigmoid() < TRIALS).double().sum(0)
+DEFECTS = torch.poisson(2.0 * FUNCTION(X).exp(), generator=generator(5))
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+POINTS = uniform(12, 2, 3)
+NORM = {"norm_bound": 3.0}
+
+
+@pytest.fixture(scope="module")
+def acqf():
+    return LikelihoodUCB(X, Y, KERNEL, **NORM)
+
+
+def variational(kernel=KERNEL, mean=None, outcomes=Y, **options):
+    mean = ConstantMean().double().requires_grad_(False) if mean is None else mean
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of BoTorch, about input transforms
+        return SingleTaskVariationalGP(
+            X,
+            None if outcomes is None else outcomes.unsqueeze(-1),
+            likelihood=BernoulliLikelihood(),
+            covar_module=kernel,
+            mean_module=mean,
+            **options,
+        )
+
+
+def same(one, other, tolerance=1e-9):
+    for side, expected in zip(one.bounds(POINTS), other.bounds(POINTS), strict=True):
+        assert_close(side, expected, rtol=0.0, atol=tolerance)
+
+
+def test_bounds_are_probabilities_and_the_sigmoid_of_latent_bounds(acqf):
+    lower, upper = acqf.bounds(POINTS)
+    latent = torch.stack(acqf.latent_bounds(POINTS))
+    assert_close(torch.stack([lower, upper]), latent.sigmoid())
+    assert bool(((lower > 0.0) & (lower < upper) & (upper < 1.0)).all())
+    assert_close(acqf(POINTS.unsqueeze(-2)), latent[1])
+    rates = LikelihoodUCB(X, DEFECTS, KERNEL, likelihood="poisson", exposure=2.0, **NORM)
+    assert_close(
+        torch.stack(rates.bounds(POINTS)), torch.stack(rates.latent_bounds(POINTS)).exp()
+    )
+
+
+@pytest.mark.parametrize("form", ["ellipsoid", "convex"])
+def test_gradients(form):
+    acqf = LikelihoodUCB(X[:10], Y[:10], KERNEL, form=form, **NORM)
+    points = POINTS[:2].unsqueeze(-2).requires_grad_()
+    # The program is solved to 1e-6 of the norm bound.
+    own = GRADCHECK if form == "ellipsoid" else GRADCHECK | {"eps": 1e-4, "atol": 1e-3}
+    assert gradcheck(acqf, points, **own)
+
+
+def test_batches_pending_points_and_search(acqf):
+    many = POINTS.reshape(3, 4, 1, 2)
+    assert acqf(many).shape == (3, 4)
+    acqf = LikelihoodUCB(X, Y, KERNEL, X_pending=POINTS[:2], **NORM)
+    free = LikelihoodUCB(X, Y, KERNEL, **NORM)
+    assert bool((acqf(POINTS.unsqueeze(-2)) <= free(POINTS.unsqueeze(-2)) + 1e-9).all())
+    same(acqf, free)
+    candidates, _ = optimize_acqf(
+        free, CUBE, q=2, num_restarts=2, raw_samples=32, sequential=True
+    )
+    assert candidates.shape == (2, 2)
+
+
+def test_posterior_transforms_of_weight_one(acqf):
+    minus = ScalarizedPosteriorTransform(float64([-1.0]))
+    turned = LikelihoodUCB(X, Y, KERNEL, posterior_transform=minus, **NORM)
+    lower, _ = acqf.latent_bounds(POINTS)
+    assert_close(turned(POINTS.unsqueeze(-2)), -lower)
+    double = ScalarizedPosteriorTransform(float64([2.0]))
+    with pytest.raises(UnsupportedError, match="weight 1 or -1"):
+        LikelihoodUCB(X, Y, KERNEL, posterior_transform=double, **NORM)
+
+
+@pytest.mark.parametrize("form", ["ellipsoid", "convex"])
+def test_copies_and_states(form):
+    acqf = LikelihoodUCB(X[:8], Y[:8], KERNEL, form=form, **NORM)
+    for other in (pickle.loads(pickle.dumps(acqf)), copy.deepcopy(acqf)):
+        same(acqf, other, 1e-6)
+    acqf.load_state_dict(acqf.state_dict())
+    other = LikelihoodUCB(X[:8], 1.0 - Y[:8], KERNEL, form=form, **NORM)
+    with pytest.raises(StateError, match="not saved by this"):
+        other.load_state_dict(acqf.state_dict())
+
+
+def test_what_it_rests_on(acqf):
+    assumptions = acqf.assumptions
+    names = [item.name for item in assumptions.items]
+    assert names == ["kernel", "mean", "likelihood", "norm", "outcomes"]
+    assert assumptions.certified
+    assert assumptions.anytime
+    assert assumptions.delta == 0.05
+    assert "sigmoid(f(x))" in assumptions["likelihood"].statement
+    trainable = frozen_kernel("rbf").requires_grad_(True)
+    assert LikelihoodUCB(X, Y, trainable, **NORM).assumptions.estimated == ("kernel",)
+    estimated = LikelihoodUCB(X, Y, KERNEL)
+    assert estimated.assumptions.estimated == ("norm",)
+    assert estimated.norm_bound >= estimated.least_consistent_norm
+    # Pseudo-outcomes are no outcomes: a bound on them must not look certified.
+    assert not MartingaleMixtureUCB(acqf.regression, **NORM).assumptions.certified
+
+
+def test_from_a_variational_model(acqf):
+    same(LikelihoodUCB.from_model(variational(), **NORM), acqf)
+    data = {"train_X": X, "train_Y": Y}
+    same(LikelihoodUCB.from_model(variational(outcomes=None), **data, **NORM), acqf)
+    constructor = get_acqf_input_constructor(LikelihoodUCB)
+    same(LikelihoodUCB(**constructor(model=variational(), **NORM)), acqf)
+    trained = LikelihoodUCB.from_model(variational(mean=ConstantMean().double()), **NORM)
+    assert trained.assumptions.estimated == ("mean",)
+    with pytest.raises(InputDataError, match="train_X and train_Y"):
+        LikelihoodUCB.from_model(variational(outcomes=None), **NORM)
+
+
+class Latent(ApproximateGP):
+    r"""GPyTorch's own, with a forward of kernel and mean, or of something else."""
+
+    def __init__(self, warp):
+        distribution = CholeskyVariationalDistribution(5).double()
+        super().__init__(VariationalStrategy(self, X[:5].clone(), distribution))
+        self.mean_module = ConstantMean().double().requires_grad_(False)
+        self.covar_module, self.warp = KERNEL, warp
+
+    def forward(self, inputs):
+        inputs = self.warp * inputs
+        return MultivariateNormal(self.mean_module(inputs), self.covar_module(inputs))
+
+
+def test_from_gpytorch(acqf):
+    data = {"train_X": X, "train_Y": Y, "likelihood": "bernoulli"}
+    same(LikelihoodUCB.from_model(Latent(1.0), **data, **NORM), acqf)
+    with pytest.raises(UnsupportedError, match="forward"):
+        LikelihoodUCB.from_model(Latent(0.5), **data, **NORM)
+    with pytest.raises(UnsupportedError, match="what its outcomes are"):
+        LikelihoodUCB.from_model(Latent(1.0), train_X=X, train_Y=Y, **NORM)
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+@pytest.mark.parametrize("transform", [None, Standardize(1)])
+def test_an_exact_model_gives_its_data_alone(acqf, transform):
+    scaled = torch.tensor([[0.0, 0.0], [2.0, 5.0]], dtype=torch.float64)
+    model = SingleTaskGP(
+        X * scaled[1],
+        Y.unsqueeze(-1),
+        input_transform=Normalize(2, bounds=scaled),
+        outcome_transform=transform,
+    )
+    described = {"kernel": "matern52", "lengthscale": 0.4, "likelihood": "bernoulli"}
+    own = LikelihoodUCB.from_model(model, **described, **NORM)
+    for side, expected in zip(
+        own.bounds(POINTS * scaled[1]), acqf.bounds(POINTS), strict=True
+    ):
+        assert_close(side, expected, rtol=0.0, atol=1e-6)
+    assert own.assumptions.certified
+    with pytest.raises(UnsupportedError, match="log odds"):
+        LikelihoodUCB.from_model(model, likelihood="bernoulli", **NORM)
+    with pytest.raises(ValueError, match="lengthscale"):
+        LikelihoodUCB.from_model(model, likelihood="bernoulli", kernel="rbf", **NORM)
+
+
+def test_rates_are_counts_again():
+    trials = torch.full_like(Y, 8.0)
+    counts = (3.0 * Y + 4.0).round()
+    model = SingleTaskGP(X, (counts / 8.0).unsqueeze(-1))
+    options = {"likelihood": "binomial", "num_trials": 8.0, "kernel": KERNEL, **NORM}
+    rates = LikelihoodUCB.from_model(model, outcomes="rates", **options)
+    plain = LikelihoodUCB(
+        X, counts, KERNEL, likelihood="binomial", num_trials=trials, **NORM
+    )
+    same(rates, plain)
+    with pytest.raises(InputDataError, match="whole numbers"):
+        LikelihoodUCB.from_model(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"train_Y": 2.0 * Y}, InputDataError, "0 or 1"),
+        ({"train_Y": Y - 0.5, "likelihood": "poisson"}, InputDataError, "whole numbers"),
+        ({"train_Y": -Y, "likelihood": "poisson"}, InputDataError, "whole numbers"),
+        ({"likelihood": "binomial"}, ValueError, "needs num_trials"),
+        ({"num_trials": 3.0}, ValueError, "leave it out"),
+        ({"exposure": 3.0}, ValueError, "leave it out"),
+        (
+            {"likelihood": "binomial", "num_trials": 0.5, "train_Y": 0.0 * Y},
+            InputDataError,
+            "num_trials must hold whole",
+        ),
+        (
+            {"likelihood": "binomial", "num_trials": 2.0, "train_Y": 3.0 * Y},
+            InputDataError,
+            "more successes",
+        ),
+        ({"likelihood": "poisson", "exposure": 0.0}, ValueError, "exposure"),
+        ({"likelihood": "normal"}, ValueError, "likelihood"),
+        ({"norm_bound": -1.0}, ValueError, "norm_bound"),
+        ({"delta": 1.5}, ValueError, "delta"),
+        ({"covariance_scale": [1.0, -1.0]}, ValueError, "covariance_scale"),
+        ({"form": "dual"}, ValueError, "form"),
+        ({"train_Y": Y[:-1]}, BotorchTensorDimensionError, "train_Y"),
+        ({"kernel": None}, ValueError, "missing"),
+    ],
+)
+def test_bad_input(options, error, words):
+    arguments = {"train_X": X, "train_Y": Y, "kernel": KERNEL, **NORM} | options
+    with pytest.raises(error, match=words):
+        LikelihoodUCB(**arguments)
+
+
+def test_data_are_not_described_twice():
+    data = LikelihoodRegression(X, Y, KERNEL)
+    same(LikelihoodUCB(data, **NORM), LikelihoodUCB(X, Y, KERNEL, **NORM))
+    with pytest.raises(ValueError, match="train_Y"):
+        LikelihoodUCB(data, Y, **NORM)
+    with pytest.raises(ValueError, match="likelihood"):
+        LikelihoodUCB(data, likelihood="poisson", **NORM)
+    with pytest.raises(ValueError, match="lengthscale"):
+        LikelihoodUCB.from_model(data, lengthscale=0.1, **NORM)
+
+
+def test_a_certificate_is_in_probabilities(acqf):
+    grid = uniform(60, 2, 8)
+    certificate = regret_certificate(acqf, candidates=grid)
+    lower, upper = acqf.bounds(grid)
+    assert certificate.gap <= float(upper.max() - lower.max()) + 1e-9
+    best = float(FUNCTION(grid).sigmoid().max())
+    own = float(FUNCTION(certificate.recommended.unsqueeze(0)).sigmoid())
+    assert best - own <= certificate.gap
+    report = optimum_report(acqf, candidates=grid)
+    assert 0.0 < report.lower <= best <= report.upper < 1.0
+
+
+def test_safe_sets_have_thresholds_in_probabilities():
+    often = LikelihoodUCB(
+        X, FAILURES, KERNEL, likelihood="binomial", num_trials=200.0, **NORM
+    )
+    safe = SafeSet(often, 0.85, sides="<=")
+    kept = safe.filter(uniform(200, 2, 9))
+    assert 0 < len(kept) < 200
+    assert float(often.bounds(kept)[1].max()) <= 0.85
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        OutcomeConstraints(often, 1.5)
+
+
+def test_it_guards_a_search(acqf):
+    guarded = GuardedAcquisition(acqf, acqf, observed=X)
+    candidate, _ = optimize_acqf(guarded, CUBE, q=1, num_restarts=2, raw_samples=64)
+    _, upper = acqf.bounds(candidate)
+    lower, _ = acqf.bounds(X)
+    assert float(upper) >= float(lower.max()) - 1e-6
+
+
+def test_predictions_in_place_of_the_mixture():
+    evidence = PrequentialLikelihood("bernoulli")
+    p = FUNCTION(X).sigmoid()
+    known = torch.where(Y > 0.0, p, 1.0 - p).log()
+    evidence.observe_predictions(known[:30], Y[:30])
+    evidence.observe_predictions(known[30:], Y[30:])
+    told = LikelihoodUCB(X, Y, KERNEL, evidence=evidence, **NORM)
+    mixed = LikelihoodUCB(X, Y, KERNEL, **NORM)
+    widths = [
+        float((upper - lower).mean()) for lower, upper in map(bounds_at, (told, mixed))
+    ]
+    assert widths[0] < widths[1]  # the truth itself predicts best
+    assert told.assumptions["predictions"]
+    again = PrequentialLikelihood("bernoulli")
+    again.load_state_dict(evidence.state_dict())
+    same(LikelihoodUCB(X, Y, KERNEL, evidence=again, **NORM), told)
+    with pytest.raises(ValueError, match="same outcomes"):
+        LikelihoodUCB(X, 1.0 - Y, KERNEL, evidence=evidence, **NORM)
+    with pytest.raises(StateError):
+        again.load_state_dict(evidence.state_dict() | {"counts": [1.0]})
+    with pytest.raises(InputDataError, match="at most 0"):
+        again.observe_predictions(0.5, 1.0)
+
+
+def bounds_at(acqf):
+    return acqf.bounds(POINTS)
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "poisson"])
+def test_models_predict_probabilities(kind):
+    evidence = PrequentialLikelihood(kind)
+    model = variational() if kind == "bernoulli" else SingleTaskGP(X, Y.unsqueeze(-1))
+    total = 0.0
+    for outcome in (0.0, 1.0) if kind == "bernoulli" else range(200):
+        fresh = PrequentialLikelihood(kind)
+        fresh.observe(model, POINTS[:1], float64([[outcome]]))
+        total += float(torch.tensor(fresh.log_evidence, dtype=torch.float64).exp())
+    assert total == pytest.approx(1.0, abs=1e-6)
+    evidence.observe(model, POINTS[:2], float64([[0.0], [1.0]]))
+    assert evidence.num_observations == 2
