@@ -32,7 +32,7 @@ def outcomes(kind, latent, random):
 
 
 def fails(kind, seed, copies):
-    r"""Whether the band misses the function, where every outcome counts ``copies`` times."""
+    r"""Whether the band misses the function; every outcome counts ``copies`` times."""
     random = generator(seed)
     truth = RKHSFunction.random(KERNEL, NORM, d=1, seed=1000 * seed)(ARMS)
     chosen, seen = torch.tensor([seed % len(ARMS)]), torch.zeros(0, dtype=torch.float64)

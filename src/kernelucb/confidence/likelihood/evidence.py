@@ -68,8 +68,8 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     whatever Gaussian that is; it is searched for among those with independent coordinates
     in the eigenbasis at the mode, which is the posterior where the loss is a parabola.
 
-    Source: the evidence lower bound (Jordan et al. 1999; for Gaussian processes Opper &
-    Archambeau 2009).
+    Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
+    basis in which coordinates are independent is ours.
     """
     start = data.mode(1.0 / math.exp(sum(map(math.log, scales)) / len(scales)))
     basis = Basis.of(data, start)
