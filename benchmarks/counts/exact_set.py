@@ -131,15 +131,14 @@ class ExactSet:
         ball = self.squared_norm - z @ z
         return -np.log(room) - np.log(ball) if room > 0.0 and ball > 0.0 else np.inf
 
-    def bounds(self, queries: Array | None = None) -> tuple[Array, Array]:
-        r"""Smallest and largest values at the query points of the basis.
+    def bounds(self) -> tuple[Array, Array]:
+        r"""Smallest and largest values at the query points of the basis."""
+        return self.ends(-1.0), self.ends(1.0)
 
-        Args:
-            queries: ``q x r`` coordinates of other query points.
-        """
-        rows = self.basis.queries if queries is None else queries
-        pairs = [[self._largest(sign * row) for row in rows] for sign in (-1.0, 1.0)]
-        return self.mean - np.array(pairs[0]), self.mean + np.array(pairs[1])
+    def ends(self, sign: float) -> Array:
+        r"""Largest values for sign 1, smallest ones for -1."""
+        rows = self.basis.queries
+        return self.mean + sign * np.array([self._largest(sign * row) for row in rows])
 
     def _largest(self, direction: Array) -> float:
         r"""Within ``gap`` below the maximum: two constraints over the barrier's weight."""

@@ -14,6 +14,7 @@ from benchmarks.counts.rivals import GaussianBand, losses_of
 from benchmarks.counts.variational import VariationalBand
 
 _INDUCING = 25  # points of a grid
+_GAP = 1e-2  # of log odds, by which the convex set may be computed too large
 Interval = tuple[Tensor, Tensor]
 
 
@@ -59,7 +60,7 @@ class Gaussian(Learner):
 
 
 class Running(Learner):
-    r"""The convex set of running estimators."""
+    r"""The convex set of running estimators; lower ends after the last round only."""
 
     def __init__(self, task: RegretTask, problem: Problem, candidates: Tensor) -> None:
         super().__init__(task, problem, candidates)
@@ -73,9 +74,11 @@ class Running(Learner):
         self.basis.rows = rows = self.basis.queries[arms]
         self.limit += float(losses.part(last)(mean + rows[last] @ self.estimate)[0].sum())
         self.estimate = penalised(rows, losses, mean, self.task.penalty, self.estimate)
-        exact = ExactSet(self.basis, losses, mean, setting.norm_bound, self.limit, 1e-3)
-        lower, upper = exact.bounds()
-        return torch.from_numpy(lower).sigmoid(), torch.from_numpy(upper).sigmoid()
+        exact = ExactSet(self.basis, losses, mean, setting.norm_bound, self.limit, _GAP)
+        upper = torch.from_numpy(exact.ends(1.0) + _GAP).sigmoid()
+        if len(arms) < self.task.rounds:
+            return torch.zeros_like(upper), upper
+        return torch.from_numpy(exact.ends(-1.0) - _GAP).sigmoid(), upper
 
 
 class Variational(Learner):

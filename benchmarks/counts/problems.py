@@ -66,19 +66,27 @@ class Problem:
         return torch.from_numpy(self.random.random((count, self.setting.dimension)))
 
     def band(
-        self, X: Tensor, Y: Tensor, factor: float = 1.0, copies: int = 1
+        self,
+        X: Tensor,
+        Y: Tensor,
+        factor: float = 1.0,
+        copies: int = 1,
+        strict: bool = False,
     ) -> LikelihoodUCB:
         r"""The band of data that believes a multiple of the norm bound.
 
         With ``copies`` it believes that every outcome came so many times.
+
+        Raises:
+            InconsistentConfidenceSetError: If it is ``strict``, and no function fits.
         """
         setting, options = self.setting, {}
         likelihood = setting.likelihood
         if likelihood == "poisson":
-            options = {"exposure": float(copies)}
+            options["exposure"] = float(copies)
         elif likelihood == "binomial" or copies > 1:
             likelihood = "binomial"
-            options = {"num_trials": float(copies * setting.num_trials)}
+            options["num_trials"] = float(copies * setting.num_trials)
         return LikelihoodUCB(
             X,
             copies * Y.unsqueeze(-1),
@@ -87,6 +95,7 @@ class Problem:
             norm_bound=factor * setting.norm_bound,
             mean=setting.mean,
             delta=self.delta,
+            strict=strict,
             **options,
         )
 

@@ -154,7 +154,7 @@ def regret_table(part: Regret, found: list[dict]) -> list[str]:
     header += ["left out the truth", "seconds"]
     return [
         f"{part.rounds} rounds of one outcome each, mean ± standard error. {part.slow} has "
-        f"{part.slow_runs} runs, since one takes a minute; beside its cumulative regret is "
+        f"{part.slow_runs} runs, since one takes long; beside its cumulative regret is "
         "that of the others on the same functions. *Simple regret*: of the candidate with "
         "the largest lower end after the last round. *Left out the truth*: runs in which "
         "the probability of any candidate was outside after any round.",
