@@ -113,7 +113,7 @@ def enclosing_ellipsoid(
     for _ in range(_PASSES - 1):
         band = _Band.of(data, found, norm)
         allowed = allowed.within(band.range)
-        touch = _contacts(data, allowed, band.witnesses)
+        touch = _contacts(data, allowed, band)
         found = Parabolas.at(data, touch, allowed).fit(data, level)
     return found
 
@@ -124,10 +124,12 @@ class _Band(NamedTuple):
     Attributes:
         range: Where they lie.
         witnesses: ``w x u`` values of functions that attain its bounds at some inputs.
+        slopes: ``w`` slopes there of outcomes in the latent value.
     """
 
     range: Range
     witnesses: Tensor
+    slopes: Tensor
 
     @classmethod
     def of(
@@ -144,16 +146,21 @@ class _Band(NamedTuple):
         chosen = points.rows(some)
         weights = [attaining_weights(band, chosen, sign)[0] for sign in (-1, 1)]
         witnesses = data.mean + torch.cat(weights) @ centre.features.mT
-        return cls(Range(data.mean + lower, data.mean + upper), witnesses)
+        own = Range(data.mean + lower, data.mean + upper)
+        with torch.enable_grad():
+            ends = torch.cat([own.lower[some], own.upper[some]]).requires_grad_()
+            outcomes = data.prior.outcome_map.inverse(ends).sum()
+            (slopes,) = torch.autograd.grad(outcomes, ends)
+        return cls(own, witnesses, slopes)
 
 
-def _contacts(data: LikelihoodRegression, allowed: Range, witnesses: Tensor) -> Tensor:
+def _contacts(data: LikelihoodRegression, allowed: Range, band: _Band) -> Tensor:
     r"""For each observation the point of contact that is best for the witnesses.
 
-    That is where the losses lie least above the parabola, summed over the ``w x u`` values
-    of the witnesses, among equally spaced places in the range.
+    That is where the losses lie least above the parabola, in sum over the witnesses, each
+    by how much its bound moves the outcome, among equally spaced places in the range.
     """
-    loss, values = data.loss, allowed.clamp(witnesses)
+    loss, values = data.loss, allowed.clamp(band.witnesses)
     best = torch.full_like(data.mean, torch.inf)
     chosen = 0.5 * (allowed.lower + allowed.upper)
     known = loss.value(values)
@@ -162,7 +169,7 @@ def _contacts(data: LikelihoodRegression, allowed: Range, witnesses: Tensor) -> 
         step = values - latent
         tangent = loss.value(latent) + loss.slope(latent) * step
         bend = 0.5 * loss.least_secant(latent, *allowed) * step.square()
-        gap = (known - tangent - bend).sum(0)
+        gap = band.slopes @ (known - tangent - bend)
         chosen, best = (
             torch.where(gap < best, *pair) for pair in ((latent, chosen), (gap, best))
         )

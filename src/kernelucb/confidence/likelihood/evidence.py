@@ -108,7 +108,7 @@ class _Part:
             return value, slopes.cpu().numpy()
 
         origin = np.zeros(2 * len(mean))
-        options = {"maxiter": _MOST_STEPS, "ftol": 1e-9, "gtol": _CONVERGED}
+        options = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": _CONVERGED}
         found: Any = minimize(
             negative, origin, jac=True, method="L-BFGS-B", options=options
         )

@@ -2,12 +2,11 @@ r"""Negative log-likelihoods of outcomes, as functions of the latent value at ea
 
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -136,14 +135,14 @@ class BinomialLoss(Loss):
 
     def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
         r"""See ``Loss``; by quadrature."""
-        grid, weights = _gauss_hermite(mean)
+        grid, weights = (part.to(mean) for part in _gauss_hermite())
         latent = mean + variance.sqrt() * grid
         each = self.value(latent), self.slope(latent), self.curvature(latent)
         return Expectation(*(weights @ part for part in each))
 
     def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""See ``Loss``; by the trapezoidal rule, plus what that may miss."""
-        grid, weights = _trapezoid(mean)
+        grid, weights = (part.to(mean) for part in _trapezoid())
         deviation = variance.sqrt()
         value = weights @ self.value(mean + deviation * grid)
         return value + self.trials * _trapezoid_error(mean, deviation)
@@ -239,7 +238,7 @@ class GaussianLoss(Loss):
         return 0.5 * self.precision * step.square()
 
 
-@lru_cache(maxsize=1)
+@cache
 def _unit_interval() -> tuple[list[float], list[float]]:
     r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -250,25 +249,21 @@ def _unit_interval() -> tuple[list[float], list[float]]:
 _SEARCHED_NODES = 24
 
 
-@lru_cache(maxsize=1)
-def _hermite() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
-
-
-def _gauss_hermite(like: Tensor) -> tuple[Tensor, Tensor]:
+@cache
+def _gauss_hermite() -> tuple[Tensor, Tensor]:
     r"""Nodes as a column, and weights, for the mean under ``N(0, 1)``."""
-    nodes, weights = _hermite()
-    grid, shares = (as_double(part).to(like) for part in (nodes, weights / weights.sum()))
-    return grid.unsqueeze(-1), shares
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
+    return as_double(nodes).unsqueeze(-1), as_double(weights / weights.sum())
 
 
 _STEP, _REACH = 0.125, 9.0
 
 
-def _trapezoid(like: Tensor) -> tuple[Tensor, Tensor]:
+@cache
+def _trapezoid() -> tuple[Tensor, Tensor]:
     r"""The same by the trapezoidal rule, which is far better for wide Gaussians."""
     count = round(2.0 * _REACH / _STEP) + 1
-    grid = torch.linspace(-_REACH, _REACH, count, dtype=torch.float64).to(like)
+    grid = torch.linspace(-_REACH, _REACH, count, dtype=torch.float64)
     weights = _STEP / math.sqrt(2.0 * math.pi) * (-0.5 * grid.square()).exp()
     return grid.unsqueeze(-1), weights
 
