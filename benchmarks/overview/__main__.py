@@ -74,6 +74,7 @@ SECTIONS = {
         Line("safety", "coverage", words.safe_set),
         Line("experiments", "safe", words.safe_ax),
         Line("guarded", "coverage", words.guarded),
+        Line("counts", "coverage", words.counts),
         Line("norm", "estimate", words.norm),
         Line("attack", "after", words.attack, command="attack all"),
     ),

@@ -160,6 +160,17 @@ def guarded(rows: pd.DataFrame) -> str:
     )
 
 
+def counts(rows: pd.DataFrame) -> str:
+    true, wrong = (rows[(rows.belief == "truth") == held] for held in (True, False))
+    return (
+        "Bands for successes and counts: the function left its band in at most "
+        f"**{true.either.max()} of {true.sequences.max()}** sequences, for each of "
+        f"{len(true)} settings; bands that believe a quarter of the norm, or count every "
+        f"outcome 16 times, were found out in {wrong.either.sum():,} of "
+        f"{wrong.sequences.sum():,}."
+    )
+
+
 def earlier_tasks(rows: pd.DataFrame) -> str:
     found = rows[rows.evaluations == 5].set_index("method")["mean"]
     return (

@@ -37,7 +37,7 @@ def test_commands_exist():
     commands = re.findall(
         r"`python -m ([\w.]+) ?(\w*)` \(", PAGE.read_text(encoding="utf-8")
     )
-    assert len(commands) == 18
+    assert len(commands) == 19
     for module, name in commands:
         is_package = (ROOT / module.replace(".", "/")).is_dir()
         entry = import_module(f"{module}.__main__" if is_package else module)

@@ -110,6 +110,15 @@ def test_batches_pending_points_and_search(acqf):
     assert candidates.shape == (2, 2)
 
 
+def test_pending_points_count_where_the_loss_is_flat_elsewhere():
+    # All successes: far from the data the loss says next to nothing.
+    sure = LikelihoodUCB(X, torch.ones_like(Y), KERNEL, norm_bound=12.0)
+    x = uniform(1, 2, 12)
+    before = sure(x.unsqueeze(-2))
+    sure.set_X_pending(x.repeat(20, 1))
+    assert float(sure(x.unsqueeze(-2))) < float(before) - 0.1
+
+
 def test_posterior_transforms_of_weight_one(acqf):
     minus = ScalarizedPosteriorTransform(float64([-1.0]))
     turned = LikelihoodUCB(X, Y, KERNEL, posterior_transform=minus, **NORM)

@@ -178,7 +178,8 @@ class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
 
         The plain band, without sign, posterior transform or pending points. Where the model
         is of transformed outcomes (``outcome_map``), it is ``latent_bounds`` mapped back:
-        a band of the same probability for the median of an outcome, not for its mean.
+        a band of the same probability for the median of an outcome, not for its mean (of
+        ``LikelihoodUCB``: for the success probability or the rate).
 
         Raises:
             BotorchTensorDimensionError: If ``X`` is not ``n x d``.

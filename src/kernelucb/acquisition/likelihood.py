@@ -48,7 +48,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     rate; the largest upper bound on one scale is that on the other. ``regression`` holds
     pseudo-outcomes: an ellipsoid around the set, which all that is built for outcomes with
     additive noise (certificates, safe sets, guarded search) maximises over. Pending points
-    count as if they had the mean noise of these.
+    count as if they had the mean precision of these.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
     inequality). The bound on the evidence, and the ellipsoid with secant curvatures, are

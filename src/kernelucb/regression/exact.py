@@ -1,5 +1,7 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
+from typing import Self
+
 import torch
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
@@ -22,8 +24,7 @@ from kernelucb.regression.ridge import RidgeState
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
 _LARGEST_UPDATE = 64
-# Largest ratio of noise scales in one decomposition: the kernel matrix is divided by their
-# squares, and its largest entry sets the round-off of all.
+# Largest ratio of noise scales: their squares divide the kernel matrix.
 _LARGEST_RATIO = 1e8 * (1.0 + 1e-6)  # 1e8 in single precision as well
 
 
@@ -136,7 +137,7 @@ class KernelRegression(RidgeState):
         dimension: int,
         estimated: frozenset[str],
         pooled: Pooled | None = None,
-    ) -> "KernelRegression":
+    ) -> Self:
         r"""State of kernel inputs (``n x d'``) and outcomes under a prior.
 
         ``pooled`` are the same data from ``pooled_data``, where that is done already.
@@ -232,7 +233,7 @@ class KernelRegression(RidgeState):
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
 
-        For variances only; the noise there is the root mean square of the known scales.
+        For variances only; the noise there is ``pending_noise_std``.
         A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
         eigendecomposition of all inputs.
         """
@@ -241,14 +242,13 @@ class KernelRegression(RidgeState):
     def pending_in(self, state: RidgeState, X_pending: Tensor) -> RidgeState:
         r"""Points pending in ``state``, which is this one or counts its data otherwise.
 
-        Many of them give an eigendecomposition of all inputs, which is a
-        ``KernelRegression``; none gives ``state``.
+        Many of them give an eigendecomposition of all inputs; none gives ``state``.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return state
         pending = self.prior.transform(X.to(self.train_inputs))
-        noise = self.noise_std.square().mean().sqrt()
+        noise = self.pending_noise_std
         if len(pending) <= min(_LARGEST_UPDATE, len(self.eigenvalues) ** 0.5):
             return PendingRegression(state, self.project_inputs(pending), float(noise))
         return self._of_data(

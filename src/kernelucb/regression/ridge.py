@@ -85,6 +85,11 @@ class RidgeState(Module, ABC):
         return len(self.noise_std)
 
     @property
+    def pending_noise_std(self) -> Tensor:
+        r"""Noise scale of pending points: the root mean square of the known ones."""
+        return self.noise_std.square().mean().sqrt()
+
+    @property
     def has_one_noise_scale(self) -> bool:
         r"""Whether all observations have the same noise scale."""
         return bool((self.noise_std == self.noise_std[0]).all())

@@ -36,6 +36,15 @@ class Mode(NamedTuple):
     norm: float
 
 
+class PseudoRegression(KernelRegression):
+    r"""A ``KernelRegression`` of pseudo-outcomes, with noise scales that are none."""
+
+    @property
+    def pending_noise_std(self) -> Tensor:
+        r"""That of the mean precision: where the loss is flat, scales have no limit."""
+        return self.noise_std.square().reciprocal().mean().rsqrt()
+
+
 class LikelihoodRegression:
     r"""Successes or counts, with a prior of the latent function behind them.
 
@@ -210,7 +219,7 @@ class LikelihoodRegression:
         return (target - roots * solved) / regularizer - mode.weights
 
     @torch.no_grad()
-    def linearised(self, latent: Tensor, curvature: Tensor) -> KernelRegression:
+    def linearised(self, latent: Tensor, curvature: Tensor) -> PseudoRegression:
         r"""The regression of parabolas in place of the losses.
 
         They touch the losses at ``latent`` (``u`` values) with the ``u`` curvatures: that
@@ -223,7 +232,7 @@ class LikelihoodRegression:
         pooled = Pooled(
             self.distinct_inputs, targets - self.mean, noise, None, self.positions
         )
-        return KernelRegression.from_parts(
+        return PseudoRegression.from_parts(
             prior=self.prior,
             inputs=self.train_inputs,
             targets=targets[self.index],

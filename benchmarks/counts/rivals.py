@@ -1,0 +1,108 @@
+r"""Other bands for probabilities, some of them valid."""
+
+import math
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from benchmarks.counts.exact_set import Losses, penalised
+from benchmarks.counts.problems import Problem, grid
+from kernelucb import KernelRegression, MartingaleMixtureUCB
+
+_GRID = 400  # points at which a probability function is looked at
+_HALVINGS = 60
+_EXTRAPOLATION = 1.02  # see probability_norm
+
+
+def losses_of(problem: Problem, Y: Tensor) -> Losses:
+    r"""Of the outcomes of a problem."""
+    sizes = np.full(len(Y), float(problem.setting.num_trials))
+    return Losses(problem.setting.likelihood, Y.numpy(), sizes)
+
+
+def running_limit(
+    rows: np.ndarray,
+    losses: Losses,
+    mean: float,
+    penalty: float,
+    delta: float,
+    stride: int = 1,
+) -> float:
+    r"""Limit on the loss by predictions of running estimators.
+
+    ``ln(1 / delta)`` plus the loss of every outcome at the estimate from those before it,
+    which minimises their loss plus ``penalty / 2`` times its squared norm: the likelihood
+    ratio of Emmenegger et al. (2023), all weights one. Their experiments, in the package
+    ``stpy``, use it. A new estimate is made after every ``stride`` outcomes.
+    """
+    limit, z = math.log(1.0 / delta), np.zeros(rows.shape[1])
+    for count in range(0, len(rows), stride):
+        if count:
+            z = penalised(rows[:count], losses.part(slice(count)), mean, penalty, z)
+        fresh = slice(count, count + stride)
+        limit += float(losses.part(fresh)(mean + rows[fresh] @ z)[0].sum())
+    return limit
+
+
+class GaussianBand:
+    r"""A band on outcomes 0 and 1, whose noise is sub-Gaussian with scale 1/2.
+
+    The function is the probability minus 1/2, and its norm is bounded by that of
+    ``probability_norm`` times what the norm bound has above the norm of the log odds.
+    """
+
+    def __init__(self, problem: Problem, misfit: float) -> None:
+        setting = problem.setting
+        margin = setting.norm_bound / setting.norm
+        self.problem = problem
+        self.norm_bound = margin * probability_norm(problem, misfit)
+
+    def bounds(self, X: Tensor, Y: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Of the probability, after some data."""
+        state = KernelRegression(X, Y - 0.5, self.problem.kernel, 0.5)
+        band = MartingaleMixtureUCB(
+            state, norm_bound=self.norm_bound, delta=self.problem.delta
+        )
+        lower, upper = band.bounds(queries)
+        return (lower + 0.5).clamp(0.0, 1.0), (upper + 0.5).clamp(0.0, 1.0)
+
+
+def probability_norm(problem: Problem, misfit: float) -> float:
+    r"""Norm of the probability minus 1/2 in the kernel's space, or of what is close to it.
+
+    The logistic function has poles, so the probability has some too, unless the log odds
+    are constant: it is no entire function, as all functions of the RBF kernel's space are,
+    and its norm there is infinite. For this kernel the norm is the smallest of a function
+    that differs by at most ``misfit`` on a grid, in favour of the band, which knows nothing
+    of the difference. For a Matérn kernel it is that of the interpolant on a grid. These
+    increase to the norm when the grid is refined; 2 % are added for what is missing.
+    """
+    points = grid(_GRID, problem.setting.dimension)
+    target = problem.latent(points).sigmoid() - 0.5
+    if problem.setting.kernel == "rbf":
+        return _close_norm(problem.kernel, points, target, misfit)
+    return _EXTRAPOLATION * interpolant_norm(problem.kernel, points, target)
+
+
+def interpolant_norm(kernel: Kernel, points: Tensor, target: Tensor) -> float:
+    r"""Smallest norm of a function with these values."""
+    values, vectors = torch.linalg.eigh(kernel(points).to_dense())
+    coordinates = vectors.T @ target
+    kept = values > len(values) * torch.finfo(values.dtype).eps * values[-1]
+    return float((coordinates[kept].square() / values[kept]).sum().sqrt())
+
+
+def _close_norm(kernel: Kernel, points: Tensor, target: Tensor, misfit: float) -> float:
+    r"""Norm of the ridge estimate with the largest parameter that is close enough."""
+    values, vectors = torch.linalg.eigh(kernel(points).to_dense())
+    values, coordinates = values.clamp_min(0.0), vectors.T @ target
+    low, high = -30.0, 10.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        shrunk = coordinates / (values + math.exp(middle))
+        close = float((vectors @ (values * shrunk) - target).abs().max()) <= misfit
+        low, high = (middle, high) if close else (low, middle)
+    shrunk = coordinates / (values + math.exp(low))
+    return float((values * shrunk.square()).sum().sqrt())

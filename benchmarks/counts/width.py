@@ -1,0 +1,191 @@
+r"""Mean widths of every band on the same data, and whether the function is outside."""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.counts.configuration import WidthTask
+from benchmarks.counts.exact_set import Basis, ExactSet
+from benchmarks.counts.problems import Problem, grid, link, loss_limit
+from benchmarks.counts.rivals import GaussianBand, losses_of, running_limit
+from benchmarks.counts.variational import VariationalBand
+from benchmarks.runner import RunStore
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+
+_INDUCING = 36  # points of a grid
+OURS, EXACT = "LikelihoodUCB", "exact set"
+RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
+BANDS = (OURS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
+Interval = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Run:
+    r"""What is measured for each band that there is for the kind of outcome.
+
+    Attributes:
+        widths: Mean widths of probability or rate, at the points of the exact set.
+        all_widths: At all query points, where a band is computed there.
+        latent_widths: Of log odds or log rate, at the points of the exact set, for
+            ``OURS`` and ``EXACT``.
+        room: How far the limit on the loss is above the loss of the function, in nats,
+            with the evidence of ``OURS`` and of ``RUNNING``.
+        missed: Whether the function is outside at any of these points.
+        seconds: Of processor time.
+        containment: How far the exact set stays inside ``OURS``, at the worst point.
+        norm: Of the probability function, as the Gaussian band has it; 0 for counts.
+    """
+
+    widths: dict[str, float]
+    all_widths: dict[str, float]
+    latent_widths: dict[str, float]
+    room: dict[str, float]
+    missed: dict[str, bool]
+    seconds: dict[str, float]
+    containment: float
+    norm: float
+
+
+class _Case:
+    r"""One function, its data, and the bands on them."""
+
+    def __init__(self, task: WidthTask) -> None:
+        self.task, self.setting = task, task.setting
+        name = f"n{task.observations}"
+        self.problem = Problem.draw(task.protocol, task.setting, task.function, name)
+        self.X = self.problem.points(task.observations)
+        self.Y = self.problem.outcomes(self.X)
+        self.queries = self.problem.points(task.queries)
+        self.few = self.queries[: task.exact_queries]
+        latent = self.problem.latent(self.X).numpy()
+        self.loss = float(losses_of(self.problem, self.Y)(latent)[0].sum())
+        self.run = Run({}, {}, {}, {}, {}, {}, 0.0, 0.0)
+
+    def measure(self, name: str, compute: Callable[[], Interval], points: Tensor) -> None:
+        r"""Width and misses of a band of probabilities or rates."""
+        start = time.process_time()
+        lower, upper = compute()
+        self.run.seconds[name] = time.process_time() - start
+        truth = link(self.problem.latent(points), self.setting)
+        slack = 1e-9 * truth
+        outside = (truth < lower - slack) | (truth > upper + slack)
+        widths = upper - lower
+        self.run.widths[name] = float(widths[: len(self.few)].mean())
+        self.run.missed[name] = bool(outside.any())
+        if len(points) == len(self.queries):
+            self.run.all_widths[name] = float(widths.mean())
+
+    def ours_and_exact(self) -> tuple[float, Basis]:
+        r"""The two forms of our set, and how far one stays inside the other."""
+        found: dict[str, Interval] = {}
+
+        def ours() -> Interval:
+            band = self.problem.band(self.X, self.Y)
+            self.run.room[OURS] = loss_limit(band) - self.loss
+            found[OURS] = band.latent_bounds(self.queries)
+            lower, upper = found[OURS]
+            return link(lower, self.setting), link(upper, self.setting)
+
+        def exact() -> Interval:
+            found[EXACT] = self.convex(basis, self.loss + self.run.room[OURS])
+            lower, upper = found[EXACT]
+            return link(lower, self.setting), link(upper, self.setting)
+
+        basis = Basis(self.problem.kernel, self.X, self.few)
+        self.measure(OURS, ours, self.queries)
+        self.measure(EXACT, exact, self.few)
+        count = len(self.few)
+        for name in (OURS, EXACT):
+            lower, upper = (side[:count] for side in found[name])
+            self.run.latent_widths[name] = float((upper - lower).mean())
+        inner, outer = found[EXACT], [side[:count] for side in found[OURS]]
+        inside = torch.minimum(inner[0] - outer[0], outer[1] - inner[1])
+        return float(inside.min()), basis
+
+    def convex(self, basis: Basis, limit: float) -> Interval:
+        r"""Log odds or log rates of the convex set at the first query points."""
+        exact = ExactSet(
+            basis,
+            losses_of(self.problem, self.Y),
+            self.setting.mean,
+            self.setting.norm_bound,
+            limit,
+        )
+        lower, upper = exact.bounds()
+        return torch.from_numpy(lower), torch.from_numpy(upper)
+
+    def running(self, basis: Basis) -> Interval:
+        r"""The convex set of running estimators."""
+        limit = running_limit(
+            basis.rows,
+            losses_of(self.problem, self.Y),
+            self.setting.mean,
+            self.task.penalty,
+            self.problem.delta,
+            stride=max(1, len(self.Y) // 100),
+        )
+        self.run.room[RUNNING] = limit - self.loss
+        lower, upper = self.convex(basis, limit)
+        return link(lower, self.setting), link(upper, self.setting)
+
+    def variational(self) -> Interval:
+        r"""Two standard deviations of the fitted model."""
+        inducing = grid(_INDUCING, self.setting.dimension)
+        band = VariationalBand(inducing, self.task.variational_iterations)
+        band.fit(self.X, self.Y)
+        return band.bounds(self.queries)
+
+
+def play(task: WidthTask) -> Run:
+    r"""All bands of one problem."""
+    with warnings.catch_warnings():  # a set may be empty; it is widened
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return _play(task)
+
+
+def _play(task: WidthTask) -> Run:
+    case = _Case(task)
+    containment, basis = case.ours_and_exact()
+    case.measure(RUNNING, lambda: case.running(basis), case.few)
+    norm = 0.0
+    if task.setting.likelihood == "bernoulli":
+        gaussian = GaussianBand(case.problem, task.misfit)
+        norm = gaussian.norm_bound
+        case.measure(
+            GAUSSIAN, lambda: gaussian.bounds(case.X, case.Y, case.queries), case.queries
+        )
+        case.measure(VARIATIONAL, case.variational, case.queries)
+    return Run(**{**vars(case.run), "containment": containment, "norm": norm})
+
+
+def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
+    r"""One row for each function and band."""
+    found = []
+    for task in tasks:
+        run = store.load(task)
+        for name in run.widths:
+            latent = run.latent_widths.get(name, np.nan)
+            found.append(
+                {
+                    "likelihood": task.setting.likelihood,
+                    "kernel": task.setting.kernel,
+                    "dimension": task.setting.dimension,
+                    "observations": task.observations,
+                    "function": task.function,
+                    "band": name,
+                    "width": f"{run.widths[name]:.5g}",
+                    "width_all": f"{run.all_widths.get(name, np.nan):.5g}",
+                    "latent_width": f"{latent:.5g}",
+                    "room": f"{run.room.get(name, np.nan):.4g}",
+                    "missed": int(run.missed[name]),
+                    "seconds": f"{run.seconds[name]:.3g}",
+                    "containment": f"{run.containment:.3g}",
+                    "norm_bound": f"{run.norm:.4g}",
+                }
+            )
+    return found
