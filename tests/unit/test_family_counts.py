@@ -1,6 +1,7 @@
 r"""The bound over a family of kernels where the outcomes are successes or counts."""
 
 import copy
+import functools
 import json
 import pickle
 import warnings
@@ -251,12 +252,14 @@ class TestWhatIsTakenFromTheModel:
 
 
 class TestAsAnAcquisitionFunction:
-    ACQF = family(data(), select="widest")
+    @functools.cached_property
+    def acqf(self):
+        return family(data(), select="widest")
 
     def test_what_is_searched_by(self):
         counts, points = data(), POINTS.unsqueeze(1)
-        upper = self.ACQF.latent_bounds(POINTS)[1]
-        assert_close(self.ACQF(points), upper, rtol=0.0, atol=ORDER)
+        upper = self.acqf.latent_bounds(POINTS)[1]
+        assert_close(self.acqf(points), upper, rtol=0.0, atol=ORDER)
         simplest = family(counts, select="simplest")
         first = under(counts, KERNELS[simplest.consistent.index(True)])
         assert_close(simplest(points), first(points), rtol=0.0, atol=ORDER)
@@ -265,25 +268,25 @@ class TestAsAnAcquisitionFunction:
 
     def test_pending_points_narrow_it(self):
         pending = family(data(), select="widest", X_pending=POINTS[:3])
-        gain = self.ACQF(POINTS.unsqueeze(1)) - pending(POINTS.unsqueeze(1))
+        gain = self.acqf(POINTS.unsqueeze(1)) - pending(POINTS.unsqueeze(1))
         assert bool((gain >= -ORDER).all())
         assert bool((gain[:3] > 1e-3).all())
-        assert_close(pending.bounds(POINTS), self.ACQF.bounds(POINTS))
+        assert_close(pending.bounds(POINTS), self.acqf.bounds(POINTS))
 
     def test_copies(self):
-        for twin in (copy.deepcopy(self.ACQF), pickle.loads(pickle.dumps(self.ACQF))):
-            assert_close(twin.bounds(POINTS), self.ACQF.bounds(POINTS), rtol=0.0, atol=0.0)
-            twin.load_state_dict(self.ACQF.state_dict())
+        for twin in (copy.deepcopy(self.acqf), pickle.loads(pickle.dumps(self.acqf))):
+            assert_close(twin.bounds(POINTS), self.acqf.bounds(POINTS), rtol=0.0, atol=0.0)
+            twin.load_state_dict(self.acqf.state_dict())
 
     def test_certificates_and_guards(self):
-        certificate = regret_certificate(self.ACQF, bounds=SQUARE, max_evaluations=64)
+        certificate = regret_certificate(self.acqf, bounds=SQUARE, max_evaluations=64)
         assert certificate.rigorous
         chance = torch.rand(512, 2, dtype=torch.float64, generator=generator(1))
-        largest = float(self.ACQF.bounds(chance)[1].max())
+        largest = float(self.acqf.bounds(chance)[1].max())
         at = certificate.recommended
         assert (
             certificate.gap
-            >= largest - float(self.ACQF.bounds(at.reshape(1, -1))[1]) - ORDER
+            >= largest - float(self.acqf.bounds(at.reshape(1, -1))[1]) - ORDER
         )
-        guard = GuardedAcquisition(under(data(), KERNELS[1]), self.ACQF)
+        guard = GuardedAcquisition(under(data(), KERNELS[1]), self.acqf)
         assert guard(POINTS.unsqueeze(1)).shape == (20,)
