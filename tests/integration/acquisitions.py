@@ -97,6 +97,15 @@ def constrained():
 
 KERNELS = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.2)]
 STREAMING = {"norm_bound": 3.0, "noise_std": UnknownNoise(0.1, 1.0)}
+
+
+def successes():
+    r"""Of so many trials that no point may be as good as the norm bound allows."""
+    counts = (500.0 * PROBLEM.Y.sigmoid()).round()
+    options = {"likelihood": "binomial", "num_trials": 500, "norm_bound": 10.0}
+    return LikelihoodUCB(PROBLEM.X, counts, frozen_kernel("rbf", 1.0), **options)
+
+
 ACQUISITIONS = {
     "exact": lambda: MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0),
     "minimized": lambda: MartingaleMixtureUCB(
@@ -124,9 +133,7 @@ ACQUISITIONS = {
     "all kernels": lambda: KernelFamilyUCB(
         PROBLEM.model, KERNELS, norm_bound=6.0, combine="all"
     ),
-    "successes": lambda: LikelihoodUCB(
-        PROBLEM.X, (PROBLEM.Y.median() < PROBLEM.Y).double(), KERNELS[0], norm_bound=3.0
-    ),
+    "successes": successes,
     "sum": total,
     "constrained": constrained,
     "width": width,

@@ -250,7 +250,11 @@ def test_joint_values(use):
 @pytest.mark.parametrize("name", ACQUISITIONS)
 def test_proximal(name):
     acqf = made(name)
-    if name in ("state", "plain"):  # not BoTorch models, and they have `train_inputs`
+    if name in (
+        "state",
+        "plain",
+        "successes",
+    ):  # not BoTorch models, and they have `train_inputs`
         with pytest.raises(AttributeError, match="has no attribute 'batch_shape'"):
             proximal(acqf)
     elif name in ("sketched", "budgeted", "meta", "improvement", "sum"):

@@ -113,7 +113,7 @@ def enclosing_ellipsoid(
     for _ in range(_PASSES - 1):
         band = _Band.of(data, found, norm)
         allowed = allowed.within(band.range)
-        touch = _contacts(data, allowed, band)
+        touch = _contacts(data, allowed, band, allowed.clamp(centre.latent))
         found = Parabolas.at(data, touch, allowed).fit(data, level)
     return found
 
@@ -154,15 +154,17 @@ class _Band(NamedTuple):
         return cls(own, witnesses, slopes)
 
 
-def _contacts(data: LikelihoodRegression, allowed: Range, band: _Band) -> Tensor:
+def _contacts(
+    data: LikelihoodRegression, allowed: Range, band: _Band, otherwise: Tensor
+) -> Tensor:
     r"""For each observation the point of contact that is best for the witnesses.
 
     That is where the losses lie least above the parabola, in sum over the witnesses, each
-    by how much its bound moves the outcome, among equally spaced places in the range.
+    by how much its bound moves the outcome, among equally spaced places in the range;
+    ``otherwise`` where none gives finite numbers.
     """
     loss, values = data.loss, allowed.clamp(band.witnesses)
-    best = torch.full_like(data.mean, torch.inf)
-    chosen = 0.5 * (allowed.lower + allowed.upper)
+    best, chosen = torch.full_like(data.mean, torch.inf), otherwise
     known = loss.value(values)
     for share in torch.linspace(0.0, 1.0, _PLACES).tolist():
         latent = torch.lerp(allowed.lower, allowed.upper, share)

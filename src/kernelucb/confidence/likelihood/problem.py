@@ -50,6 +50,9 @@ _OUTCOMES: dict[Likelihood, str] = {
 }
 # Prior weight of values at each input that no kernel connects: 0.1 nats for the others.
 _INDEPENDENT = 0.1
+# Regularisers, and their ratio, tried for a function of the set: that of the least norm
+# takes ten times as long.
+_TRIED, _FACTOR = 6, 5.0
 _REPORTED = Assumption(
     "outcomes",
     "whether and when an outcome is reported does not depend on what it is",
@@ -149,15 +152,13 @@ def likelihood_problem(
             it that is a warning.
     """
     level = ratio.level(data) if level is None else level
-    tracker, centre, contradiction = tracker_of(norm_bound), data.mode(1.0), None
-    least: Mode | None = centre
+    tracker, contradiction = tracker_of(norm_bound), None
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
         norm = NormBound(given, given_norm(given))
-        if centre.loss > level or centre.norm > given:
-            least = least_norm_mode(data, level, centre)
+        least = _function_within(data, level, given)
     else:
-        least = least_norm_mode(data, level, centre)
+        least = least_norm_mode(data, level)
         norm = tracker.estimate(*around(data, least or likeliest(data)))
     assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
     if least is None or least.norm > norm.value:
@@ -171,6 +172,20 @@ def likelihood_problem(
     radius = radius_beside_dropped(state, radius, used)
     constraints = Constraints(radius, used, contradiction)
     return LikelihoodProblem(data, level, state, constraints, assumptions)
+
+
+def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode | None:
+    r"""A function of the set, or the one of the least norm that is likely enough."""
+    regularizer, at = 1.0, data.mode(1.0)
+    for _ in range(_TRIED):
+        likely, small = at.loss <= level, at.norm <= norm
+        if likely and small:
+            return at
+        if not likely and not small:
+            break
+        regularizer *= _FACTOR if likely else 1.0 / _FACTOR
+        at = data.mode(regularizer, at)
+    return least_norm_mode(data, level, at)
 
 
 def likelihood_set(
