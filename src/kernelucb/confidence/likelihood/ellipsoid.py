@@ -163,16 +163,17 @@ def _contacts(
     by how much its bound moves the outcome, among equally spaced places in the range;
     ``otherwise`` where none gives finite numbers.
     """
-    loss, values = data.loss, allowed.clamp(band.witnesses)
-    best, chosen = torch.full_like(data.mean, torch.inf), otherwise
-    known = loss.value(values)
-    for share in torch.linspace(0.0, 1.0, _PLACES).tolist():
-        latent = torch.lerp(allowed.lower, allowed.upper, share)
-        step = values - latent
-        tangent = loss.value(latent) + loss.slope(latent) * step
-        bend = 0.5 * loss.least_secant(latent, *allowed) * step.square()
-        gap = band.slopes @ (known - tangent - bend)
-        chosen, best = (
-            torch.where(gap < best, *pair) for pair in ((latent, chosen), (gap, best))
-        )
-    return chosen
+    loss, values, slopes = data.loss, allowed.clamp(band.witnesses), band.slopes
+    shares = torch.linspace(0.0, 1.0, _PLACES).to(values).unsqueeze(-1)
+    latent = torch.lerp(*allowed, shares)
+    # Sums over the witnesses of powers of how far they are from the middle of the range.
+    middle = 0.5 * (allowed.lower + allowed.upper)
+    steps = values - middle
+    total, first, second = slopes.sum(), slopes @ steps, slopes @ steps.square()
+    shift = latent - middle
+    tangents = loss.value(latent) * total + loss.slope(latent) * (first - shift * total)
+    squares = second - 2.0 * shift * first + shift.square() * total
+    below = tangents + 0.5 * loss.least_secant(latent, *allowed) * squares
+    found, place = below.nan_to_num(nan=-torch.inf, posinf=-torch.inf).max(0)
+    chosen = latent.gather(0, place.unsqueeze(0)).squeeze(0)
+    return torch.where(torch.isfinite(found), chosen, otherwise)

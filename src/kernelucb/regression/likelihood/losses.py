@@ -85,11 +85,10 @@ class Loss(ABC):
         step = end - centre
         short = step.abs() < _SHORT
         far = torch.where(short, _SHORT, step)
-        times, weights = _unit_interval()
+        times, weights = (part.to(step) for part in _unit_interval())
         near = torch.where(short, step, 0.0)
-        integral = torch.zeros_like(step)
-        for time, weight in zip(times, weights, strict=True):
-            integral += weight * self.curvature(centre + time * near)
+        values = self.curvature(centre + times.reshape(-1, *[1] * near.dim()) * near)
+        integral = torch.tensordot(weights, values.expand(len(times), *near.shape), 1)
         return torch.where(short, integral, 2.0 * self._excess(centre, far) / far.square())
 
     def least_secant(self, centre: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
@@ -239,11 +238,11 @@ class GaussianLoss(Loss):
 
 
 @cache
-def _unit_interval() -> tuple[list[float], list[float]]:
+def _unit_interval() -> tuple[Tensor, Tensor]:
     r"""Nodes in [0, 1] and weights of ``int 2 (1 - t) g(t) dt``, by Gauss and Legendre."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     times = 0.5 * (nodes + 1.0)
-    return times.tolist(), (weights * (1.0 - times)).tolist()
+    return as_double(times), as_double(weights * (1.0 - times))
 
 
 _SEARCHED_NODES = 24
