@@ -8,7 +8,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.likelihood.least import least_norm_mode, likeliest
+from kernelucb.confidence.likelihood.least import least_norm_mode
 from kernelucb.confidence.likelihood.problem import (
     ENCLOSED,
     Ratio,
@@ -62,7 +62,7 @@ class LikelihoodSettings(NamedTuple):
         level = self.ratio.level(state)
         least = least_norm_mode(state, level)
         if least is None:
-            least = likeliest(state)._replace(norm=math.inf)
+            least = state.mode(1.0)._replace(norm=math.inf)
         return AppraisedOutcomes(level, least)
 
     def confidence_set(

@@ -10,6 +10,7 @@ from kernelucb.confidence.likelihood.ellipsoid import Parabolas
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
+_LARGEST_REACH = 600.0  # of log odds or log rates
 _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
 
 
@@ -19,7 +20,7 @@ def least_norm_mode(
     r"""``argmin |f - mean|`` over functions whose losses add up to at most ``level``.
 
     Its losses add up to ``level`` or a little more, so no function of the set has a smaller
-    norm. None where no function reaches the level.
+    norm. None where no function reaches the level that numbers can hold.
 
     Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
     the regulariser.
@@ -37,12 +38,21 @@ def least_norm_mode(
     if root is None:
         return None
     slack(root + _TOLERANCE)
-    return at
+    norm = min(at.norm, _norm_by_tangents(data, at, level))
+    reach = max(at.norm, norm) * float(data.variance.max().sqrt())
+    return at._replace(norm=norm) if reach <= _LARGEST_REACH else None
 
 
-def likeliest(data: LikelihoodRegression) -> Mode:
-    r"""A function under which the outcomes are nearly as likely as under any."""
-    return data.mode(math.exp(_LOWEST))
+def _norm_by_tangents(data: LikelihoodRegression, mode: Mode, level: float) -> float:
+    r"""Lower bound on the norm of functions of the set, by the tangents at any function.
+
+    The norm of that function where it is the one of least norm; a bound also where Newton's
+    method left it a little beside.
+    """
+    slope = data.loss.slope(mode.latent)
+    limit = level - mode.loss + float(slope @ (mode.latent - data.mean))
+    length = float((slope @ data.kernel_matrix @ slope).clamp_min(1e-300).sqrt())
+    return max(0.0, -limit / length)
 
 
 def around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[KernelRegression]:

@@ -19,7 +19,7 @@ from kernelucb.confidence.geometry import (
 from kernelucb.confidence.likelihood.convex import LikelihoodSet
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellipsoid
 from kernelucb.confidence.likelihood.evidence import log_evidence
-from kernelucb.confidence.likelihood.least import around, least_norm_mode, likeliest
+from kernelucb.confidence.likelihood.least import around, least_norm_mode
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
@@ -53,6 +53,10 @@ _INDEPENDENT = 0.1
 # Regularisers, and their ratio, tried for a function of the set: that of the least norm
 # takes ten times as long.
 _TRIED, _FACTOR = 6, 5.0
+_RELAXED = (
+    "The bound uses the least consistent norm instead.",
+    "The bound takes outcomes for possible that are less likely instead.",
+)
 _REPORTED = Assumption(
     "outcomes",
     "whether and when an outcome is reported does not depend on what it is",
@@ -159,15 +163,15 @@ def likelihood_problem(
         least = _function_within(data, level, given)
     else:
         least = least_norm_mode(data, level)
-        norm = tracker.estimate(*around(data, least or likeliest(data)))
+        norm = tracker.estimate(*around(data, least or data.mode(1.0)))
     assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
+    centre = data.mode(1.0) if least is None else least
     if least is None or least.norm > norm.value:
         contradiction = _too_small(norm.value, least)
-        action = "The bound uses the least consistent norm instead."
-        announce(contradiction, action, strict)
+        announce(contradiction, _RELAXED[least is None], strict)
         assumptions = assumptions.with_item(contradiction)
-    centre = least or likeliest(data)
-    used, level = max(norm.value, centre.norm * (1.0 + INTERIOR)), max(level, centre.loss)
+    own = data.at(centre.weights).norm * (1.0 + INTERIOR)
+    used, level = max(norm.value, own), max(level, centre.loss)
     state, radius = enclosing_ellipsoid(data, used, level, centre)
     radius = radius_beside_dropped(state, radius, used)
     constraints = Constraints(radius, used, contradiction)

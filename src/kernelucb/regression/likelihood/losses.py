@@ -99,7 +99,7 @@ class Loss(ABC):
         ``(1 - t)``, since that kernel is totally positive. See ``docs/mathematics.md``.
         """
         ends = (self.secant(centre, end) for end in (lower, upper))
-        return torch.minimum(*ends)
+        return torch.fmin(*ends)  # where a rate overflows the other end has the least
 
 
 class BinomialLoss(Loss):

@@ -212,7 +212,7 @@ class LikelihoodRegression:
         slope, curvature = self.loss.slope(mode.latent), self.loss.curvature(mode.latent)
         roots = curvature.sqrt()
         system = roots.unsqueeze(-1) * self.kernel_matrix * roots / regularizer
-        factor = torch.linalg.cholesky(system + torch.eye(len(roots)).to(system))
+        factor = _factor(system + torch.eye(len(roots)).to(system))
         target = curvature * (mode.latent - self.mean) - slope
         shift = (roots * (self.kernel_matrix @ target) / regularizer).unsqueeze(-1)
         solved = torch.cholesky_solve(shift, factor).squeeze(-1)
@@ -242,3 +242,17 @@ class LikelihoodRegression:
             estimated=self.estimated | {"noise"},
             pooled=pooled,
         )
+
+
+def _factor(matrix: Tensor) -> Tensor:
+    r"""Cholesky factor; of a matrix a little larger where round-off hides its unit part.
+
+    Newton's steps are then shorter, and end where they would have.
+    """
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    excess = torch.finfo(matrix.dtype).eps * len(matrix) * matrix.diagonal().max()
+    while bool(failed):
+        larger = matrix + excess * torch.eye(len(matrix)).to(matrix)
+        factor, failed = torch.linalg.cholesky_ex(larger)
+        excess = 10.0 * excess
+    return factor
