@@ -1,6 +1,5 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
-import math
 from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
@@ -14,7 +13,7 @@ from kernelucb._numerics.checks import probability
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inputs
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.likelihood.least import least_norm_mode
+from kernelucb.confidence.likelihood.least import least_norm_at
 from kernelucb.confidence.likelihood.problem import (
     LIKELIHOOD_SCALES,
     Evidence,
@@ -203,8 +202,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     @property
     def least_consistent_norm(self) -> float:
         r"""Lower bound on the norm; it needs all assumptions but the one on the norm."""
-        least = least_norm_mode(self.data, self._level)
-        return math.inf if least is None else least.norm
+        return least_norm_at(self.data, self._level)
 
 
 def _data(

@@ -1,11 +1,10 @@
 r"""Do successes or counts contradict the norm bound or the kernel?"""
 
-import math
 from typing import Literal
 
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.likelihood.evidence import log_evidence
-from kernelucb.confidence.likelihood.least import least_norm_mode
+from kernelucb.confidence.likelihood.least import least_norm_at
 from kernelucb.confidence.likelihood.problem import LIKELIHOOD_SCALES, Ratio
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
@@ -16,8 +15,7 @@ def least_likely_norm(
     r"""Least norm of a function in the likelihood-ratio set, anytime; latent units."""
     scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
     level = Ratio(delta, covariance_scale=scale).level(data)
-    least = least_norm_mode(data, level)
-    return math.inf if least is None else least.norm
+    return least_norm_at(data, level)
 
 
 def likely_cause(

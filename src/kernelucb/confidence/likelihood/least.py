@@ -43,6 +43,12 @@ def least_norm_mode(
     return at._replace(norm=norm) if reach <= _LARGEST_REACH else None
 
 
+def least_norm_at(data: LikelihoodRegression, level: float) -> float:
+    r"""The norm of ``least_norm_mode``; infinite where there is none."""
+    least = least_norm_mode(data, level)
+    return math.inf if least is None else least.norm
+
+
 def _norm_by_tangents(data: LikelihoodRegression, mode: Mode, level: float) -> float:
     r"""Lower bound on the norm of functions of the set, by the tangents at any function.
 
