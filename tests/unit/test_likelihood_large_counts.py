@@ -56,5 +56,6 @@ def test_data_that_no_function_explains_still_give_a_band(lengthscale, norm_boun
     assert bool((lower <= upper).all())
     assert bool(torch.isfinite(lower + upper).all())
     assert band.assumptions.violated
+    assert band.least_consistent_norm > (norm_bound or 0.0)  # by the data, not the band
     with pytest.raises(InconsistentConfidenceSetError):
         LikelihoodUCB(X, counts, kernel, strict=True, **options)

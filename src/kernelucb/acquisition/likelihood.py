@@ -130,13 +130,14 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         """
         data = _data(train_X, train_Y, kernel, likelihood, mean, num_trials, exposure)
         ratio = Ratio(probability("delta", delta), evidence, covariance_scale)
-        problem = likelihood_problem(data, norm_bound, ratio, strict)
+        level = ratio.level(data)
+        problem = likelihood_problem(data, norm_bound, ratio, strict, level)
         band = likelihood_set(problem, form)
         state = problem.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self.data, self.delta, self.form = data, delta, form
         self.norm_bound = problem.constraints.norm
-        self._level = problem.level
+        self._level = level
 
     @classmethod
     def from_model(
