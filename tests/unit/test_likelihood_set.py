@@ -173,7 +173,7 @@ def test_failures_are_the_mirror_of_successes():
     assert_close(1.0 - mirrored[0], upper, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["ellipsoid", "convex"])
+@pytest.mark.parametrize("form", ["tangent", "ellipsoid", "convex"])
 @pytest.mark.parametrize(
     ("kind", "Y", "options"),
     [

@@ -84,7 +84,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         delta: float = 0.05,
         evidence: Evidence = "elbo",
         covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
-        form: LikelihoodForm = "ellipsoid",
+        form: LikelihoodForm = "tangent",
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,

@@ -56,7 +56,8 @@ class Support(NamedTuple):
         value: ``b`` values in outcome units; with the baseline they give the bound.
         regularizer: ``tau`` at which each value was taken, ``b`` values (infinite where
             the norm constraint alone decides).
-        gap: Estimate of how far each value lies above the exact one, ``b`` values.
+        gap: Estimate of how far each value lies above the exact one, ``b`` values; NaN
+            where there is none.
     """
 
     value: Tensor

@@ -10,11 +10,11 @@ from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.likelihood.least import least_norm_mode
 from kernelucb.confidence.likelihood.problem import (
-    ENCLOSED,
     Ratio,
     likelihood_problem,
     likelihood_set,
 )
+from kernelucb.confidence.likelihood.tangents import TangentSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge
 from kernelucb.regression.likelihood.outcomes import Likelihood
@@ -76,7 +76,9 @@ class LikelihoodSettings(NamedTuple):
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""
         norm = given_norm(norm_bound)
-        return self.ratio.assumptions(self.kind, known.estimated, norm).by(ENCLOSED)
+        return self.ratio.assumptions(self.kind, known.estimated, norm).by(
+            TangentSet.source
+        )
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
         r"""See ``Settings``."""

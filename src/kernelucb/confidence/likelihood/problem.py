@@ -21,6 +21,7 @@ from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellip
 from kernelucb.confidence.likelihood.evidence import log_evidence
 from kernelucb.confidence.likelihood.least import around, least_norm_mode
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
+from kernelucb.confidence.likelihood.tangents import TangentSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.tracker import (
@@ -35,7 +36,7 @@ from kernelucb.regression.likelihood.outcomes import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 Evidence = Literal["elbo"] | PrequentialLikelihood
-LikelihoodForm = Literal["ellipsoid", "convex"]
+LikelihoodForm = Literal["tangent", "ellipsoid", "convex"]
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
 ENCLOSED = f"{ExactSet.source}; {ELLIPSOID}"
 
@@ -72,6 +73,7 @@ class LikelihoodProblem(NamedTuple):
         level: Largest sum of the losses.
         regression: Pseudo-outcomes whose ellipsoid holds the set.
         constraints: Fit of these and norm constraint, widened where the set was empty.
+        centre: A function of the set.
         assumptions: What the set rests on.
     """
 
@@ -79,6 +81,7 @@ class LikelihoodProblem(NamedTuple):
     level: float
     regression: KernelRegression
     constraints: Constraints
+    centre: Mode
     assumptions: Assumptions
 
 
@@ -175,7 +178,7 @@ def likelihood_problem(
     state, radius = enclosing_ellipsoid(data, used, level, centre)
     radius = radius_beside_dropped(state, radius, used)
     constraints = Constraints(radius, used, contradiction)
-    return LikelihoodProblem(data, level, state, constraints, assumptions)
+    return LikelihoodProblem(data, level, state, constraints, centre, assumptions)
 
 
 def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode | None:
@@ -193,16 +196,16 @@ def _function_within(data: LikelihoodRegression, level: float, norm: float) -> M
 
 
 def likelihood_set(
-    problem: LikelihoodProblem, form: LikelihoodForm = "ellipsoid"
+    problem: LikelihoodProblem, form: LikelihoodForm = "tangent"
 ) -> FunctionSet[KernelRegression]:
-    r"""The ellipsoid around the set of a problem, or the set itself."""
+    r"""The set of a problem by tangents, exactly, or by the ellipsoid around it."""
     state, constraints = problem.regression, problem.constraints
-    if form == "convex":
-        assumptions = problem.assumptions.by(LikelihoodSet.source)
-        exact = problem.data, problem.level
-        return LikelihoodSet(state, constraints, assumptions, *exact)
-    assumptions = problem.assumptions.by(ENCLOSED)
-    return ExactSet(state, constraints, assumptions)
+    if form == "ellipsoid":
+        return ExactSet(state, constraints, problem.assumptions.by(ENCLOSED))
+    chosen = TangentSet if form == "tangent" else LikelihoodSet
+    assumptions = problem.assumptions.by(chosen.source)
+    exact = problem.data, problem.level, problem.centre
+    return chosen(state, constraints, assumptions, *exact)
 
 
 def _too_small(norm: float, least: Mode | None) -> Assumption:
