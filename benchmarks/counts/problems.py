@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.counts.settings import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import LikelihoodUCB
-from kernelucb.confidence.likelihood.problem import Ratio
+from kernelucb.confidence.likelihood.problem import LikelihoodForm, Ratio
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Problem:
         factor: float = 1.0,
         copies: int = 1,
         strict: bool = False,
+        form: LikelihoodForm = "tangent",
     ) -> LikelihoodUCB:
         r"""The band of data that believes a multiple of the norm bound.
 
@@ -96,6 +97,7 @@ class Problem:
             mean=setting.mean,
             delta=self.delta,
             strict=strict,
+            form=form,
             **options,
         )
 

@@ -18,9 +18,9 @@ from benchmarks.runner import RunStore
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
-OURS, EXACT = "LikelihoodUCB", "exact set"
+OURS, ELLIPSOID, EXACT = "LikelihoodUCB", "ellipsoid", "exact set"
 RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
-BANDS = (OURS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
+BANDS = (OURS, ELLIPSOID, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
 Interval = tuple[Tensor, Tensor]
 
 
@@ -32,7 +32,7 @@ class Run:
         widths: Mean widths of probability or rate, at the points of the exact set.
         all_widths: At all query points, where a band is computed there.
         latent_widths: Of log odds or log rate, at the points of the exact set, for
-            ``OURS`` and ``EXACT``.
+            ``OURS``, ``ELLIPSOID`` and ``EXACT``.
         room: How far the limit on the loss is above the loss of the function, in nats,
             with the evidence of ``OURS`` and of ``RUNNING``.
         missed: Whether the function is outside at any of these points.
@@ -81,7 +81,7 @@ class _Case:
             self.run.all_widths[name] = float(widths.mean())
 
     def ours_and_exact(self) -> tuple[float, Basis]:
-        r"""The two forms of our set, and how far one stays inside the other."""
+        r"""The forms of our set, and how far the exact one stays inside the first."""
         found: dict[str, Interval] = {}
 
         def ours() -> Interval:
@@ -91,6 +91,12 @@ class _Case:
             lower, upper = found[OURS]
             return link(lower, self.setting), link(upper, self.setting)
 
+        def ellipsoid() -> Interval:
+            band = self.problem.band(self.X, self.Y, form="ellipsoid")
+            found[ELLIPSOID] = band.latent_bounds(self.queries)
+            lower, upper = found[ELLIPSOID]
+            return link(lower, self.setting), link(upper, self.setting)
+
         def exact() -> Interval:
             found[EXACT] = self.convex(basis, self.loss + self.run.room[OURS])
             lower, upper = found[EXACT]
@@ -98,9 +104,10 @@ class _Case:
 
         basis = Basis(self.problem.kernel, self.X, self.few)
         self.measure(OURS, ours, self.queries)
+        self.measure(ELLIPSOID, ellipsoid, self.queries)
         self.measure(EXACT, exact, self.few)
         count = len(self.few)
-        for name in (OURS, EXACT):
+        for name in (OURS, ELLIPSOID, EXACT):
             lower, upper = (side[:count] for side in found[name])
             self.run.latent_widths[name] = float((upper - lower).mean())
         inner, outer = found[EXACT], [side[:count] for side in found[OURS]]

@@ -47,7 +47,7 @@ def small(monkeypatch):
     ("name", "player", "count"),
     [
         ("coverage", coverage, 12),
-        ("width", width, 16),
+        ("width", width, 20),
         ("regret", regret, 5),
         ("safe", safe, 2),
     ],
