@@ -15,6 +15,7 @@ from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inpu
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.likelihood.least import least_norm_at
 from kernelucb.confidence.likelihood.problem import (
+    FORMS,
     LIKELIHOOD_SCALES,
     Evidence,
     LikelihoodForm,
@@ -45,15 +46,14 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
 
     ``forward`` and ``latent_bounds`` are on the scale of ``f``, the log odds or the log
     rate; the largest upper bound on one scale is that on the other. ``regression`` holds
-    pseudo-outcomes: an ellipsoid around the set, which all that is built for outcomes with
-    additive noise (certificates, safe sets, guarded search) maximises over. Pending points
-    count as if they had the mean precision of these.
+    pseudo-outcomes: what an ellipsoid around the set is made of. Pending points count as if
+    they had the mean precision of these.
 
     Source: likelihood-ratio confidence sequences (Emmenegger et al. 2023; Ville's
-    inequality). The bound on the evidence, and the ellipsoid with secant curvatures, are
-    ours (proven in ``docs/mathematics.md``). Assumes the likelihood, a kernel, mean and
-    norm bound fixed before the data, ``||f - mean||_H <= norm_bound``, and outcomes that
-    are reported whatever they are.
+    inequality). The bound on the evidence, the ellipsoid with secant curvatures and the
+    choice of tangents are ours (proven in ``docs/mathematics.md``). Assumes the likelihood,
+    a kernel, mean and norm bound fixed before the data, ``||f - mean||_H <= norm_bound``,
+    and outcomes that are reported whatever they are.
 
     Example:
         >>> kernel = ScaleKernel(RBFKernel()).requires_grad_(False)
@@ -65,7 +65,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     Attributes:
         data: The outcomes and the prior.
         delta: As given.
-        form: As given.
+        form: As given, or that of the likelihood.
         norm_bound: The norm bound in use; larger than the one given where that contradicts
             the data.
     """
@@ -84,7 +84,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         delta: float = 0.05,
         evidence: Evidence = "elbo",
         covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
-        form: LikelihoodForm = "tangent",
+        form: LikelihoodForm | None = None,
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -112,8 +112,11 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
                 order, from predictions by refitted models.
             covariance_scale: Scales ``c`` of the mixture of ``N(mean, c k)``, with equal
                 weights, or ``"mixture"`` for 17 of them. Fixed before the data.
-            form: ``"ellipsoid"`` is a closed set around the one described above, a few
-                percent wider; ``"convex"`` is that set, by a cone program for each point.
+            form: How the set above is bounded. ``"ellipsoid"``, the default for successes:
+                by an ellipsoid around it, a few percent wider for successes and much wider
+                for rates. ``"tangent"``, the default for counts: at each point by tangents
+                of the losses, hardly wider, and about three times as long to evaluate.
+                ``"convex"`` is the set, by a cone program for each point.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
@@ -135,7 +138,8 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         band = likelihood_set(problem, form)
         state = problem.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
-        self.data, self.delta, self.form = data, delta, form
+        self.data, self.delta = data, delta
+        self.form: LikelihoodForm = form or FORMS[data.outcomes.kind]
         self.norm_bound = problem.constraints.norm
         self._level = level
 

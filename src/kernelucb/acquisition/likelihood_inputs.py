@@ -45,7 +45,7 @@ def likelihood_inputs(
     delta: float = 0.05,
     evidence: Evidence = "elbo",
     covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
-    form: LikelihoodForm = "tangent",
+    form: LikelihoodForm | None = None,
     strict: bool = False,
     maximize: bool = True,
     posterior_transform: PosteriorTransform | None = None,

@@ -19,12 +19,13 @@ from kernelucb.bandit.observations import allowed_columns
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.likelihood.problem import (
+    FORMS,
     LIKELIHOOD_SCALES,
+    SOURCES,
     Ratio,
     likelihood_problem,
     likelihood_set,
 )
-from kernelucb.confidence.likelihood.tangents import TangentSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -139,7 +140,7 @@ class LikelihoodBandit:
             return band.assumptions
         norm = given_norm(self.norm_bound)
         return self._ratio.assumptions(self._kind, self._estimated, norm).by(
-            TangentSet.source
+            SOURCES[FORMS[self._kind]]
         )
 
     @checked

@@ -10,11 +10,12 @@ from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.likelihood.least import least_norm_mode
 from kernelucb.confidence.likelihood.problem import (
+    FORMS,
+    SOURCES,
     Ratio,
     likelihood_problem,
     likelihood_set,
 )
-from kernelucb.confidence.likelihood.tangents import TangentSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge
 from kernelucb.regression.likelihood.outcomes import Likelihood
@@ -62,7 +63,7 @@ class LikelihoodSettings(NamedTuple):
         level = self.ratio.level(state)
         least = least_norm_mode(state, level)
         if least is None:
-            least = state.mode(1.0)._replace(norm=math.inf)
+            least = state.most_probable._replace(norm=math.inf)
         return AppraisedOutcomes(level, least)
 
     def confidence_set(
@@ -77,7 +78,7 @@ class LikelihoodSettings(NamedTuple):
         r"""See ``Settings``."""
         norm = given_norm(norm_bound)
         return self.ratio.assumptions(self.kind, known.estimated, norm).by(
-            TangentSet.source
+            SOURCES[FORMS[self.kind]]
         )
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:

@@ -58,13 +58,13 @@ class LikelihoodSet(TangentSet):
                 f"The conic solution is {float(gap.max()):.2g} below its bound, which is "
                 'not exact then. Leave out form="convex": the default form needs no solver.'
             )
-        return self.bound(points, sign, self.tangents(latent)), gap
+        return self.bound(points, sign, self.tangents(latent, self.observed_features)), gap
 
     def _gap(
         self, points: Projection, sign: int, latent: Tensor, reached: Tensor
     ) -> Tensor:
         r"""How far the bound is from ``b`` values of ``b x u`` functions."""
-        tangents = self.tangents(latent)
+        tangents = self.tangents(latent, self.observed_features)
         solved = tangents._replace(hidden=torch.zeros_like(reached))
         return (self.bound(points, sign, solved) - reached).abs()
 

@@ -71,7 +71,8 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
     basis in which coordinates are independent is ours.
     """
-    start = data.mode(1.0 / math.exp(sum(map(math.log, scales)) / len(scales)))
+    regularizer = 1.0 / math.exp(sum(map(math.log, scales)) / len(scales))
+    start = data.mode(regularizer, data.most_probable)
     basis = Basis.of(data, start)
     parts = [_Part(data.loss, basis, 1.0 / c).bound(start.latent) for c in scales]
     return float(torch.logsumexp(as_double(parts), 0)) - math.log(len(parts))

@@ -25,7 +25,7 @@ def least_norm_mode(
     Source: ours, as ``least_norm``: the minimiser is a mode, and its loss increases with
     the regulariser.
     """
-    at = data.mode(1.0) if start is None else start
+    at = data.most_probable if start is None else start
 
     def slack(log_regularizer: float) -> float:
         nonlocal at

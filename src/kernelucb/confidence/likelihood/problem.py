@@ -36,9 +36,20 @@ from kernelucb.regression.likelihood.outcomes import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 Evidence = Literal["elbo"] | PrequentialLikelihood
-LikelihoodForm = Literal["tangent", "ellipsoid", "convex"]
+LikelihoodForm = Literal["ellipsoid", "tangent", "convex"]
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
-ENCLOSED = f"{ExactSet.source}; {ELLIPSOID}"
+# How a set is bounded where nothing else is asked for: the ellipsoid costs least, and is
+# close to the sets of successes.
+FORMS: dict[Likelihood, LikelihoodForm] = {
+    "bernoulli": "ellipsoid",
+    "binomial": "ellipsoid",
+    "poisson": "tangent",
+}
+SOURCES: dict[LikelihoodForm, str] = {
+    "ellipsoid": f"{ExactSet.source}; {ELLIPSOID}",
+    "tangent": TangentSet.source,
+    "convex": LikelihoodSet.source,
+}
 
 _MIXED = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
 _PREDICTED = "Likelihood ratio with predictions one step ahead (Emmenegger et al. 2023)"
@@ -166,9 +177,9 @@ def likelihood_problem(
         least = _function_within(data, level, given)
     else:
         least = least_norm_mode(data, level)
-        norm = tracker.estimate(*around(data, least or data.mode(1.0)))
+        norm = tracker.estimate(*around(data, least or data.most_probable))
     assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
-    centre = data.mode(1.0) if least is None else least
+    centre = data.most_probable if least is None else least
     if least is None or least.norm > norm.value:
         contradiction = _too_small(norm.value, least)
         announce(contradiction, _RELAXED[least is None], strict)
@@ -183,7 +194,7 @@ def likelihood_problem(
 
 def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode | None:
     r"""A function of the set, or the one of the least norm that is likely enough."""
-    regularizer, at = 1.0, data.mode(1.0)
+    regularizer, at = 1.0, data.most_probable
     for _ in range(_TRIED):
         likely, small = at.loss <= level, at.norm <= norm
         if likely and small:
@@ -196,16 +207,15 @@ def _function_within(data: LikelihoodRegression, level: float, norm: float) -> M
 
 
 def likelihood_set(
-    problem: LikelihoodProblem, form: LikelihoodForm = "tangent"
+    problem: LikelihoodProblem, form: LikelihoodForm | None = None
 ) -> FunctionSet[KernelRegression]:
-    r"""The set of a problem by tangents, exactly, or by the ellipsoid around it."""
-    state, constraints = problem.regression, problem.constraints
+    r"""The set of a problem, bounded in the form asked for or that of its likelihood."""
+    form = FORMS[problem.data.outcomes.kind] if form is None else form
+    own = problem.regression, problem.constraints, problem.assumptions.by(SOURCES[form])
     if form == "ellipsoid":
-        return ExactSet(state, constraints, problem.assumptions.by(ENCLOSED))
+        return ExactSet(*own)
     chosen = TangentSet if form == "tangent" else LikelihoodSet
-    assumptions = problem.assumptions.by(chosen.source)
-    exact = problem.data, problem.level, problem.centre
-    return chosen(state, constraints, assumptions, *exact)
+    return chosen(*own, problem.data, problem.level, problem.centre)
 
 
 def _too_small(norm: float, least: Mode | None) -> Assumption:

@@ -1,5 +1,6 @@
 r"""Successes or counts with a prior of the latent function they depend on."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -173,6 +174,11 @@ class LikelihoodRegression:
         return self.from_parts(
             self.prior, inputs, self.outcomes, self.dimension, self.estimated, self.loss
         )
+
+    @cached_property
+    def most_probable(self) -> Mode:
+        r"""The mode of the prior as it stands, with the outcomes: ``mode(1)``."""
+        return self.mode(1.0)
 
     @torch.no_grad()
     def mode(self, regularizer: float, start: Mode | None = None) -> Mode:
