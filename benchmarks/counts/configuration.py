@@ -1,7 +1,7 @@
 r"""What ``config.toml`` says."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import PurePath
 
@@ -46,6 +46,8 @@ class Width:
     lengthscale: float
     norm: float
     norm_bound: float
+    loose_norm_bound: float
+    loose_observations: int
     functions: int
     large: int
     large_functions: int
@@ -60,15 +62,12 @@ class Width:
         self, functions: int | None = None, observations: int | None = None
     ) -> list[WidthTask]:
         r"""All functions, or the first of each setting with at most so many data."""
-        grid = product(self.observations, self.likelihoods, self.kernels, self.dimensions)
         found = []
-        for n, likelihood, kernel, d in grid:
-            is_large = n >= self.large
-            count = self.large_functions if is_large else self.functions
-            exact = self.large_queries if is_large else self.exact_queries
-            length = self.lengthscale * math.sqrt(d)
-            setting = Setting(likelihood, kernel, d, length, self.norm, self.norm_bound)
+        for n, setting in self._cases():
             if observations is None or n <= observations:
+                is_large = n >= self.large
+                count = self.large_functions if is_large else self.functions
+                exact = self.large_queries if is_large else self.exact_queries
                 found += [
                     WidthTask(
                         self.protocol,
@@ -83,6 +82,19 @@ class Width:
                     )
                     for function in range(min(functions or count, count))
                 ]
+        return found
+
+    def _cases(self) -> list[tuple[int, Setting]]:
+        r"""Numbers of observations and settings, with the loose norm bound last."""
+        kinds = list(product(self.likelihoods, self.kernels, self.dimensions))
+        sizes = [(n, self.norm_bound) for n in self.observations]
+        sizes.append((self.loose_observations, self.loose_norm_bound))
+        found = []
+        for (n, bound), (likelihood, kernel, d) in product(sizes, kinds):
+            length = self.lengthscale * math.sqrt(d)
+            setting = Setting(likelihood, kernel, d, length, self.norm, bound)
+            label = f"{setting.name}_bound_{bound:g}" if bound != self.norm_bound else ""
+            found.append((n, replace(setting, label=label)))
         return found
 
 

@@ -3,7 +3,8 @@ r"""Mean widths of every band on the same data, and whether the function is outs
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,12 +16,14 @@ from benchmarks.counts.problems import Problem, grid, link, loss_limit
 from benchmarks.counts.rivals import GaussianBand, losses_of, running_limit
 from benchmarks.counts.variational import VariationalBand
 from benchmarks.runner import RunStore
+from kernelucb.confidence.likelihood.problem import LikelihoodForm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
-OURS, ELLIPSOID, EXACT = "LikelihoodUCB", "ellipsoid", "exact set"
+ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "exact set"
+FORMS: dict[str, LikelihoodForm] = {ELLIPSOID: "ellipsoid", TANGENTS: "tangent"}
 RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
-BANDS = (OURS, ELLIPSOID, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
+BANDS = (ELLIPSOID, TANGENTS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
 Interval = tuple[Tensor, Tensor]
 
 
@@ -31,13 +34,13 @@ class Run:
     Attributes:
         widths: Mean widths of probability or rate, at the points of the exact set.
         all_widths: At all query points, where a band is computed there.
-        latent_widths: Of log odds or log rate, at the points of the exact set, for
-            ``OURS``, ``ELLIPSOID`` and ``EXACT``.
+        latent_widths: Of log odds or log rate, at the points of the exact set, for the
+            forms of ``LikelihoodUCB`` and ``EXACT``.
         room: How far the limit on the loss is above the loss of the function, in nats,
-            with the evidence of ``OURS`` and of ``RUNNING``.
+            with the evidence of these and of ``RUNNING``.
         missed: Whether the function is outside at any of these points.
         seconds: Of processor time.
-        containment: How far the exact set stays inside ``OURS``, at the worst point.
+        containment: How far the exact set stays inside the forms, at the worst point.
         norm: Of the probability function, as the Gaussian band has it; 0 for counts.
     """
 
@@ -47,7 +50,7 @@ class Run:
     room: dict[str, float]
     missed: dict[str, bool]
     seconds: dict[str, float]
-    containment: float
+    containment: dict[str, float]
     norm: float
 
 
@@ -64,7 +67,7 @@ class _Case:
         self.few = self.queries[: task.exact_queries]
         latent = self.problem.latent(self.X).numpy()
         self.loss = float(losses_of(self.problem, self.Y)(latent)[0].sum())
-        self.run = Run({}, {}, {}, {}, {}, {}, 0.0, 0.0)
+        self.run = Run({}, {}, {}, {}, {}, {}, {}, 0.0)
 
     def measure(self, name: str, compute: Callable[[], Interval], points: Tensor) -> None:
         r"""Width and misses of a band of probabilities or rates."""
@@ -80,39 +83,33 @@ class _Case:
         if len(points) == len(self.queries):
             self.run.all_widths[name] = float(widths.mean())
 
-    def ours_and_exact(self) -> tuple[float, Basis]:
-        r"""The forms of our set, and how far the exact one stays inside the first."""
+    def ours_and_exact(self) -> Basis:
+        r"""The forms of our set, and how far the exact one stays inside them."""
         found: dict[str, Interval] = {}
-
-        def ours() -> Interval:
-            band = self.problem.band(self.X, self.Y)
-            self.run.room[OURS] = loss_limit(band) - self.loss
-            found[OURS] = band.latent_bounds(self.queries)
-            lower, upper = found[OURS]
-            return link(lower, self.setting), link(upper, self.setting)
-
-        def ellipsoid() -> Interval:
-            band = self.problem.band(self.X, self.Y, form="ellipsoid")
-            found[ELLIPSOID] = band.latent_bounds(self.queries)
-            lower, upper = found[ELLIPSOID]
-            return link(lower, self.setting), link(upper, self.setting)
-
-        def exact() -> Interval:
-            found[EXACT] = self.convex(basis, self.loss + self.run.room[OURS])
-            lower, upper = found[EXACT]
-            return link(lower, self.setting), link(upper, self.setting)
-
         basis = Basis(self.problem.kernel, self.X, self.few)
-        self.measure(OURS, ours, self.queries)
-        self.measure(ELLIPSOID, ellipsoid, self.queries)
-        self.measure(EXACT, exact, self.few)
-        count = len(self.few)
-        for name in (OURS, ELLIPSOID, EXACT):
-            lower, upper = (side[:count] for side in found[name])
+
+        def form(name: str) -> Interval:
+            band = self.problem.band(self.X, self.Y, form=FORMS[name])
+            self.run.room[name] = loss_limit(band) - self.loss
+            return band.latent_bounds(self.queries)
+
+        def linked(name: str, compute: Callable[[], Interval]) -> Interval:
+            found[name] = compute()
+            lower, upper = found[name]
+            return link(lower, self.setting), link(upper, self.setting)
+
+        for name in FORMS:
+            self.measure(name, partial(linked, name, partial(form, name)), self.queries)
+        limit = self.loss + self.run.room[ELLIPSOID]
+        exact = partial(self.convex, basis, limit)
+        self.measure(EXACT, partial(linked, EXACT, exact), self.few)
+        for name, sides in found.items():
+            lower, upper = (side[: len(self.few)] for side in sides)
             self.run.latent_widths[name] = float((upper - lower).mean())
-        inner, outer = found[EXACT], [side[:count] for side in found[OURS]]
-        inside = torch.minimum(inner[0] - outer[0], outer[1] - inner[1])
-        return float(inside.min()), basis
+            inside = torch.minimum(found[EXACT][0] - lower, upper - found[EXACT][1])
+            if name != EXACT:
+                self.run.containment[name] = float(inside.min())
+        return basis
 
     def convex(self, basis: Basis, limit: float) -> Interval:
         r"""Log odds or log rates of the convex set at the first query points."""
@@ -157,7 +154,7 @@ def play(task: WidthTask) -> Run:
 
 def _play(task: WidthTask) -> Run:
     case = _Case(task)
-    containment, basis = case.ours_and_exact()
+    basis = case.ours_and_exact()
     case.measure(RUNNING, lambda: case.running(basis), case.few)
     norm = 0.0
     if task.setting.likelihood == "bernoulli":
@@ -167,7 +164,7 @@ def _play(task: WidthTask) -> Run:
             GAUSSIAN, lambda: gaussian.bounds(case.X, case.Y, case.queries), case.queries
         )
         case.measure(VARIATIONAL, case.variational, case.queries)
-    return Run(**{**vars(case.run), "containment": containment, "norm": norm})
+    return replace(case.run, norm=norm)
 
 
 def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
@@ -183,6 +180,7 @@ def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
                     "kernel": task.setting.kernel,
                     "dimension": task.setting.dimension,
                     "observations": task.observations,
+                    "given": f"{task.setting.norm_bound:g}",
                     "function": task.function,
                     "band": name,
                     "width": f"{run.widths[name]:.5g}",
@@ -191,7 +189,7 @@ def rows(store: RunStore[Run], tasks: Sequence[WidthTask]) -> list[dict]:
                     "room": f"{run.room.get(name, np.nan):.4g}",
                     "missed": int(run.missed[name]),
                     "seconds": f"{run.seconds[name]:.3g}",
-                    "containment": f"{run.containment:.3g}",
+                    "containment": f"{run.containment.get(name, np.nan):.3g}",
                     "norm_bound": f"{run.norm:.4g}",
                 }
             )

@@ -31,7 +31,12 @@ def small(monkeypatch):
     }
     few = {"candidates": 9, "batches": (1, 2), "size": 2, "hard": hard, "beliefs": beliefs}
     short = {"functions": 1, "large": 20, "large_functions": 1, "queries": 4}
-    short |= {"observations": (10, 20), "exact_queries": 3, "large_queries": 2}
+    short |= {
+        "loose_observations": 10,
+        "observations": (10, 20),
+        "exact_queries": 3,
+        "large_queries": 2,
+    }
     short |= {"variational_iterations": 2, **kernels}
     brief = {"rounds": 3, "runs": 1, "candidates": 9, "variational_iterations": 2}
     parts = {
@@ -47,7 +52,7 @@ def small(monkeypatch):
     ("name", "player", "count"),
     [
         ("coverage", coverage, 12),
-        ("width", width, 20),
+        ("width", width, 30),
         ("regret", regret, 5),
         ("safe", safe, 2),
     ],
