@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.conic import LikelihoodBallProgram
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.likelihood.ellipsoid import Parabolas
 from kernelucb.confidence.likelihood.tangents import TangentSet
@@ -42,23 +41,22 @@ class LikelihoodSet(TangentSet):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
 
-    def _by_tangents(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
-        r"""At the program's solution."""
-        length = safe_sqrt(points.prior_variance).detach()
-        accepted = _ACCEPTED_GAP * self.constraints.norm * length
-        with torch.no_grad():
-            latent, reached = self._largest(points, sign)
-            gap = self._gap(points, sign, latent, reached)
-            for row in (~(gap <= accepted)).nonzero().flatten().tolist():
-                one = points.rows(slice(row, row + 1))
-                latent[row], reached[row] = self._climbed(one, sign)
-            gap = self._gap(points, sign, latent, reached)
+    @torch.no_grad()
+    def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
+        r"""See ``TangentSet``: the program's solution."""
+        accepted = _ACCEPTED_GAP * self.constraints.norm * points.prior_variance.sqrt()
+        latent, reached = self._largest(points, sign)
+        gap = self._gap(points, sign, latent, reached)
+        for row in (~(gap <= accepted)).nonzero().flatten().tolist():
+            one = points.rows(slice(row, row + 1))
+            latent[row], reached[row] = self._climbed(one, sign)
+        gap = self._gap(points, sign, latent, reached)
         if not bool((gap <= accepted).all()):
             raise SolverError(
                 f"The conic solution is {float(gap.max()):.2g} below its bound, which is "
                 'not exact then. Leave out form="convex": the default form needs no solver.'
             )
-        return self.bound(points, sign, self.tangents(latent, self.observed_features)), gap
+        return latent, gap
 
     def _gap(
         self, points: Projection, sign: int, latent: Tensor, reached: Tensor

@@ -21,7 +21,7 @@ from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellip
 from kernelucb.confidence.likelihood.evidence import log_evidence
 from kernelucb.confidence.likelihood.least import around, least_norm_mode
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
-from kernelucb.confidence.likelihood.tangents import TangentSet
+from kernelucb.confidence.likelihood.search import SearchedSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.tracker import (
@@ -47,7 +47,7 @@ FORMS: dict[Likelihood, LikelihoodForm] = {
 }
 SOURCES: dict[LikelihoodForm, str] = {
     "ellipsoid": f"{ExactSet.source}; {ELLIPSOID}",
-    "tangent": TangentSet.source,
+    "tangent": SearchedSet.source,
     "convex": LikelihoodSet.source,
 }
 
@@ -214,7 +214,7 @@ def likelihood_set(
     own = problem.regression, problem.constraints, problem.assumptions.by(SOURCES[form])
     if form == "ellipsoid":
         return ExactSet(*own)
-    chosen = TangentSet if form == "tangent" else LikelihoodSet
+    chosen = SearchedSet if form == "tangent" else LikelihoodSet
     return chosen(*own, problem.data, problem.level, problem.centre)
 
 

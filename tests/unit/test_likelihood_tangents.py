@@ -1,0 +1,127 @@
+r"""Bounds by tangents of the losses, and the functions at which they are laid."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import LikelihoodUCB, SafeSet
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
+from tolerances import SOCP
+
+KERNEL = frozen_kernel("matern52", 0.3)
+X, POINTS = uniform(40, 2, 1), uniform(12, 2, 2)
+LATENT = RKHSFunction.random(KERNEL, 2.5, 2, 0)(X)
+COUNTS = torch.poisson(LATENT.exp(), generator=generator(3))
+SUCCESSES = torch.bernoulli(LATENT.sigmoid(), generator=generator(3))
+OUTCOMES = {"bernoulli": SUCCESSES, "poisson": COUNTS}
+
+
+def bound(likelihood="poisson", norm_bound=3.0, form="tangent", **options):
+    options = {"likelihood": likelihood, "norm_bound": norm_bound, "form": form} | options
+    return LikelihoodUCB(X, OUTCOMES[likelihood], KERNEL, **options)
+
+
+def mean_width(acqf):
+    lower, upper = acqf.latent_bounds(POINTS)
+    return float((upper - lower).mean())
+
+
+@pytest.mark.parametrize("likelihood", OUTCOMES)
+@pytest.mark.parametrize(("norm_bound", "most"), [(3.0, 1.02), (7.0, 1.05), (14.0, 1.2)])
+def test_tangents_stay_close_to_the_set_where_the_ellipsoid_does_not(
+    likelihood, norm_bound, most
+):
+    exact = mean_width(bound(likelihood, norm_bound, "convex"))
+    assert exact - SOCP <= mean_width(bound(likelihood, norm_bound)) <= most * exact
+    if norm_bound == 14.0:
+        assert mean_width(bound(likelihood, norm_bound, "ellipsoid")) > 1.2 * exact
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 3.0, 30.0]))
+def test_tangents_at_any_values_give_a_bound(seed, scale):
+    exact, searched = (EXACT[form] for form in ("convex", "tangent"))
+    bands = exact.confidence_set, searched.confidence_set
+    values = scale * torch.randn(1, len(X), dtype=torch.float64, generator=generator(seed))
+    tangents = bands[1].tangents(values, bands[1].observed_features)
+    points = bands[1].project(POINTS[:3])
+    for sign in (-1, 1):
+        found = bands[1].bound(points.centre, sign, tangents)
+        assert bool((found >= MAXIMA[sign] - SOCP).all())
+
+
+EXACT = {form: bound(form=form) for form in ("convex", "tangent")}
+MAXIMA = {
+    sign: EXACT["convex"]
+    .confidence_set.support(EXACT["convex"].confidence_set.project(POINTS[:3]), sign)
+    .value
+    for sign in (-1, 1)
+}
+
+
+@pytest.mark.parametrize("likelihood", OUTCOMES)
+def test_differences_of_values_lie_between_the_set_and_the_ellipsoid(likelihood):
+    forms = ("convex", "tangent", "ellipsoid")
+    for sign in (-1, 1):
+        exact, near, wide = (
+            bound(likelihood, form=form).confidence_set.max_gain_over(
+                POINTS[1:4], POINTS[:1], sign
+            )
+            for form in forms
+        )
+        assert bool((near >= exact - SOCP).all())
+        assert bool((near <= wide).all())
+        assert float(near.mean()) <= 1.02 * float(exact.mean())
+    own = bound(likelihood).confidence_set
+    assert_close(own.max_gain_over(POINTS[:1], POINTS[:1]), float64([0.0]))
+    cheap = own.max_gain_over(POINTS[1:], POINTS[:1], cheap=True)
+    assert bool((cheap >= own.max_gain_over(POINTS[1:], POINTS[:1])).all())
+
+
+@pytest.mark.parametrize("form", ["tangent", "convex"])
+def test_pending_points_narrow_the_band_towards_the_centre(form):
+    points = POINTS[:4].unsqueeze(-2)
+
+    def band(count):
+        pending = points[0].repeat(count, 1) if count else None
+        own = {"form": form, "X_pending": pending}
+        return torch.stack([-bound(maximize=False, **own)(points), bound(**own)(points)])
+
+    free, few, many = map(band, (0, 1, 500))
+    for narrow, wide in ((few, free), (many, few)):
+        assert bool((narrow[0] >= wide[0] - SOCP).all())
+        assert bool((narrow[1] <= wide[1] + SOCP).all())
+        assert bool((narrow[0] <= narrow[1]).all())
+    assert float((many[1] - many[0])[0]) < 0.2 * float((free[1] - free[0])[0])
+
+
+def test_gradients_are_numbers_where_losses_overflow():
+    # Far along a ray exp(f) is infinite; counts of this kind make the level negative.
+    own = frozen_kernel("rbf", 0.3)
+    acqf = LikelihoodUCB(X, 20.0 * COUNTS, own, likelihood="poisson", norm_bound=1e4)
+    points = torch.cat([POINTS, X[:2], float64([[50.0, 50.0]])]).requires_grad_()
+    lower, upper = acqf.latent_bounds(points)
+    assert bool((lower <= upper).all())
+    (grad,) = torch.autograd.grad((upper - lower).sum(), points)
+    assert bool(torch.isfinite(grad).all())
+
+
+def test_a_contradicted_bound_holds_the_function_it_was_widened_to():
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        acqf = bound(norm_bound=0.05)
+    data = acqf.data
+    centre = acqf.confidence_set.centre.latent
+    lower, upper = acqf.latent_bounds(data.distinct_inputs)
+    assert bool(((lower <= centre + 1e-6) & (centre - 1e-6 <= upper)).all())
+
+
+def test_safe_sets_of_rates_use_the_narrow_band():
+    limit = float(bound().bounds(POINTS)[1].median())
+    sizes = [
+        int(SafeSet(bound(form=form), limit, sides="<=").is_safe(POINTS).sum())
+        for form in ("tangent", "ellipsoid")
+    ]
+    assert sizes[0] > sizes[1]
