@@ -17,6 +17,7 @@ seconds of the call over that number. ``median`` and quartiles are of the ratios
 import statistics
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +39,10 @@ from benchmarks.runner import (
 )
 from benchmarks.speed.optimize_acqf import SIZES, seconds
 from kernelucb import LikelihoodUCB, MartingaleMixtureUCB
+from kernelucb.confidence.likelihood.problem import LikelihoodForm
 
 LIKELIHOODS = ("bernoulli", "poisson")
+FORMS: tuple[LikelihoodForm, ...] = ("ellipsoid", "tangent")
 KERNELS = ("rbf", "matern52")
 MEASURES = ("construction", "call", "evaluations", "evaluation")
 DIMENSION, LENGTHSCALE, CENTRES = 2, 0.3, 12
@@ -53,7 +56,7 @@ class Pair(NamedTuple):
     values: Callable[[], MartingaleMixtureUCB]
 
 
-def make_pair(likelihood: str, kernel: Kernel, n: int) -> Pair:
+def make_pair(likelihood: str, form: LikelihoodForm, kernel: Kernel, n: int) -> Pair:
     r"""Data of a function of known norm, from the current random state."""
     X = torch.rand(n, DIMENSION, dtype=torch.float64)
     centres = torch.rand(CENTRES, DIMENSION, dtype=torch.float64)
@@ -69,7 +72,7 @@ def make_pair(likelihood: str, kernel: Kernel, n: int) -> Pair:
     )
     return Pair(
         lambda: LikelihoodUCB(
-            X, counts, kernel, likelihood=likelihood, norm_bound=NORM_BOUND
+            X, counts, kernel, likelihood=likelihood, norm_bound=NORM_BOUND, form=form
         ),
         lambda: MartingaleMixtureUCB(model, norm_bound=NORM_BOUND, noise_std=NOISE_STD),
     )
@@ -96,13 +99,15 @@ def measure(build: Callable, seed: int) -> dict[str, float]:
     return found | {"evaluation": found["call"] / len(calls)}
 
 
-def pairs(n: int, likelihood: str, seeds: int) -> dict[str, list[list[float]]]:
+def pairs(
+    n: int, likelihood: str, form: LikelihoodForm, seeds: int
+) -> dict[str, list[list[float]]]:
     r"""Seconds of both, counts first, for each kernel and seed, by measure."""
     found: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
     cases = [(kernel, seed) for kernel in KERNELS for seed in range(-1, seeds)]
-    for name, seed in track(cases, description=f"{likelihood}, n = {n}"):
+    for name, seed in track(cases, description=f"{likelihood}, {form}, n = {n}"):
         torch.manual_seed(seed + 1)
-        pair = make_pair(likelihood, fixed_kernel(name, LENGTHSCALE), n)
+        pair = make_pair(likelihood, form, fixed_kernel(name, LENGTHSCALE), n)
         order = (0, 1) if seed % 2 else (1, 0)
         times = {side: measure(pair[side], seed + 1) for side in order}
         if seed >= 0:  # the first pair of a kernel warms up
@@ -112,14 +117,14 @@ def pairs(n: int, likelihood: str, seeds: int) -> dict[str, list[list[float]]]:
 
 
 def rows(seeds: int) -> Iterator[dict[str, object]]:
-    r"""One row for each size, likelihood and measure."""
+    r"""One row for each size, likelihood, form and measure."""
     for n in SIZES:
-        for likelihood in LIKELIHOODS:
-            for name, times in pairs(n, likelihood, seeds).items():
+        for likelihood, form in product(LIKELIHOODS, FORMS):
+            for name, times in pairs(n, likelihood, form, seeds).items():
                 ratios = [own / other for own, other in times]
                 lower, median, upper = statistics.quantiles(ratios, n=4)
                 own, other = map(sum, zip(*times, strict=True))
-                row = {"n": n, "likelihood": likelihood, "measure": name}
+                row = {"n": n, "likelihood": likelihood, "form": form, "measure": name}
                 row |= {"lower_quartile": f"{lower:.2f}", "median": f"{median:.2f}"}
                 row |= {"upper_quartile": f"{upper:.2f}", "of_sums": f"{own / other:.2f}"}
                 yield row | {"seconds": f"{own / len(times):.3g}", "pairs": len(ratios)}

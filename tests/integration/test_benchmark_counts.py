@@ -75,7 +75,7 @@ def test_speed_compares_pairs_on_the_same_function(tmp_path, monkeypatch):
     path = tmp_path / "counts.csv"
     speed.BENCHMARK.main(["--seeds", "1", "--output", str(path)])
     rows = read_table(path)
-    assert len(rows) == len(speed.LIKELIHOODS) * len(speed.MEASURES)
+    assert len(rows) == len(speed.LIKELIHOODS) * len(speed.FORMS) * len(speed.MEASURES)
     assert (rows.of_sums.astype(float) > 0.0).all()
 
 
