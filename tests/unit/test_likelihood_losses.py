@@ -11,10 +11,10 @@ from torch.testing import assert_close
 
 from kernelucb.regression.likelihood.losses import (
     BinomialLoss,
-    GaussianLoss,
     PoissonLoss,
 )
 from kernelucb.regression.likelihood.outcomes import Outcomes
+from oracles.gaussian_loss import GaussianLoss
 from problems import float64
 from tolerances import EPS, REARRANGED
 

@@ -23,9 +23,9 @@ from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression.likelihood.losses import GaussianLoss
 from kernelucb.regression.likelihood.outcomes import Outcomes
 from kernelucb.regression.prior import Prior
+from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import extreme_value, least_norm, log_base_measure
 from oracles.likelihood import log_evidence as exact_log_evidence
 from problems import RKHSFunction, frozen_kernel, generator, uniform

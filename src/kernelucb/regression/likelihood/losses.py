@@ -68,9 +68,9 @@ class Loss(ABC):
         return None
 
     @property
+    @abstractmethod
     def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""``a``, ``b`` and ``y`` of ``a softplus(f) + b exp(f) - y f``, if it is that."""
-        raise NotImplementedError
+        r"""``a``, ``b`` and ``y``, where the loss is ``a softplus(f) + b exp(f) - y f``."""
 
     @abstractmethod
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
@@ -203,38 +203,6 @@ class PoissonLoss(Loss):
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         return self.exposure * centre.exp() * (step.expm1() - step)
-
-
-class GaussianLoss(Loss):
-    r"""``w (f - y)^2 / 2``: what the other losses are compared with.
-
-    Args:
-        outcomes: ``u`` means of outcomes.
-        precision: ``u`` values ``w`` above zero, one over their variances.
-    """
-
-    def __init__(self, outcomes: Tensor, precision: Tensor) -> None:
-        self.outcomes, self.precision = outcomes, precision
-
-    def value(self, latent: Tensor) -> Tensor:
-        r"""See ``Loss``."""
-        return 0.5 * self.precision * (latent - self.outcomes).square()
-
-    def slope(self, latent: Tensor) -> Tensor:
-        r"""See ``Loss``."""
-        return self.precision * (latent - self.outcomes)
-
-    def curvature(self, latent: Tensor) -> Tensor:
-        r"""See ``Loss``."""
-        return self.precision.expand_as(latent)
-
-    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
-        r"""See ``Loss``; in closed form."""
-        value = self.value(mean) + 0.5 * self.precision * variance
-        return Expectation(value, self.slope(mean), self.precision)
-
-    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
-        return 0.5 * self.precision * step.square()
 
 
 @cache

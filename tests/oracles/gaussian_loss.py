@@ -1,0 +1,37 @@
+r"""The loss of outcomes with Gaussian noise, which takes counts' way through the code."""
+
+from torch import Tensor
+
+from kernelucb.regression.likelihood.losses import Expectation, Loss
+
+
+class GaussianLoss(Loss):
+    r"""``w (f - y)^2 / 2``, under which the set is Flynn & Reeb's.
+
+    Args:
+        outcomes: ``u`` means of outcomes.
+        precision: ``u`` values ``w`` above zero, one over their variances.
+    """
+
+    def __init__(self, outcomes: Tensor, precision: Tensor) -> None:
+        self.outcomes, self.precision = outcomes, precision
+
+    @property
+    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        raise NotImplementedError("it is another cone's")
+
+    def value(self, latent: Tensor) -> Tensor:
+        return 0.5 * self.precision * (latent - self.outcomes).square()
+
+    def slope(self, latent: Tensor) -> Tensor:
+        return self.precision * (latent - self.outcomes)
+
+    def curvature(self, latent: Tensor) -> Tensor:
+        return self.precision.expand_as(latent)
+
+    def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
+        value = self.value(mean) + 0.5 * self.precision * variance
+        return Expectation(value, self.slope(mean), self.precision)
+
+    def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
+        return 0.5 * self.precision * step.square()
