@@ -67,9 +67,10 @@ class LikelihoodBandit:
     An interruption leaves the state before a call or after it. A bandit is for one thread
     at a time; a call that overlaps with another raises a RuntimeError.
 
-    Source: as ``LikelihoodUCB``, with its assumptions: the likelihood, a kernel, mean and
-    norm bound fixed before the data, ``||f - mean||_H <= norm_bound``, and outcomes that
-    are reported whatever they are.
+    Source: as ``LikelihoodUCB`` (likelihood ratio: Emmenegger et al. 2023; how it is
+    bounded: ours), with its assumptions: the likelihood, a kernel, mean and norm bound
+    fixed before the data, ``||f - mean||_H <= norm_bound``, and outcomes that are reported
+    whatever they are.
 
     Example:
         >>> bandit = LikelihoodBandit(kernel, norm_bound=3.0)
