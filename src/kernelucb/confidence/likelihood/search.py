@@ -16,7 +16,7 @@ from kernelucb.regression import Projection
 _LEAST_SHARE, _MOST_TOLD = 0.03, 40
 _STEPS = 2  # a third narrows the band by less than 3 % at norm bounds up to 7
 # Accuracy of the edge: what is left of the loss times the step, over that from the centre.
-_RELATIVE_TOLERANCE = 1e-13
+_RELATIVE_TOLERANCE = 1e-10
 
 
 class SearchedSet(TangentSet):
@@ -58,13 +58,13 @@ class SearchedSet(TangentSet):
 
     def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
         r"""See ``TangentSet``; how far the bounds are above the maxima is not known."""
-        lam, features = (
-            self.regression.eigenvalues[self.told],
-            points.features[:, self.told],
-        )
+        lam = self.regression.eigenvalues[self.told]
+        features = points.features[:, self.told]
         rest = (points.prior_variance - features.square().sum(-1)).clamp_min(0.0)
         points = points._replace(features=features, residual_variance=rest)
         direction = sign * features / (lam + self.regularizer)
+        spread = (lam * direction.detach().square()).sum(-1, keepdim=True)
+        direction = direction * (2.0 * self.room / spread.clamp_min(TINY)).sqrt()
         for _ in range(_STEPS):
             weights, latent = self._to_the_edge(direction)
             direction = self._newton(points, sign, weights, latent) - self.told_centre
@@ -75,10 +75,8 @@ class SearchedSet(TangentSet):
         self, points: Projection, sign: int, weights: Tensor, latent: Tensor
     ) -> Tensor:
         r"""Newton's method for maximisers, ``b x k``, with the multipliers of tangents."""
-        tangents, features = (
-            self.tangents(latent, self.told_features),
-            sign * points.features,
-        )
+        tangents = self.tangents(latent, self.told_features)
+        features = sign * points.features
         multiple = self.multiple(points, sign, tangents).unsqueeze(-1)
         pulled = features - multiple * tangents.slopes
         length = safe_sqrt(pulled.square().sum(-1) + points.residual_variance)
@@ -91,15 +89,17 @@ class SearchedSet(TangentSet):
     def _to_the_edge(self, direction: Tensor) -> tuple[Tensor, Tensor]:
         r"""From the centre in ``b x k`` directions to where the losses add up to the level.
 
-        No farther than the diameter of the norm ball. ``b x k`` coordinates, and ``b x u``
-        values at the data; differentiable in the directions.
+        No farther than the diameter of the norm ball; looked for first at the length of the
+        directions. ``b x k`` coordinates, and ``b x u`` values at the data; differentiable
+        in the directions.
         """
         length = direction.norm(dim=-1, keepdim=True).clamp_min(TINY)
         longest = direction * (2.0 * self.constraints.norm / length)
         change = longest @ self.told_features.mT
         centre, loss = self.centre.latent, self._data.loss
         with torch.no_grad():
-            share = self._share(change).unsqueeze(-1)
+            start = (0.5 * length / self.constraints.norm).clamp_max(1.0).squeeze(-1)
+            share = self._share(change, start).unsqueeze(-1)
             slope = (loss.slope(centre + share * change) * change).sum(-1, keepdim=True)
             free = (share < 1.0) & (slope > TINY)
         # One more step of Newton's method, for its gradient.
@@ -107,8 +107,11 @@ class SearchedSet(TangentSet):
         share = share - torch.where(free, excess / torch.where(free, slope, 1.0), 0.0)
         return self.told_centre + share * longest, centre + share * change
 
-    def _share(self, change: Tensor) -> Tensor:
-        r"""Shares in [0, 1] of ``b x u`` changes that take the losses to the level."""
+    def _share(self, change: Tensor, start: Tensor) -> Tensor:
+        r"""Shares in [0, 1] of ``b x u`` changes that take the losses to the level.
+
+        The search begins at ``b`` of them.
+        """
         centre, loss, data = self.centre.latent, self._data.loss, change
 
         def slopes(share: Array) -> tuple[Array, Array]:
@@ -122,13 +125,11 @@ class SearchedSet(TangentSet):
         xp = library_of(as_array(centre))
         whole = xp.ones_like(as_array(change[:, 0]))
         inside = slopes(whole)[0] <= 0.0
-        bend = (loss.curvature(centre) * change.square()).sum(-1)
-        start = (2.0 * self.room / bend.clamp_min(TINY)).sqrt()
         found = minimize_quasiconvex(
             slopes,
             lower=xp.where(inside, whole, 0.0),
             upper=whole,
-            start=xp.where(inside, whole, as_array(start.clamp_max(1.0))),
+            start=xp.where(inside, whole, as_array(start)),
             tolerance=whole * (_RELATIVE_TOLERANCE * self.room),
         )
         return torch.as_tensor(found.argument)
