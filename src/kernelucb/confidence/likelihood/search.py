@@ -11,8 +11,8 @@ from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.likelihood.tangents import TINY, TangentSet
 from kernelucb.regression import Projection
 
-# Least eigenvalue over the regulariser of a direction that is searched in, and how many. With
-# all directions bands of rates are up to 2 % narrower.
+# Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
+# with all of them bands of rates are up to 2 % narrower.
 _LEAST_SHARE, _MOST_INFORMED = 0.03, 40
 _STEPS = 2  # one more narrows bands of log rates by up to 3 % at a norm bound of 7
 # Accuracy of the edge: what is left of the loss times the step, over that from the centre.
