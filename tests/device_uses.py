@@ -87,7 +87,9 @@ def counts(kind, there):
         LikelihoodUCB(data, norm_bound=3.0, evidence=evidence)
         for evidence in ("elbo", told)
     )
-    least = check_consistency(data, norm_bound=3.0).least_consistent_norm
+    described = describe_norm_bound(data, norm_bound=3.0, bounds=there.square)
+    assert str(described)
+    least = described.consistency.least_consistent_norm
     values = numbers(there, least, mixed.norm_bound, mixed.least_consistent_norm)
     return [*mixed.bounds(there.points), *predicted.bounds(there.points), *values]
 

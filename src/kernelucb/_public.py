@@ -38,7 +38,8 @@ from kernelucb.confidence.misspecification import (
 )
 from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
 from kernelucb.confidence.noise.unknown import UnknownNoise
-from kernelucb.confidence.norm.description import NormDescription, describe_norm_bound
+from kernelucb.confidence.norm.described import LikelihoodNormDescription, NormDescription
+from kernelucb.confidence.norm.description import describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -69,6 +70,7 @@ __all__ = [
     "KernelRegression",
     "KernelThompsonSampling",
     "LikelihoodBandit",
+    "LikelihoodNormDescription",
     "LikelihoodRegression",
     "LikelihoodUCB",
     "MartingaleMixtureUCB",

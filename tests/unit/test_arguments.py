@@ -279,7 +279,7 @@ CALLS = {
 # What is returned, never made by the user.
 RESULTS = {
     *("ConsistencyCheck", "NormDescription", "OptimumReport", "PossibleCombination"),
-    "RegretCertificate",
+    *("LikelihoodNormDescription", "RegretCertificate"),
 }
 MORE = {
     BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "alpha": 0.1},

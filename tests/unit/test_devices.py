@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 # What functions return, and what has no tensors.
 RESULTS = {
     "ConsistencyCheck",
+    "LikelihoodNormDescription",
     "NormDescription",
     "OptimumReport",
     "PossibleCombination",

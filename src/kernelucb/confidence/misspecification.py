@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -22,7 +23,10 @@ from kernelucb.confidence.fit.mixture import (
 from kernelucb.confidence.likelihood.consistency import least_likely_norm, likely_cause
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.likelihood.regression import (
+    LikelihoodRegression,
+    PseudoRegression,
+)
 
 Cause = Literal["norm", "noise", "kernel"]
 
@@ -101,39 +105,64 @@ def check_consistency(
 
     Raises:
         ValueError: If a scalar is out of its range.
-        UnsupportedError: If the model cannot be represented.
+        UnsupportedError: If the model cannot be represented, or it is the ``regression``
+            of a ``LikelihoodUCB`` in place of its ``data``.
     """
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    if isinstance(model, LikelihoodRegression):
-        _refuse_noise(noise_std is not None or fit != "filters" or model_error > 0.0)
-        least = least_likely_norm(model, delta, covariance_scale)
+    of_noise = noise_std is not None or fit != "filters" or model_error > 0.0
+    data = data_of(model, noise_std, of_noise)
+    if isinstance(data, LikelihoodRegression):
+        least = least_likely_norm(data, delta, covariance_scale)
     else:
-        model = KernelRegression.of(model, noise_std)
         scale = 1.0 if covariance_scale is None else covariance_scale
-        least = sharp_least_norm(model, delta, fit, scale, model_error)
-        least *= model.outcome_scale
+        least = sharp_least_norm(data, delta, fit, scale, model_error)
+        least *= data.outcome_scale
     if least <= norm_bound:
         remedy = (
             f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
             f"bound is {norm_bound:.4g}. That does not show that it is large enough."
         )
         return ConsistencyCheck(True, least, norm_bound, None, remedy)
-    if isinstance(model, LikelihoodRegression):
+    if isinstance(data, LikelihoodRegression):
         how = _LENGTHSCALE_FACTORS, _GAIN
-        cause, remedy = likely_cause(model, least, norm_bound, *how)
+        cause, remedy = likely_cause(data, least, norm_bound, *how)
     else:
-        cause, remedy = _diagnosis(model, least, norm_bound)
+        cause, remedy = _diagnosis(data, least, norm_bound)
     return ConsistencyCheck(False, least, norm_bound, cause, remedy)
 
 
-def _refuse_noise(given: bool) -> None:
-    if given:
-        raise ValueError(
-            "Successes and counts have no noise scale of their own: leave out noise_std, "
-            "fit and model_error."
+def data_of(
+    model: Model | KernelRegression | LikelihoodRegression,
+    noise_std: float | Tensor | None,
+    of_noise: bool,
+) -> KernelRegression | LikelihoodRegression:
+    r"""The data of a model, as they were observed.
+
+    Args:
+        model: The model, or its data.
+        noise_std: Noise scale in outcome units; from the likelihood when absent.
+        of_noise: Whether an argument was given that is about additive noise.
+
+    Raises:
+        ValueError: If there was one, for successes or counts.
+        UnsupportedError: If the model cannot be represented, or has pseudo-outcomes.
+    """
+    if isinstance(model, LikelihoodRegression):
+        if of_noise:
+            raise ValueError(
+                "Successes and counts have no noise scale of their own: leave out "
+                "noise_std, fit and model_error."
+            )
+        return model
+    if isinstance(model, PseudoRegression):
+        raise UnsupportedError(
+            "This regression has pseudo-outcomes in place of the successes or counts that "
+            "were observed: pass the LikelihoodRegression, acqf.data in place of "
+            "acqf.regression."
         )
+    return KernelRegression.of(model, noise_std)
 
 
 def sharp_least_norm(

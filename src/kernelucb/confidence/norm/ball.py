@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 _SCAN = 1024
 _MOST_CORNERS = 1024
@@ -120,17 +121,22 @@ class NormBall:
     domain; otherwise they are the largest over the domain's points.
 
     Args:
-        regression: Holds the prior.
+        data: Hold the prior.
         norm: Norm bound ``B``, prior units.
         domain: Where the functions are described.
     """
 
-    def __init__(self, regression: KernelRegression, norm: float, domain: Domain) -> None:
-        self.prior, self.norm = regression.prior, norm
-        self.everywhere = regression.prior.is_stationary
+    def __init__(
+        self,
+        data: KernelRegression | LikelihoodRegression,
+        norm: float,
+        domain: Domain,
+    ) -> None:
+        self.prior, self.norm = data.prior, norm
+        self.everywhere = data.prior.is_stationary
         points = domain.box[:1] if self.everywhere else domain.points
         self.points, self.box = (
-            part.to(regression.eigenvalues) for part in (points, domain.box)
+            part.to(data.train_inputs) for part in (points, domain.box)
         )
         inputs = self.prior.transform(self.points)
         self.variance = float(self.prior.variance(inputs).max())
