@@ -1,5 +1,7 @@
 r"""Bounds by tangents of the losses, and the functions at which they are laid."""
 
+import warnings
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -105,6 +107,25 @@ def test_gradients_are_numbers_where_losses_overflow():
     points = torch.cat([POINTS, X[:2], float64([[50.0, 50.0]])]).requires_grad_()
     lower, upper = acqf.latent_bounds(points)
     assert bool((lower <= upper).all())
+    (grad,) = torch.autograd.grad((upper - lower).sum(), points)
+    assert bool(torch.isfinite(grad).all())
+
+
+@pytest.mark.parametrize("Y", [0.0, 1.0, 40.0])
+@pytest.mark.parametrize("norm_bound", [0.1, 5.0, 400.0])
+def test_one_outcome_and_the_point_where_it_was_seen(Y, norm_bound):
+    here = float64([[0.5, 0.5]])
+    given = {"likelihood": "poisson", "norm_bound": norm_bound}
+    with warnings.catch_warnings():  # 40 contradicts the smallest norm bound
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        near, around = (
+            LikelihoodUCB(here, float64([Y]), KERNEL, form=form, **given)
+            for form in ("tangent", "ellipsoid")
+        )
+    points = torch.cat([here, here + 1e-7, POINTS[:2]]).requires_grad_()
+    lower, upper = near.latent_bounds(points)
+    wide = around.latent_bounds(points)
+    assert bool(((wide[0] <= lower) & (lower <= upper) & (upper <= wide[1])).all())
     (grad,) = torch.autograd.grad((upper - lower).sum(), points)
     assert bool(torch.isfinite(grad).all())
 

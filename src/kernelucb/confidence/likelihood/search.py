@@ -15,6 +15,7 @@ from kernelucb.regression import Projection
 # with all of them bands of rates are up to 2 % narrower.
 _LEAST_SHARE, _MOST_INFORMED = 0.03, 40
 _STEPS = 2  # one more narrows bands of log rates by up to 3 % at a norm bound of 7
+_LEAST_PULL = 1e-9  # over that of the norm alone; keeps systems of equations regular
 # Accuracy of the edge: what is left of the loss times the step, over that from the centre.
 _RELATIVE_TOLERANCE = 1e-10
 
@@ -81,7 +82,8 @@ class SearchedSet(TangentSet):
         multiple = self.multiple(points, sign, tangents).unsqueeze(-1)
         pulled = features - multiple * tangents.slopes
         length = safe_sqrt(pulled.square().sum(-1) + points.residual_variance)
-        pull = (length / self.constraints.norm).clamp_min(TINY).unsqueeze(-1)
+        least = _LEAST_PULL * points.prior_variance.sqrt().clamp_min(TINY)
+        pull = (torch.maximum(length, least) / self.constraints.norm).unsqueeze(-1)
         bend = (self._data.loss.curvature(latent) @ self.products)[:, self.entries]
         system = multiple.unsqueeze(-1) * bend + torch.diag_embed(pull.expand_as(weights))
         step = torch.linalg.solve(system, (pulled - pull * weights).unsqueeze(-1))
