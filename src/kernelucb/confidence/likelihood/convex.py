@@ -63,7 +63,7 @@ class LikelihoodSet(TangentSet):
     ) -> Tensor:
         r"""How far the bound is from ``b`` values of ``b x u`` functions."""
         tangents = self.tangents(latent, self.observed_features)
-        solved = tangents._replace(hidden=torch.zeros_like(reached))
+        solved = tangents._replace(limit=tangents.limit - tangents.hidden)
         return (self.bound(points, sign, solved) - reached).abs()
 
     def _largest(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:

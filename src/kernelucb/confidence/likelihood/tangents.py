@@ -24,7 +24,7 @@ class Tangents(NamedTuple):
     Attributes:
         slopes: ``b x r``, in coordinates of functions.
         limit: ``b`` values.
-        hidden: What directions that round-off hides may add to them, ``b`` values.
+        hidden: The part of the limit that is for directions which round-off hides, ``b``.
     """
 
     slopes: Tensor
@@ -119,7 +119,8 @@ class TangentSet(FunctionSet[KernelRegression]):
         deviation, loss = latent - self._data.mean, self._data.loss
         slope = loss.slope(latent)
         limit = self.level - loss.value(latent).sum(-1) + (slope * deviation).sum(-1)
-        return Tangents(slope @ features, limit, slope.abs() @ self.hidden)
+        hidden = slope.abs() @ self.hidden
+        return Tangents(slope @ features, limit + hidden, hidden)
 
     def bound(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
         r"""Largest values under the norm and tangents, ``b``, above the prior mean."""
@@ -127,8 +128,7 @@ class TangentSet(FunctionSet[KernelRegression]):
             multiple = self.multiple(points, sign, tangents)
         left = sign * points.features - multiple.unsqueeze(-1) * tangents.slopes
         length = safe_sqrt(left.square().sum(-1) + points.residual_variance)
-        limit = tangents.limit + tangents.hidden
-        return self.constraints.norm * length + multiple * limit
+        return self.constraints.norm * length + multiple * tangents.limit
 
     def multiple(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
         r"""``argmin_l norm |sign k(x, .) - l slopes| + l limit`` over ``l >= 0``, ``b``."""
