@@ -132,8 +132,6 @@ class Regret:
     norm_bound: float
     rounds: int
     runs: int
-    slow: str
-    slow_runs: int
     candidates: int
     penalty: float
     misfit: float
@@ -164,7 +162,6 @@ class Regret:
             for kernel in self.kernels
             for d in self.dimensions
             for method in self.methods
-            if method != self.slow or run < self.slow_runs
         ]
 
 

@@ -159,7 +159,6 @@ def regret_table(part: Regret, found: list[dict]) -> list[str]:
                 method,
                 f"{len(group)}",
                 _spread(group.cumulative),
-                _spread(group.cumulative[group.run < part.slow_runs]),
                 _spread(group.simple),
                 _means(group, "width"),
                 "" if method == "random" else f"{missed} of {len(group)}",
@@ -168,14 +167,12 @@ def regret_table(part: Regret, found: list[dict]) -> list[str]:
         )
     cells.sort(key=lambda row: row[0])
     header = ["function", "method", "runs", "cumulative regret"]
-    header += [f"on the first {part.slow_runs}", "simple regret", "width"]
-    header += ["left out the truth", "seconds"]
+    header += ["simple regret", "width", "left out the truth", "seconds"]
     return [
-        f"{part.rounds} rounds of one outcome each, mean ± standard error. {part.slow} has "
-        f"{part.slow_runs} runs, since one takes long; beside its cumulative regret is "
-        "that of the others on the same functions. *Simple regret*: of the candidate with "
-        "the largest lower end after the last round. *Left out the truth*: runs in which "
-        "the probability of any candidate was outside after any round.",
+        f"{part.rounds} rounds of one outcome each, mean ± standard error. "
+        "*Simple regret*: of the candidate with the largest lower end after the last "
+        "round. *Left out the truth*: runs in which the probability of any candidate was "
+        "outside after any round.",
         "",
         *markdown_table(header, cells),
     ]

@@ -42,7 +42,7 @@ def small(monkeypatch):
     parts = {
         "coverage": replace(WHOLE.coverage, **many, **few),
         "width": replace(WHOLE.width, **short),
-        "regret": replace(WHOLE.regret, **kernels, **brief, slow_runs=1),
+        "regret": replace(WHOLE.regret, **kernels, **brief),
         "safe": replace(WHOLE.safe, kernels=("rbf",), variational_runs=1, **brief),
     }
     monkeypatch.setattr(command, "CONFIGURATION", replace(WHOLE, **parts))
