@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import LikelihoodUCB, SafeSet
+from kernelucb import GuardedAcquisition, LikelihoodUCB, SafeSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
 from tolerances import SOCP
@@ -146,3 +146,12 @@ def test_safe_sets_of_rates_use_the_narrow_band():
         for form in ("tangent", "ellipsoid")
     ]
     assert sizes[0] > sizes[1]
+
+
+def test_guards_are_by_the_narrow_band():
+    band = bound()
+    guard = GuardedAcquisition(band, band, observed=X)
+    gain = band.confidence_set.max_gain_over(POINTS, guard.reference)
+    assert_close(guard.excess(POINTS), gain)
+    wide = bound(form="ellipsoid").confidence_set.max_gain_over(POINTS, guard.reference)
+    assert float(gain.mean()) < 0.95 * float(wide.mean())

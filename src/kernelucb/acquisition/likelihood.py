@@ -115,7 +115,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             form: How the set above is bounded. ``"ellipsoid"``, the default for successes:
                 by an ellipsoid around it, a few percent wider for successes and much wider
                 for rates. ``"tangent"``, the default for counts: at each point by tangents
-                of the losses, hardly wider, and about three times as long to evaluate.
+                of the losses, hardly wider, and about five times as long to evaluate.
                 ``"convex"`` is the set, by a cone program for each point.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.

@@ -58,6 +58,12 @@ class SearchedSet(TangentSet):
         entries[first, second] = entries[second, first] = torch.arange(len(first))
         self.register_buffer("entries", entries.to(products.device))
 
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
+        r"""See ``FunctionSet``; none is cheap, since the ellipsoid's is not near."""
+        return super().max_gain_over(X, reference, sign)
+
     def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
         r"""See ``TangentSet``; how far the bounds are above the maxima is not known."""
         lam = self.regression.eigenvalues[self.informed]
