@@ -89,12 +89,12 @@ def test_ellipsoid_and_tangents_hold_the_set_and_the_cone_form_is_it(kind, kerne
         joint = own(torch.cat([X, x.unsqueeze(0)])).to_dense()
         rest = kind, as_the_oracle_wants(kind, Y), total, NORM
         most, least = (extreme_value(joint, *rest, sign) for sign in (1, -1))
-        assert float(upper[i]) >= float(near_upper[i]) >= most - SOCP
-        assert float(lower[i]) <= float(near_lower[i]) <= least + SOCP
+        assert min(float(upper[i]), float(near_upper[i])) >= most - SOCP
+        assert max(float(lower[i]), float(near_lower[i])) <= least + SOCP
         assert float(exact_upper[i]) == pytest.approx(most, abs=SOCP)
         assert float(exact_lower[i]) == pytest.approx(least, abs=SOCP)
     exact = float((exact_upper - exact_lower).mean())
-    assert float((upper - lower).mean()) <= (1.2 if kind == "poisson" else 1.12) * exact
+    assert float((upper - lower).mean()) <= 1.12 * exact
     assert float((near_upper - near_lower).mean()) <= 1.02 * exact
 
 

@@ -138,7 +138,10 @@ def test_families(options, how, fit):
 
 
 RATIO = "Emmenegger et al. 2023"
-ELLIPSOID = f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours)"
+ELLIPSOID = (
+    f"{FLYNN}, Theorem 4.5; ellipsoid of secant curvatures (ours); "
+    "tangents of the losses (ours)"
+)
 MIXED = f"Likelihood ratio with a mixture ({RATIO}), evidence bounded (ours)"
 
 

@@ -15,7 +15,6 @@ from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inpu
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.likelihood.least import least_norm_at
 from kernelucb.confidence.likelihood.problem import (
-    FORMS,
     LIKELIHOOD_SCALES,
     Evidence,
     LikelihoodForm,
@@ -65,7 +64,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     Attributes:
         data: The outcomes and the prior.
         delta: As given.
-        form: As given, or that of the likelihood.
+        form: As given.
         norm_bound: The norm bound in use; larger than the one given where that contradicts
             the data.
     """
@@ -84,7 +83,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         delta: float = 0.05,
         evidence: Evidence = "elbo",
         covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
-        form: LikelihoodForm | None = None,
+        form: LikelihoodForm = "ellipsoid",
         strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
@@ -112,11 +111,11 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
                 order, from predictions by refitted models.
             covariance_scale: Scales ``c`` of the mixture of ``N(mean, c k)``, with equal
                 weights, or ``"mixture"`` for 17 of them. Fixed before the data.
-            form: How the set above is bounded. ``"ellipsoid"``, the default for successes:
-                by an ellipsoid around it, a few percent wider for successes and much wider
-                for rates. ``"tangent"``, the default for counts: at each point by tangents
-                of the losses, hardly wider, and about five times as long to evaluate.
-                ``"convex"`` is the set, by a cone program for each point.
+            form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it,
+                cut by tangents of the losses at 256 functions; a few percent wider.
+                ``"tangent"``: by tangents at a function of each point, hardly wider also
+                for rates in many dimensions under a large norm bound, and several times as
+                long to evaluate. ``"convex"`` is the set, by a cone program for each point.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
@@ -139,7 +138,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         state = problem.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self.data, self.delta = data, delta
-        self.form: LikelihoodForm = form or FORMS[data.outcomes.kind]
+        self.form: LikelihoodForm = form
         self.norm_bound = problem.constraints.norm
         self._level = level
 

@@ -45,7 +45,7 @@ def likelihood_inputs(
     delta: float = 0.05,
     evidence: Evidence = "elbo",
     covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
-    form: LikelihoodForm | None = None,
+    form: LikelihoodForm = "ellipsoid",
     strict: bool = False,
     maximize: bool = True,
     posterior_transform: PosteriorTransform | None = None,

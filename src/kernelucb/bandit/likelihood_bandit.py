@@ -18,10 +18,9 @@ from kernelucb.bandit.likelihood_plays import PooledPlays
 from kernelucb.bandit.observations import allowed_columns
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.likelihood.cuts import CutEllipsoid
 from kernelucb.confidence.likelihood.problem import (
-    FORMS,
     LIKELIHOOD_SCALES,
-    SOURCES,
     Ratio,
     likelihood_problem,
     likelihood_set,
@@ -141,7 +140,7 @@ class LikelihoodBandit:
             return band.assumptions
         norm = given_norm(self.norm_bound)
         return self._ratio.assumptions(self._kind, self._estimated, norm).by(
-            SOURCES[FORMS[self._kind]]
+            CutEllipsoid.source
         )
 
     @checked

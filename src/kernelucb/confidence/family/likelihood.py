@@ -8,10 +8,9 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
+from kernelucb.confidence.likelihood.cuts import CutEllipsoid
 from kernelucb.confidence.likelihood.least import least_norm_mode
 from kernelucb.confidence.likelihood.problem import (
-    FORMS,
-    SOURCES,
     Ratio,
     likelihood_problem,
     likelihood_set,
@@ -78,7 +77,7 @@ class LikelihoodSettings(NamedTuple):
         r"""See ``Settings``."""
         norm = given_norm(norm_bound)
         return self.ratio.assumptions(self.kind, known.estimated, norm).by(
-            SOURCES[FORMS[self.kind]]
+            CutEllipsoid.source
         )
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:

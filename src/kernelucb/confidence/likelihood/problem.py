@@ -17,13 +17,13 @@ from kernelucb.confidence.geometry import (
     radius_beside_dropped,
 )
 from kernelucb.confidence.likelihood.convex import LikelihoodSet
-from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID, enclosing_ellipsoid
+from kernelucb.confidence.likelihood.cuts import CutEllipsoid
+from kernelucb.confidence.likelihood.ellipsoid import enclosing_ellipsoid
 from kernelucb.confidence.likelihood.evidence import log_evidence
 from kernelucb.confidence.likelihood.least import around, least_norm_mode
 from kernelucb.confidence.likelihood.prequential import PREDICTED, PrequentialLikelihood
 from kernelucb.confidence.likelihood.search import SearchedSet
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.confidence.likelihood.tangents import TangentSet
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -38,17 +38,10 @@ from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mod
 Evidence = Literal["elbo"] | PrequentialLikelihood
 LikelihoodForm = Literal["ellipsoid", "tangent", "convex"]
 LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
-# How a set is bounded where nothing else is asked for: the ellipsoid costs least, and is
-# close to the sets of successes.
-FORMS: dict[Likelihood, LikelihoodForm] = {
-    "bernoulli": "ellipsoid",
-    "binomial": "ellipsoid",
-    "poisson": "tangent",
-}
-SOURCES: dict[LikelihoodForm, str] = {
-    "ellipsoid": f"{ExactSet.source}; {ELLIPSOID}",
-    "tangent": SearchedSet.source,
-    "convex": LikelihoodSet.source,
+SETS: dict[LikelihoodForm, type[TangentSet]] = {
+    "ellipsoid": CutEllipsoid,
+    "tangent": SearchedSet,
+    "convex": LikelihoodSet,
 }
 
 _MIXED = "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
@@ -207,15 +200,12 @@ def _function_within(data: LikelihoodRegression, level: float, norm: float) -> M
 
 
 def likelihood_set(
-    problem: LikelihoodProblem, form: LikelihoodForm | None = None
-) -> FunctionSet[KernelRegression]:
-    r"""The set of a problem, bounded in the form asked for or that of its likelihood."""
-    form = FORMS[problem.data.outcomes.kind] if form is None else form
-    own = problem.regression, problem.constraints, problem.assumptions.by(SOURCES[form])
-    if form == "ellipsoid":
-        return ExactSet(*own)
-    chosen = SearchedSet if form == "tangent" else LikelihoodSet
-    return chosen(*own, problem.data, problem.level, problem.centre)
+    problem: LikelihoodProblem, form: LikelihoodForm = "ellipsoid"
+) -> TangentSet:
+    r"""The set of a problem, bounded in the form asked for."""
+    kind = SETS[form]
+    own = problem.regression, problem.constraints, problem.assumptions.by(kind.source)
+    return kind(*own, problem.data, problem.level, problem.centre)
 
 
 def _too_small(norm: float, least: Mode | None) -> Assumption:

@@ -62,7 +62,10 @@ class SearchedSet(TangentSet):
         self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
     ) -> Tensor:
         r"""See ``FunctionSet``; none is cheap, since the ellipsoid's is not near."""
-        return super().max_gain_over(X, reference, sign)
+        points, other = self.regression.project(X), self._projected(reference)
+        change = self.regression.difference(points, other)
+        found = self.bounded(change, sign, *self.searched(change, sign))
+        return sign * change.prior_mean + found.value
 
     def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
         r"""See ``TangentSet``; how far the bounds are above the maxima is not known."""

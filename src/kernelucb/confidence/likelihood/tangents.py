@@ -85,11 +85,17 @@ class TangentSet(FunctionSet[KernelRegression]):
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""The bound by the tangents, or that of the ellipsoid where it is smaller."""
         own = points.centre
-        found = self.ellipsoid.support(QueryPoints(own, own), sign)
-        latent, gap = self.near_maximisers(own, sign)
-        value = self.bound(own, sign, self.tangents(latent, self.observed_features))
-        found = found._replace(value=torch.where(value < found.value, value, found.value))
-        return self._with_pending(points, sign, found._replace(gap=gap))
+        found = self.bounded(own, sign, *self.touching(own, sign))
+        return self._with_pending(points, sign, found)
+
+    def bounded(
+        self, points: Projection, sign: int, tangents: Tangents, gap: Tensor
+    ) -> Support:
+        r"""The smaller one, where the bound by tangents is ``gap`` above the maximum."""
+        found = self.ellipsoid.support(QueryPoints(points, points), sign)
+        value = self.bound(points, sign, tangents)
+        value = torch.where(value < found.value, value, found.value)
+        return found._replace(value=value, gap=gap)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""That of the ellipsoid."""
@@ -106,6 +112,15 @@ class TangentSet(FunctionSet[KernelRegression]):
         ratio = safe_sqrt(self.design.variance_at(pending, one) / before.clamp_min(TINY))
         centre = sign * (own.features @ self.centre_weights)
         return found._replace(value=centre + ratio * (found.value - centre))
+
+    def touching(self, points: Projection, sign: int) -> tuple[Tangents, Tensor]:
+        r"""Tangents for each point, and how far ``b`` bounds are above the maxima."""
+        return self.searched(points, sign)
+
+    def searched(self, points: Projection, sign: int) -> tuple[Tangents, Tensor]:
+        r"""Those at functions that attain the maxima, or are near to that."""
+        latent, gap = self.near_maximisers(points, sign)
+        return self.tangents(latent, self.observed_features), gap
 
     @abstractmethod
     def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
@@ -133,11 +148,19 @@ class TangentSet(FunctionSet[KernelRegression]):
     def multiple(self, points: Projection, sign: int, tangents: Tangents) -> Tensor:
         r"""``argmin_l norm |sign k(x, .) - l slopes| + l limit`` over ``l >= 0``, ``b``."""
         slopes, limit = tangents.slopes, tangents.limit
-        squared_norm = self.constraints.norm**2
-        square = slopes.square().sum(-1).clamp_min(TINY)
-        along = sign * (points.features * slopes).sum(-1) / square
-        across = (points.prior_variance - along.square() * square).clamp_min(0.0)
-        room = squared_norm * square - limit.square()
+        product = sign * (points.features * slopes).sum(-1)
+        return self.multiple_of(
+            product, slopes.square().sum(-1), limit, points.prior_variance
+        )
+
+    def multiple_of(
+        self, product: Tensor, square: Tensor, limit: Tensor, variance: Tensor
+    ) -> Tensor:
+        r"""The same by products of sections and slopes, and the squares of either."""
+        square = square.clamp_min(TINY)
+        along = product / square
+        across = (variance - along.square() * square).clamp_min(0.0)
+        room = self.constraints.norm**2 * square - limit.square()
         bounded = room > 0.0
         room = torch.where(bounded, square * room, 1.0)
         shift = limit * safe_sqrt(across / room)

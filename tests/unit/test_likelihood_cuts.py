@@ -1,0 +1,66 @@
+r"""The ellipsoid cut by tangents at functions that were found beforehand."""
+
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from kernelucb import LikelihoodUCB
+from kernelucb.confidence.likelihood.cuts import CutEllipsoid, mixed_points
+from kernelucb.confidence.likelihood.tangents import Tangents
+from problems import RKHSFunction, frozen_kernel, generator, uniform
+
+KERNEL = frozen_kernel("matern52", 0.3)
+X, POINTS = uniform(20, 2, 1), uniform(9, 2, 2)
+RATES = RKHSFunction.random(KERNEL, 2.5, 2, 0)(X).exp()
+COUNTS = torch.poisson(RATES, generator=generator(3))
+
+
+def bound(**options):
+    options = {"likelihood": "poisson", "norm_bound": 3.0} | options
+    return LikelihoodUCB(X, COUNTS, KERNEL, **options)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_bound_is_the_lowest_of_all_tangents_and_the_ellipsoid(sign):
+    band = bound().confidence_set
+    own = band.project(POINTS).centre
+    side = [part[0 if sign > 0 else 1] for part in band.cuts]
+    each = [
+        band.bound(own, sign, Tangents(*(part[k : k + 1] for part in side)))
+        for k in range(len(side[1]))
+    ]
+    assert len(each) > 100
+    each.append(band.ellipsoid.support(band.project(POINTS), sign).value)
+    lowest = torch.stack(each).amin(0)
+    assert_close(band.support(band.project(POINTS), sign).value, lowest)
+
+
+def test_nothing_is_searched_after_construction(monkeypatch):
+    acqf = bound()
+    wide = acqf(POINTS.unsqueeze(-2))
+
+    def fail(*args):
+        raise AssertionError("a function was searched")
+
+    monkeypatch.setattr(CutEllipsoid, "near_maximisers", fail)
+    acqf.set_X_pending(POINTS[:2])
+    narrow = acqf(POINTS.unsqueeze(-2))
+    assert bool((narrow <= wide).all())
+    assert float(narrow[0]) < float(wide[0])
+    again = pickle.loads(pickle.dumps(acqf))
+    assert_close(again(POINTS.unsqueeze(-2)), narrow, rtol=0, atol=0)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 64), st.integers(0, 99))
+def test_points_have_coordinates_that_occur(n, d, count, seed):
+    inputs = uniform(n, d, seed).mul(8.0).round()
+    points = mixed_points(inputs, count)
+    assert 1 <= len(points) <= count
+    assert len(points.unique(dim=0)) == len(points)
+    for column, own in zip(inputs.mT, points.mT, strict=True):
+        assert bool(torch.isin(own, column).all())
