@@ -72,7 +72,7 @@ class Problem:
         factor: float = 1.0,
         copies: int = 1,
         strict: bool = False,
-        form: LikelihoodForm | None = None,
+        form: LikelihoodForm = "ellipsoid",
     ) -> LikelihoodUCB:
         r"""The band of data that believes a multiple of the norm bound.
 

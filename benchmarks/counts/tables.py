@@ -138,10 +138,10 @@ def _width_summary(frame: pd.DataFrame) -> list[str]:
         cells.append([name, f"{own.missed.sum()} of {len(own)}"])
     count = frame[frame.band == width.EXACT].shape[0]
     return [
-        f"The exact set stayed inside ellipsoid and tangents at every point tried, in "
+        f"The exact set stayed inside the others at every point tried, in "
         f"{count} problems; the smallest distance is {inside:.1g} (log odds or log rate)."
         if inside >= 0.0
-        else f"The exact set left ellipsoid or tangents by {-inside:.1g}.",
+        else f"The exact set left one of them by {-inside:.1g}.",
         "",
         *markdown_table(["band", "left out the probability at a query point"], cells),
     ]

@@ -21,9 +21,14 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
 ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "exact set"
-FORMS: dict[str, LikelihoodForm] = {ELLIPSOID: "ellipsoid", TANGENTS: "tangent"}
+UNCUT = "uncut ellipsoid"
+FORMS: dict[str, LikelihoodForm] = {
+    ELLIPSOID: "ellipsoid",
+    TANGENTS: "tangent",
+    UNCUT: "ellipsoid",
+}
 RUNNING, GAUSSIAN, VARIATIONAL = "running estimators", "Gaussian band", "variational GP"
-BANDS = (ELLIPSOID, TANGENTS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
+BANDS = (*FORMS, EXACT, RUNNING, GAUSSIAN, VARIATIONAL)
 Interval = tuple[Tensor, Tensor]
 
 
@@ -91,6 +96,8 @@ class _Case:
         def form(name: str) -> Interval:
             band = self.problem.band(self.X, self.Y, form=FORMS[name])
             self.run.room[name] = loss_limit(band) - self.loss
+            if name == UNCUT:
+                return band.confidence_set.ellipsoid.bounds(self.queries)
             return band.latent_bounds(self.queries)
 
         def linked(name: str, compute: Callable[[], Interval]) -> Interval:

@@ -52,7 +52,7 @@ def small(monkeypatch):
     ("name", "player", "count"),
     [
         ("coverage", coverage, 12),
-        ("width", width, 30),
+        ("width", width, 36),
         ("regret", regret, 5),
         ("safe", safe, 2),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import LikelihoodUCB
-from kernelucb.confidence.likelihood.cuts import CutEllipsoid, mixed_points
+from kernelucb.confidence.likelihood.cuts import CutEllipsoid, points_among
 from kernelucb.confidence.likelihood.tangents import Tangents
 from problems import RKHSFunction, frozen_kernel, generator, uniform
 
@@ -57,10 +57,15 @@ def test_nothing_is_searched_after_construction(monkeypatch):
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(1, 64), st.integers(0, 99))
-def test_points_have_coordinates_that_occur(n, d, count, seed):
+def test_points_are_spread_as_the_inputs_are(n, d, count, seed):
     inputs = uniform(n, d, seed).mul(8.0).round()
-    points = mixed_points(inputs, count)
+    points = points_among(inputs, count)
     assert 1 <= len(points) <= count
     assert len(points.unique(dim=0)) == len(points)
-    for column, own in zip(inputs.mT, points.mT, strict=True):
-        assert bool(torch.isin(own, column).all())
+    assert bool((inputs.amin(0) <= points).all() & (points <= inputs.amax(0)).all())
+
+
+def test_half_of_the_points_are_below_the_median_of_skewed_inputs():
+    inputs = uniform(101, 3, 1).pow(6)
+    below = points_among(inputs, 256) < inputs.median(0).values
+    assert_close(below.double().mean(0), torch.full((3,), 0.5).double(), atol=0.02, rtol=0)

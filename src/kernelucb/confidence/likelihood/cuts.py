@@ -20,8 +20,8 @@ _POINTS = 256
 class CutEllipsoid(SearchedSet):
     r"""The ellipsoid around the set, and tangents that touch at functions found once.
 
-    Those functions are near to the largest and the smallest at 256 points, whose
-    coordinates all occur in the data. The bound at a point is that of the tangents that
+    Those functions are near to the largest and the smallest at 256 points, spread as the
+    inputs are. The bound at a point is that of the tangents that
     are the lowest there, or that of the ellipsoid: a product with the slopes more. For a
     difference of values, which they say little of, a function is searched.
 
@@ -73,16 +73,22 @@ class CutEllipsoid(SearchedSet):
 
     @torch.no_grad()
     def _searched_cuts(self) -> Tangents:
-        points = mixed_points(self._data.distinct_inputs, _POINTS)
+        points = points_among(self._data.distinct_inputs, _POINTS)
         seen = self.regression.project_inputs(points)
         sides = [self.searched(seen, sign)[0] for sign in (1, -1)]
         return Tangents(*map(torch.stack, zip(*sides, strict=True)))
 
 
-def mixed_points(inputs: Tensor, count: int) -> Tensor:
-    r"""At most ``count`` distinct points, of coordinates that occur in ``n x d`` inputs."""
+def points_among(inputs: Tensor, count: int) -> Tensor:
+    r"""At most ``count`` distinct points that are spread as ``n x d`` inputs are.
+
+    Each coordinate has the distribution of those of the inputs, interpolated; they are
+    combined by a Sobol sequence.
+    """
     engine = SobolEngine(inputs.shape[-1])
     engine.fast_forward(1)  # its first point is zero
-    shares = engine.draw(count, dtype=torch.float64).to(inputs.device)
-    ranks = (shares * len(inputs)).long().clamp_max(len(inputs) - 1)
-    return inputs.sort(0).values.gather(0, ranks).unique(dim=0)
+    ranks = engine.draw(count, dtype=torch.float64).to(inputs) * (len(inputs) - 1)
+    below, above = ranks.floor().long(), ranks.ceil().long()
+    ordered = inputs.sort(0).values
+    low, high = ordered.gather(0, below), ordered.gather(0, above)
+    return torch.lerp(low, high, ranks - below).unique(dim=0)
