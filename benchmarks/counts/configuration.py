@@ -48,6 +48,8 @@ class Width:
     norm_bound: float
     loose_norm_bound: float
     loose_observations: int
+    many_dimensions: int
+    many_observations: int
     functions: int
     large: int
     large_functions: int
@@ -85,12 +87,19 @@ class Width:
         return found
 
     def _cases(self) -> list[tuple[int, Setting]]:
-        r"""Numbers of observations and settings, with the loose norm bound last."""
-        kinds = list(product(self.likelihoods, self.kernels, self.dimensions))
-        sizes = [(n, self.norm_bound) for n in self.observations]
-        sizes.append((self.loose_observations, self.loose_norm_bound))
-        found = []
-        for (n, bound), (likelihood, kernel, d) in product(sizes, kinds):
+        r"""Numbers of observations and settings, with what is harder last."""
+        few, many, found = self.dimensions, (self.many_dimensions,), []
+        sizes = [(n, self.norm_bound, few) for n in self.observations]
+        sizes.append((self.loose_observations, self.loose_norm_bound, few))
+        bounds = self.norm_bound, self.loose_norm_bound
+        sizes += [(self.many_observations, bound, many) for bound in bounds]
+        kinds = list(product(self.likelihoods, self.kernels))
+        for n, bound, likelihood, kernel, d in (
+            (n, bound, *kind, d)
+            for n, bound, dimensions in sizes
+            for kind in kinds
+            for d in dimensions
+        ):
             length = self.lengthscale * math.sqrt(d)
             setting = Setting(likelihood, kernel, d, length, self.norm, bound)
             label = f"{setting.name}_bound_{bound:g}" if bound != self.norm_bound else ""

@@ -62,32 +62,33 @@ def width_table(part: Width, found: list[dict]) -> list[str]:
     r"""Mean widths at the points of the exact set, and the ratios to it."""
     frame, lines, largest = pd.DataFrame(found), [], []
     loose = frame.given.astype(float) != part.norm_bound
+    many = frame.dimension == part.many_dimensions
+    bound, dimensions = part.loose_norm_bound, part.many_dimensions
+    harder = {
+        f"norm bound {bound:g}": loose & ~many,
+        f"{dimensions} dimensions": many & ~loose,
+        f"{dimensions} dimensions, norm bound {bound:g}": many & loose,
+    }
     for likelihood in part.likelihoods:
-        own = frame[(frame.likelihood == likelihood) & ~loose]
-        cells, ratios = _width_cells(own)
+        own = frame.likelihood == likelihood
+        table, ratios = _widths(frame[own & ~loose & ~many])
         what = "rate" if likelihood == "poisson" else "probability"
-        names = [name for name in width.BANDS if name in set(own.band)]
-        over = (f"{name} over exact" for name in ratios)
-        header = ["function", "outcomes", *names, *over, "functions"]
-        lines += [f"Mean width of the {what}, {likelihood} outcomes:", ""]
-        lines += [*markdown_table(header, cells), ""]
+        lines += [f"Mean width of the {what}, {likelihood} outcomes:", "", *table, ""]
         for name, values in ratios.items():
             met = "yes" if max(values) <= _TARGET else "no"
             row = [likelihood, name, f"{max(values):.3f}", f"<= {_TARGET:g}", met]
             largest.append(row)
-        wide = frame[(frame.likelihood == likelihood) & loose]
-        if len(wide):
-            cells, ratios = _width_cells(wide)
-            lines += [f"The same, norm bound {part.loose_norm_bound:g}:", ""]
-            lines += [*markdown_table(header, cells), ""]
+        for label, rows in harder.items():
+            if (own & rows).any():
+                lines += [f"The same, {label}:", "", *_widths(frame[own & rows])[0], ""]
     header = ["outcomes", "mean width over that of the exact set", "largest"]
     summary = [*markdown_table([*header, "target", "met"], largest), ""]
-    frame = frame[~loose]
+    frame = frame[~loose & ~many]
     return [*summary, *lines, *_room_table(frame), "", *_width_summary(frame)]
 
 
-def _width_cells(frame: pd.DataFrame) -> tuple[list[list[str]], dict[str, list[float]]]:
-    r"""Rows of a table of widths, and what is in its columns of ratios."""
+def _widths(frame: pd.DataFrame) -> tuple[list[str], dict[str, list[float]]]:
+    r"""A table of widths, and what is in its columns of ratios."""
     names = [name for name in width.BANDS if name in set(frame.band)]
     groups = list(frame.groupby(["kernel", "dimension", "observations"], sort=False))
     ratios = {
@@ -105,7 +106,10 @@ def _width_cells(frame: pd.DataFrame) -> tuple[list[list[str]], dict[str, list[f
         ]
         for index, ((kernel, d, n), group) in enumerate(groups)
     ]
-    return sorted(cells, key=lambda row: row[0]), ratios
+    cells.sort(key=lambda row: row[0])
+    over = (f"{name} over exact" for name in ratios)
+    header = ["function", "outcomes", *names, *over, "functions"]
+    return markdown_table(header, cells), ratios
 
 
 def _ratio(group: pd.DataFrame, band: str, scale: str) -> float:

@@ -20,6 +20,7 @@ from kernelucb.confidence.likelihood.problem import LikelihoodForm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
+_GRIDS = 2  # dimensions up to which a grid is fine
 ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "exact set"
 UNCUT = "uncut ellipsoid"
 FORMS: dict[str, LikelihoodForm] = {
@@ -164,7 +165,7 @@ def _play(task: WidthTask) -> Run:
     basis = case.ours_and_exact()
     case.measure(RUNNING, lambda: case.running(basis), case.few)
     norm = 0.0
-    if task.setting.likelihood == "bernoulli":
+    if task.setting.likelihood == "bernoulli" and task.setting.dimension <= _GRIDS:
         gaussian = GaussianBand(case.problem, task.misfit)
         norm = gaussian.norm_bound
         case.measure(

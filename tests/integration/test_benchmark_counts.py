@@ -33,6 +33,8 @@ def small(monkeypatch):
     short = {"functions": 1, "large": 20, "large_functions": 1, "queries": 4}
     short |= {
         "loose_observations": 10,
+        "many_dimensions": 3,
+        "many_observations": 10,
         "observations": (10, 20),
         "exact_queries": 3,
         "large_queries": 2,
@@ -52,7 +54,7 @@ def small(monkeypatch):
     ("name", "player", "count"),
     [
         ("coverage", coverage, 12),
-        ("width", width, 36),
+        ("width", width, 56),
         ("regret", regret, 5),
         ("safe", safe, 2),
     ],
