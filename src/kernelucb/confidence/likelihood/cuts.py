@@ -86,8 +86,8 @@ class CutEllipsoid(SearchedSet):
         gain = (found.value - self.bound(points, sign, tangents)).clamp_min(0.0)
         above = found.value - self._centred(points, sign)
         bend = _SHARE * above.clamp_min(TINY)
-        value = found.value - gain.square() / (gain + bend)
-        return found._replace(value=value, gap=gap)
+        gain = gain * -torch.expm1(-gain / bend)
+        return found._replace(value=found.value - gain, gap=gap)
 
     def _centred(self, points: Projection, sign: int) -> Tensor:
         r"""Values of the centre function, ``b``."""
