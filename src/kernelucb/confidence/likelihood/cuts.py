@@ -18,8 +18,8 @@ from kernelucb.regression import Projection, RidgeState
 _POINTS = 256
 # A bound that is larger by so small a share, seen from the centre, has a weight that is
 # smaller by a factor e. With weights of 0 and 1 a search for the largest bound evaluates it
-# three times as often, since the gradient jumps.
-_SHARE = 1.0 / 200.0
+# up to three times as often, since the gradient jumps.
+SHARE = 0.01
 
 
 class CutEllipsoid(SearchedSet):
@@ -74,7 +74,7 @@ class CutEllipsoid(SearchedSet):
         length = variance - multiple * (2.0 * product - multiple * square)
         values = self.constraints.norm * safe_sqrt(length) + multiple * cuts.limit
         above = values - self._centred(points, sign).unsqueeze(-1)
-        weights = torch.softmax(-above.clamp_min(TINY).log() / _SHARE, -1)
+        weights = torch.softmax(-above.clamp_min(TINY).log() / SHARE, -1)
         unknown = torch.full_like(points.prior_mean, torch.nan).detach()
         return Tangents(*(weights @ part for part in cuts)), unknown
 
@@ -85,7 +85,7 @@ class CutEllipsoid(SearchedSet):
         found = self.ellipsoid.support(QueryPoints(points, points), sign)
         gain = (found.value - self.bound(points, sign, tangents)).clamp_min(0.0)
         above = found.value - self._centred(points, sign)
-        bend = _SHARE * above.clamp_min(TINY)
+        bend = SHARE * above.clamp_min(TINY)
         gain = gain * -torch.expm1(-gain / bend)
         return found._replace(value=found.value - gain, gap=gap)
 
