@@ -112,9 +112,10 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             covariance_scale: Scales ``c`` of the mixture of ``N(mean, c k)``, with equal
                 weights, or ``"mixture"`` for 17 of them. Fixed before the data.
             form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it,
-                cut by tangents of the losses at 256 functions; a few percent wider,
-                and more for rates in many dimensions. ``"tangent"``: by tangents at a
-                function of each point, narrower, and several times as long to evaluate. ``"convex"`` is the set, by a cone program for each point.
+                cut by tangents of the losses at 256 functions; a few percent wider, and
+                more for rates in many dimensions. ``"tangent"``: by tangents at a function
+                of each point, narrower, and several times as long to evaluate.
+                ``"convex"`` is the set, by a cone program for each point.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
