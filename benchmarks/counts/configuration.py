@@ -88,22 +88,19 @@ class Width:
 
     def _cases(self) -> list[tuple[int, Setting]]:
         r"""Numbers of observations and settings, with what is harder last."""
-        few, many, found = self.dimensions, (self.many_dimensions,), []
+        few, many = self.dimensions, (self.many_dimensions,)
         sizes = [(n, self.norm_bound, few) for n in self.observations]
         sizes.append((self.loose_observations, self.loose_norm_bound, few))
         bounds = self.norm_bound, self.loose_norm_bound
         sizes += [(self.many_observations, bound, many) for bound in bounds]
-        kinds = list(product(self.likelihoods, self.kernels))
-        for n, bound, likelihood, kernel, d in (
-            (n, bound, *kind, d)
-            for n, bound, dimensions in sizes
-            for kind in kinds
-            for d in dimensions
-        ):
-            length = self.lengthscale * math.sqrt(d)
-            setting = Setting(likelihood, kernel, d, length, self.norm, bound)
-            label = f"{setting.name}_bound_{bound:g}" if bound != self.norm_bound else ""
-            found.append((n, replace(setting, label=label)))
+        found = []
+        for n, bound, dimensions in sizes:
+            for kind in product(self.likelihoods, self.kernels, dimensions):
+                length = self.lengthscale * math.sqrt(kind[-1])
+                setting = Setting(*kind, length, self.norm, bound)
+                loose = bound != self.norm_bound
+                label = f"{setting.name}_bound_{bound:g}" if loose else ""
+                found.append((n, replace(setting, label=label)))
         return found
 
 

@@ -139,9 +139,8 @@ class LikelihoodBandit:
         if band is not None:
             return band.assumptions
         norm = given_norm(self.norm_bound)
-        return self._ratio.assumptions(self._kind, self._estimated, norm).by(
-            CutEllipsoid.source
-        )
+        assumptions = self._ratio.assumptions(self._kind, self._estimated, norm)
+        return assumptions.by(CutEllipsoid.source)
 
     @checked
     @torch.no_grad()

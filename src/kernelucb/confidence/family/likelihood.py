@@ -76,9 +76,8 @@ class LikelihoodSettings(NamedTuple):
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""
         norm = given_norm(norm_bound)
-        return self.ratio.assumptions(self.kind, known.estimated, norm).by(
-            CutEllipsoid.source
-        )
+        assumptions = self.ratio.assumptions(self.kind, known.estimated, norm)
+        return assumptions.by(CutEllipsoid.source)
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
         r"""See ``Settings``."""

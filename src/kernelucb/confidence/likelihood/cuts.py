@@ -10,7 +10,7 @@ from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID
 from kernelucb.confidence.likelihood.search import SearchedSet
-from kernelucb.confidence.likelihood.tangents import TINY, Tangents
+from kernelucb.confidence.likelihood.tangents import TINY, Tangents, unknown_gap
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.regression import Projection, RidgeState
 
@@ -54,10 +54,9 @@ class CutEllipsoid(SearchedSet):
         r"""Tangents for largest and smallest values, ``2 x k``."""
         return Tangents(self.slopes, self.limits, self.hidden_parts)
 
-    def with_design(self, design: RidgeState) -> Self:
-        r"""The set with variances of another state."""
-        own = self.regression, self.constraints, self.assumptions, self._data, self.level
-        return type(self)(*own, self.centre, design, cuts=self.cuts)
+    def with_design(self, design: RidgeState, **known: Any) -> Self:
+        r"""See ``TangentSet``."""
+        return super().with_design(design, cuts=self.cuts, **known)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""The bound itself: no search makes it dear."""
@@ -73,10 +72,9 @@ class CutEllipsoid(SearchedSet):
             multiple = self.multiple_of(product, square, cuts.limit, variance)
         length = variance - multiple * (2.0 * product - multiple * square)
         values = self.constraints.norm * safe_sqrt(length) + multiple * cuts.limit
-        above = values - self._centred(points, sign).unsqueeze(-1)
+        above = values - self.centred(points, sign).unsqueeze(-1)
         weights = torch.softmax(-above.clamp_min(TINY).log() / SHARE, -1)
-        unknown = torch.full_like(points.prior_mean, torch.nan).detach()
-        return Tangents(*(weights @ part for part in cuts)), unknown
+        return Tangents(*(weights @ part for part in cuts)), unknown_gap(points)
 
     def bounded(
         self, points: Projection, sign: int, tangents: Tangents, gap: Tensor
@@ -84,14 +82,10 @@ class CutEllipsoid(SearchedSet):
         r"""Nearly the smaller one, and never above the ellipsoid's."""
         found = self.ellipsoid.support(QueryPoints(points, points), sign)
         gain = (found.value - self.bound(points, sign, tangents)).clamp_min(0.0)
-        above = found.value - self._centred(points, sign)
+        above = found.value - self.centred(points, sign)
         bend = SHARE * above.clamp_min(TINY)
         gain = gain * -torch.expm1(-gain / bend)
         return found._replace(value=found.value - gain, gap=gap)
-
-    def _centred(self, points: Projection, sign: int) -> Tensor:
-        r"""Values of the centre function, ``b``."""
-        return sign * (points.features @ self.centre_weights)
 
     @torch.no_grad()
     def _searched_cuts(self) -> Tangents:

@@ -8,7 +8,8 @@ from torch import Tensor
 from kernelucb._numerics.arrays import Array, as_array, library_of
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.safe_math import safe_sqrt
-from kernelucb.confidence.likelihood.tangents import TINY, TangentSet
+from kernelucb.confidence.base import Support
+from kernelucb.confidence.likelihood.tangents import TINY, TangentSet, unknown_gap
 from kernelucb.regression import Projection
 
 # Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
@@ -58,14 +59,9 @@ class SearchedSet(TangentSet):
         entries[first, second] = entries[second, first] = torch.arange(len(first))
         self.register_buffer("entries", entries.to(products.device))
 
-    def max_gain_over(
-        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
-    ) -> Tensor:
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
         r"""See ``FunctionSet``; none is cheap, since the ellipsoid's is not near."""
-        points, other = self.regression.project(X), self._projected(reference)
-        change = self.regression.difference(points, other)
-        found = self.bounded(change, sign, *self.searched(change, sign))
-        return sign * change.prior_mean + found.value
+        return self.bounded(change, sign, *self.searched(change, sign))
 
     def near_maximisers(self, points: Projection, sign: int) -> tuple[Tensor, Tensor]:
         r"""See ``TangentSet``; how far the bounds are above the maxima is not known."""
@@ -79,8 +75,7 @@ class SearchedSet(TangentSet):
         for _ in range(_STEPS):
             weights, latent = self._to_the_edge(direction)
             direction = self._newton(points, sign, weights, latent) - self.informed_centre
-        unknown = torch.full_like(points.prior_mean, torch.nan).detach()
-        return self._to_the_edge(direction)[1], unknown
+        return self._to_the_edge(direction)[1], unknown_gap(points)
 
     def _newton(
         self, points: Projection, sign: int, weights: Tensor, latent: Tensor

@@ -1,7 +1,7 @@
 r"""The bound of tangents of the losses, which lie below them."""
 
 from abc import abstractmethod
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -77,10 +77,10 @@ class TangentSet(FunctionSet[KernelRegression]):
         self.register_buffer("hidden", constraints.norm * lost)
         self.register_buffer("centre_weights", features.mT @ centre.weights)
 
-    def with_design(self, design: RidgeState) -> Self:
-        r"""The set with variances of another state."""
+    def with_design(self, design: RidgeState, **known: Any) -> Self:
+        r"""The set with variances of another state; ``known`` parts are not made again."""
         own = self.regression, self.constraints, self.assumptions, self._data, self.level
-        return type(self)(*own, self.centre, design)
+        return type(self)(*own, self.centre, design, **known)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""The bound by the tangents, or that of the ellipsoid where it is smaller."""
@@ -110,8 +110,12 @@ class TangentSet(FunctionSet[KernelRegression]):
         one = torch.ones_like(own.prior_mean).unsqueeze(-1)
         before = self.regression.variance_at(own, one)
         ratio = safe_sqrt(self.design.variance_at(pending, one) / before.clamp_min(TINY))
-        centre = sign * (own.features @ self.centre_weights)
+        centre = self.centred(own, sign)
         return found._replace(value=centre + ratio * (found.value - centre))
+
+    def centred(self, points: Projection, sign: int) -> Tensor:
+        r"""Values of the centre function above the prior mean, ``b``."""
+        return sign * (points.features @ self.centre_weights)
 
     def touching(self, points: Projection, sign: int) -> tuple[Tangents, Tensor]:
         r"""Tangents for each point, and how far ``b`` bounds are above the maxima."""
@@ -166,3 +170,8 @@ class TangentSet(FunctionSet[KernelRegression]):
         shift = limit * safe_sqrt(across / room)
         shift = torch.where(bounded, shift, torch.where(limit > 0.0, torch.inf, 0.0))
         return (along - shift).clamp_min(0.0)
+
+
+def unknown_gap(points: Projection) -> Tensor:
+    r"""In place of how far ``b`` bounds are above the maxima."""
+    return torch.full_like(points.prior_mean, torch.nan).detach()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT
+from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
 from kernelucb.regression.projection import Projection
@@ -47,9 +47,13 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
         points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
-        find = self.majorant if cheap else self.support
-        support = find(QueryPoints(change, change), sign)
+        support = self._support_of_difference(change, sign, cheap)
         return sign * change.prior_mean + support.value
+
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
+        r"""Of ``b`` differences of values; a ``cheap`` one is not searched for."""
+        find = self.majorant if cheap else self.support
+        return find(QueryPoints(change, change), sign)
 
     def _projected(self, reference: Tensor) -> Projection:
         r"""A reference as the data see it; the last one is kept, for searches."""
