@@ -17,8 +17,8 @@ from kernelucb.regression import Projection, RidgeState
 # In two dimensions bands of rates are up to 9 % wider than the set; with 64 points a fifth.
 _POINTS = 256
 # A bound that is larger by so small a share, seen from the centre, has a weight that is
-# smaller by a factor e. With weights of 0 and 1 a search for the largest bound evaluates it
-# up to three times as often, since the gradient jumps.
+# smaller by a factor e. With weights of 0 and 1 the gradient jumps, and a search for the
+# largest bound evaluates it more often.
 SHARE = 0.01
 
 
