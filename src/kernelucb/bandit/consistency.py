@@ -118,7 +118,7 @@ class Consistency:
         fit = self.history.systems("radius", taus).fit()
         predicted, form = self._predicted(fit)
         count = self.history.observations.count
-        radius = bound.with_energy(predicted, form, count, self._hidden_part)
+        radius = bound.with_energy(predicted, form, count, self.hidden_part)
         current = CurrentSet(Constraints(radius, bound.norm_bound, None), form)
         misfit = math.inf if self._feasible is None else self._feasible[1]
         if count > 0 and misfit > current.squared_radius:
@@ -144,7 +144,7 @@ class Consistency:
         if isinstance(self.history, SpectralHistory):
             log_det += self.history.basis.hidden_log_det(filters.corner)
         squared = filters.squared_radius(predicted, log_det, count, bound.delta)
-        squared += filters.ratio.at_zero * self._hidden_part
+        squared += filters.ratio.at_zero * self.hidden_part
         return current._replace(filtered=FilteredFit(filters.ratio, squared))
 
     def from_scratch(self) -> FunctionSet[Any]:
@@ -161,7 +161,7 @@ class Consistency:
         return self.bound.confidence_set(state, constraints)
 
     @property
-    def _hidden_part(self) -> float:
+    def hidden_part(self) -> float:
         r"""What round-off hides of the outcomes; nothing of Cholesky factors'."""
         if isinstance(self.history, SpectralHistory):
             return self.history.basis.hidden_part(self.bound.norm_bound)
