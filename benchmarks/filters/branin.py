@@ -16,7 +16,12 @@ from torch import Tensor
 
 from benchmarks import runner
 from benchmarks.runner import RunStore, fixed_kernel, markdown_table, stream
-from kernelucb import KernelFamilyUCB, KernelRegression, regret_certificate
+from kernelucb import (
+    KernelFamilyUCB,
+    KernelRegression,
+    MartingaleMixtureUCB,
+    regret_certificate,
+)
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,12 @@ def play(task: Task) -> Run:
     while True:
         outcomes = values[indices] + noise[: len(indices)]
         state = KernelRegression(X[indices], outcomes, kernels[0], part.noise_std / unit)
-        band = KernelFamilyUCB(
-            state, kernels, norm_bound=norms, delta=part.delta, combine="all"
+        band = (
+            MartingaleMixtureUCB(state, norm_bound=norms[0], delta=part.delta)
+            if len(kernels) == 1
+            else KernelFamilyUCB(
+                state, kernels, norm_bound=norms, delta=part.delta, combine="all"
+            )
         )
         lower, upper = band.bounds(X)
         missed = missed or bool(((values < lower - 1e-9) | (values > upper + 1e-9)).any())
