@@ -24,12 +24,14 @@ def write_picture(run: Run, path: Path) -> None:
     plt = load_pyplot()
     one = len(run.problem.bounds.T) == 1
     with plt.rc_context(RC):
-        figure = plt.figure(figsize=(11.0, 4.4) if one else (14.0, 4.6), layout="constrained")
-        axes = figure.subplots(1, 2 if one else 3, width_ratios=(1.5, 1) if one else None)
+        rows = 2 if one else 3
+        figure = plt.figure(figsize=(9.0, 3.4 * rows), layout="constrained")
+        axes = figure.subplots(rows, 1)
         _draw_bands(run, axes[0])
         if not one:
-            data, bounds = (run.X, run.Y), run.problem.bounds
-            plot_possible_maximizers(run.band, bounds=bounds, data=data, ax=axes[1])
+            plot_possible_maximizers(
+                run.band, bounds=run.problem.bounds, data=(run.X, run.Y), ax=axes[1]
+            )
         _draw_gap(run, axes[-1])
         level = f"of level {1 - run.delta:.6g}" if run.certified else "not certified"
         figure.suptitle(f"{run.problem.name}: {len(run.X)} outcomes, bands {level}")
@@ -41,12 +43,12 @@ def _comparison(run: Run) -> dict[str, KernelUCB]:
     r"""Our band and those in common use, for the same data and assumptions."""
     data = run.band.regression
     common: dict[str, Any] = {"norm_bound": run.band.norm_bound, "delta": run.delta}
-    alpha = run.noise**2
+    alpha, horizon = run.noise**2, len(run.X) - len(run.played) + run.rounds
     return {
         "our band": run.band,
         "AMM": MartingaleMixtureUCB(data, fit="martingale", form="analytic", **common),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(data, alpha=alpha, **common),
-        "IGP": IGPUCB(data, horizon=len(run.X), **common),
+        "IGP": IGPUCB(data, horizon=horizon, **common),
     }
 
 
@@ -66,7 +68,7 @@ def _draw_bands(run: Run, axes: Any) -> None:
         data_name="initial points",
     )
     if not one:
-        axes.set_title("through the recommended point (fainter marks lie further away)")
+        axes.set_title("through the recommended point; marks off the line are fainter")
 
 
 def _draw_gap(run: Run, axes: Any) -> None:
@@ -77,5 +79,5 @@ def _draw_gap(run: Run, axes: Any) -> None:
     true = [run.regret(certificate) for certificate in shown]
     known = None if run.truth is None else true
     plot_gap(shown, rounds=range(len(shown)), true_gaps=known, ax=axes)
-    axes.set_yscale("symlog", linthresh=min(each.gap for each in shown) / 10)
+    axes.set_yscale("symlog", linthresh=max(each.gap for each in shown) / 1e3 or 1.0)
     axes.set_title("smallest gap so far" if run.certified else "gap of the round")

@@ -76,7 +76,7 @@ def print_rounds(run: Run, console: Console) -> None:
         console.print(
             "Only a simulation can know: the band missed the true function somewhere in "
             f"{missed} of {len(run.played)} rounds, and the point recommended at the end is "
-            f"{run.regret(run.best):.4g} from the optimum."
+            f"{run.regret(run.best):.4g} from the best setting."
         )
 
 
@@ -84,7 +84,7 @@ def conclusion(run: Run) -> str:
     r"""The smallest gap in words, and whether it says anything."""
     best = run.best
     where = ", ".join(_as_texts(best.recommended, run.problem.bounds))
-    promised = "not certified: " + run.assumptions.summary
+    promised = f"not certified; {run.assumptions.summary}"
     if run.messages:
         promised += ", contradicted by the data"
     if run.certified:
