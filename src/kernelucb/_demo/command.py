@@ -38,7 +38,9 @@ def _start(arguments: Namespace) -> Run:
         own["length"] = arguments.length_scale
     if arguments.mean is not None:
         own["mean"] = arguments.mean
-    problem = own_problem(name, arguments.bounds, **own) if ":" in name else make_problem(name)
+    problem = (
+        own_problem(name, arguments.bounds, **own) if ":" in name else make_problem(name)
+    )
     return Run(
         problem,
         rounds=arguments.rounds,

@@ -154,8 +154,8 @@ def _near(
     difference = float((black_box(others) - function(others)).square().mean().sqrt())
     origin = (
         f"The black box is a sum of {_NUM_CENTRES} kernel functions (Matern 5/2, length "
-        f"scale {length:g} of each side of the box) and a constant, near {title}: root mean "
-        f"square difference {difference:.2g}. The RKHS norm follows from the weights: "
+        f"scale {length:g} of each side of the box) and a constant, near {title}: root "
+        f"mean square difference {difference:.2g}. The RKHS norm follows from the weights: "
         f"{black_box.norm:.4g}. Of a real black box nobody knows it: see --estimate."
     )
     return Problem(name, bounds, kernel, mean, origin, black_box)

@@ -17,10 +17,12 @@ def opening(run: Run) -> str:
     r"""What kind of band this is, what is minimised, and where the numbers come from."""
     problem, known = run.problem, run.problem.function
     box = " x ".join(f"[{low:g}, {high:g}]" for low, high in problem.bounds.T.tolist())
-    noise = "Gaussian with standard deviation" if known else "said to be sub-Gaussian, scale"
+    noise = (
+        "Gaussian with standard deviation" if known else "said to be sub-Gaussian, scale"
+    )
     task = (
-        f"Minimising {problem.name} over {NUM_SETTINGS:,} settings spread evenly over {box}; "
-        f"the noise is {noise} {run.noise:.4g}. {len(run.X)} initial points, then "
+        f"Minimising {problem.name} over {NUM_SETTINGS:,} settings spread evenly over "
+        f"{box}; the noise is {noise} {run.noise:.4g}. {len(run.X)} initial points, then "
         f"{run.rounds} rounds: guarded qLogNEI on a model that is refitted in every round, "
         "and every fourth round the band's own bound."
     )
@@ -75,8 +77,8 @@ def print_rounds(run: Run, console: Console) -> None:
         missed = sum(not row.covered for row in run.played)
         console.print(
             "Only a simulation can know: the band missed the true function somewhere in "
-            f"{missed} of {len(run.played)} rounds, and the point recommended at the end is "
-            f"{run.regret(run.best):.4g} from the best setting."
+            f"{missed} of {len(run.played)} rounds, and the point recommended at the end "
+            f"is {run.regret(run.best):.4g} from the best setting."
         )
 
 
