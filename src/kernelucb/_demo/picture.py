@@ -76,8 +76,8 @@ def _draw_gap(run: Run, axes: Any) -> None:
     shown = run.certificates
     if run.certified:
         shown = [*accumulate(shown, lambda *two: min(two, key=lambda each: each.gap))]
-    true = [run.regret(certificate) for certificate in shown]
-    known = None if run.truth is None else true
-    plot_gap(shown, rounds=range(len(shown)), true_gaps=known, ax=axes)
+    regrets = (run.regret(certificate) for certificate in shown)
+    true = [regret for regret in regrets if regret is not None] or None
+    plot_gap(shown, rounds=range(len(shown)), true_gaps=true, ax=axes)
     axes.set_yscale("symlog", linthresh=max(each.gap for each in shown) / 1e3 or 1.0)
     axes.set_title("smallest gap so far" if run.certified else "gap of the round")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from functools import cache
+from typing import cast
 
 import torch
 from botorch.test_functions import Branin, Hartmann, Rosenbrock, SyntheticTestFunction
@@ -237,4 +238,5 @@ def own_problem(
         f"The band is given a Matern 5/2 kernel of variance 1 with length scale {length:g} "
         f"of each side of the box (--length-scale) and the mean {mean:g} (--mean)."
     )
-    return Problem(name, box, kernel, mean, origin, call=call)
+    own = cast(Callable[[list[float]], float], call)
+    return Problem(name, box, kernel, mean, origin, call=own)
