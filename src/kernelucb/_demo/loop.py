@@ -54,7 +54,7 @@ class Run:
     """
 
     problem: Problem
-    rounds: int = 40  # how many are to be played
+    rounds: int = 30  # how many are to be played
     seed: int = 0
     delta: float = 0.05
     noise_std: float | None = None

@@ -90,7 +90,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "the built-in function)",
     )
     number = "(default %(default)s)"
-    add("--rounds", metavar="N", type=_count, default=40, help=f"points chosen {number}")
+    add("--rounds", metavar="N", type=_count, default=30, help=f"points chosen {number}")
     add("--seed", metavar="N", type=_natural, default=0, help=f"of all chance {number}")
     add(
         "--delta",
