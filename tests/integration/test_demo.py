@@ -391,21 +391,5 @@ def test_the_widest_table_fits_eighty_columns():
     assert output.getvalue().count("-1.234e-05") == 3
 
 
-@pytest.mark.parametrize(
-    ("value", "side", "text"),
-    [
-        (0.123456, 1.0, "0.12"),
-        (3.14159, 15.0, "3.14"),
-        (41.2345, 100.0, "41.2"),
-        (1234.56, 5000.0, "1235"),
-        (0.00123456, 0.01, "0.0012"),
-        (-7.0, 1e6, "-7"),
-    ],
-)
-def test_decimals_follow_the_box(value, side, text):
-    bounds = torch.tensor([[0.0], [side]], dtype=torch.float64)
-    assert report._as_texts(torch.tensor([value]).double(), bounds) == [text]
-
-
 def test_module_is_the_entry_point():
     assert sys.modules["kernelucb.__main__"].main is main

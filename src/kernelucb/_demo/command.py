@@ -33,14 +33,12 @@ def run_demo(arguments: Namespace) -> int:
 
 
 def _start(arguments: Namespace) -> Run:
-    name, own = arguments.function, {}
-    if arguments.length_scale is not None:
-        own["length"] = arguments.length_scale
-    if arguments.mean is not None:
-        own["mean"] = arguments.mean
-    problem = (
-        own_problem(name, arguments.bounds, **own) if ":" in name else make_problem(name)
-    )
+    name = arguments.function
+    if ":" in name:
+        said = arguments.length_scale or 0.5, arguments.mean or 0.0
+        problem = own_problem(name, arguments.bounds, *said)
+    else:
+        problem = make_problem(name)
     return Run(
         problem,
         rounds=arguments.rounds,

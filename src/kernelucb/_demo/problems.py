@@ -214,7 +214,7 @@ def make_problem(name: str) -> Problem:
 
 
 def own_problem(
-    name: str, bounds: list[list[float]], length: float = 0.5, mean: float = 0.0
+    name: str, bounds: list[list[float]], length: float, mean: float
 ) -> Problem:
     r"""The problem of a function ``module:name``, also of one in the current folder.
 

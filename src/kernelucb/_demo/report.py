@@ -1,7 +1,5 @@
 r"""What the demo prints: what is promised, the rounds, and what may be said at the end."""
 
-import math
-
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +8,7 @@ from torch import Tensor
 from kernelucb._demo.loop import Run
 from kernelucb._demo.problems import NUM_SETTINGS
 
-_LINE = 17  # widest column of inputs; the others need 60 with their gaps
+_LINE = 28  # widest column of inputs; the others need 50 with their gaps
 
 
 def opening(run: Run) -> str:
@@ -60,12 +58,13 @@ def print_rounds(run: Run, console: Console) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     gap = "certified\ngap*" if run.certified else "gap*"
     for heading in ("round", "x", "y", "best y", gap):
-        justify = "left" if heading == "x" else "right"
-        table.add_column(heading, justify=justify, no_wrap=True)
+        if heading == "x":
+            table.add_column(heading, max_width=_LINE)
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     for row in run.played:
         numbers = (f"{value:.4g}" for value in (row.y, row.best, row.certificate.gap))
-        x = "\n".join(_in_lines(row.x, run.problem.bounds))
-        table.add_row(str(row.number), x, *numbers)
+        table.add_row(str(row.number), _text(row.x), *numbers)
     console.print(table)
     console.print(
         "* how much better than the point recommended before this round's outcome any of "
@@ -85,7 +84,6 @@ def print_rounds(run: Run, console: Console) -> None:
 def conclusion(run: Run) -> str:
     r"""The smallest gap in words, and whether it says anything."""
     best = run.best
-    where = ", ".join(_as_texts(best.recommended, run.problem.bounds))
     promised = f"not certified; {run.assumptions.summary}"
     if run.messages:
         promised += ", contradicted by the data"
@@ -94,8 +92,8 @@ def conclusion(run: Run) -> str:
         promised += "" if run.problem.function else ", if what was given is true"
         promised += "; the smallest gap of all rounds, whose bands hold at once"
     text = (
-        f"Recommended after {len(run.played)} rounds: x = ({where}). None of the "
-        f"{NUM_SETTINGS:,} settings is better by more than {best.gap:.4g} ({promised})."
+        f"Recommended after {len(run.played)} rounds: x = ({_text(best.recommended)}). "
+        f"None of the {NUM_SETTINGS:,} settings is better by more than {best.gap:.4g} ({promised})."
     )
     values, name = run.truth, "the function's range"
     if values is None:
@@ -106,23 +104,5 @@ def conclusion(run: Run) -> str:
     return f"{text} That is larger than {name}, {spread:.4g}: it says nothing yet."
 
 
-def _in_lines(point: Tensor, bounds: Tensor) -> list[str]:
-    r"""The numbers of a point, as many in a line as the column of the table takes."""
-    lines = [""]
-    for text in _as_texts(point, bounds):
-        longer = f"{lines[-1]} {text}".strip()
-        if lines[-1] and len(longer) > _LINE:
-            lines.append(text)
-        else:
-            lines[-1] = longer
-    return lines
-
-
-def _as_texts(point: Tensor, bounds: Tensor) -> list[str]:
-    r"""Numbers with two decimals on a side between 1 and 100, more or fewer elsewhere."""
-    texts: list[str] = []
-    for value, side in zip(point.tolist(), (bounds[1] - bounds[0]).tolist(), strict=True):
-        exponent = math.floor(math.log10(side))
-        decimals = max(2 - min(exponent, 0) - max(exponent - 1, 0), 0)
-        texts.append(f"{value:.{decimals}f}")
-    return texts
+def _text(point: Tensor) -> str:
+    return ", ".join(f"{value:.4g}" for value in point.tolist())
