@@ -84,16 +84,17 @@ def print_rounds(run: Run, console: Console) -> None:
 def conclusion(run: Run) -> str:
     r"""The smallest gap in words, and whether it says anything."""
     best = run.best
-    promised = f"not certified; {run.assumptions.summary}"
+    none, promised = "If the band holds, none", f"not certified; {run.assumptions.summary}"
     if run.messages:
         promised += ", contradicted by the data"
     if run.certified:
-        promised = f"certified, with probability {1 - run.delta:.6g}"
+        none, promised = "None", f"certified, with probability {1 - run.delta:.6g}"
         promised += "" if run.problem.function else ", if what was given is true"
         promised += "; the smallest gap of all rounds, whose bands hold at once"
     text = (
         f"Recommended after {len(run.played)} rounds: x = ({_text(best.recommended)}). "
-        f"None of the {NUM_SETTINGS:,} settings is better by more than {best.gap:.4g} ({promised})."
+        f"{none} of the {NUM_SETTINGS:,} settings is better by more than {best.gap:.4g} "
+        f"({promised})."
     )
     values, name = run.truth, "the function's range"
     if values is None:
