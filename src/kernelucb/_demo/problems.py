@@ -44,10 +44,10 @@ class Expansion:
         r"""``sqrt(w^T K w)``, the RKHS norm of ``f - mean``, with round-off on top.
 
         The products with ``w`` are off by at most ``2 n + 8`` times ``_EPS |w|^T K |w|``.
-        A kernel value carries the round-off of the squared scaled distance, below
-        ``d (6 d + 20) / length^2`` in sides of the box (the centres fill it), times its
-        slope there, at most 3/2 for Matern 3/2 and 5/6 for Matern 5/2, and ten for the rest
-        of the formula.
+        A kernel value carries the round-off of the squared distance in length scales, below
+        ``d (6 d + 20) s^2`` for coordinates of at most ``s`` length scales, times its slope
+        there, at most 3/2 for Matern 3/2 and 5/6 for Matern 5/2, and ten for the rest of
+        the formula.
         """
         gram = self.kernel(self.centres, self.centres).to_dense()
         sizes, dimension = self.weights.abs(), self.centres.shape[-1]
