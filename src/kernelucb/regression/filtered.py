@@ -63,6 +63,12 @@ class FilteredRegression(RidgeState):
         self.register_buffer("singular_values", roots * state.singular_values)
         self.register_buffer("targets", roots * state.targets)
 
+    @property
+    def scatter(self) -> float:
+        r"""What repeated outcomes alone misfit, whatever the function."""
+        rest = len(self.eigenvalues) - len(self.state.distinct_inputs)
+        return float(self.targets[:rest].square().sum())
+
     def hidden_part(self, norm: float) -> float:
         r"""As for ``state``, times what the filter counts there."""
         return self.least_filter * self.state.hidden_part(norm)

@@ -136,16 +136,21 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
 
     The larger the norm ``N`` of the true function, the more of the outcomes round-off may
     hide, and the smaller the norm ``L(N)`` that they ask for: ``N`` is at least the one at
-    which both agree. Found from below.
+    which both agree. Found from below. Beyond the norm that reaches the radius along an
+    eigenvalue of the cut-off's size nothing is said, except where repeated outcomes alone
+    misfit by too much.
     """
+    regression, radius = constraint
+    squared, upper = constraint.squared_radius, least_norm(*constraint)
+    largest = math.sqrt(squared / regression.eigenvalue_cutoff)
+    shows = upper > largest or regression.hidden_part(upper) > _NEGLIGIBLE
+    if not shows or regression.scatter > squared:
+        return LeastNorm(constraint, upper)
 
     def beside(norm: float) -> LeastNorm:
         wider = constraint.beside_hidden(norm)
         return LeastNorm(wider, least_norm(*wider))
 
-    upper = least_norm(*constraint)
-    if constraint.regression.hidden_part(upper) <= _NEGLIGIBLE:
-        return LeastNorm(constraint, upper)
     found, lower = beside(upper), 0.0
     if math.isinf(upper) and math.isfinite(found.norm):
         upper = max(found.norm, _START)
@@ -159,7 +164,12 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
             lower = middle
         else:
             upper, found, lower = middle, tried, max(lower, tried.norm)
-    return LeastNorm(found.constraint, lower)
+    if lower <= largest:
+        return LeastNorm(found.constraint, lower)
+    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, largest)
+    slack = misfit - float(regression.quadratic_form(radius.tau_ref))
+    resolved = FitConstraint(regression, Radius(radius.tau_ref, slack))
+    return LeastNorm(resolved, least_norm(*resolved))
 
 
 def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
