@@ -5,20 +5,37 @@ from typing import Any
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition.multi_objective.base import (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
 
+_FOR_SEVERAL = (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
+
 
 def check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
-    r"""Refuse one-shot functions, and those that seek the other direction."""
+    r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
     name = type(acqf).__name__
     if isinstance(acqf, OneShotAcquisitionFunction):
         raise UnsupportedError(
             f"{name} is a one-shot function: its points are candidates and fantasies "
             "together. Guard another one, such as qLogNoisyExpectedImprovement."
+        )
+    if _is_of_several(acqf):
+        raise UnsupportedError(
+            f"{name} is for several outcomes, and the band is for one objective: a point "
+            "that cannot be its optimum may be the best for another. Give an objective or "
+            "posterior_transform that makes one of them, or search without a guard."
         )
     direction = _direction(acqf)
     if direction * band.direction < 0:
@@ -28,6 +45,20 @@ def check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
             f"{names[band.direction]} ones; give both the same maximize and "
             "posterior_transform."
         )
+
+
+def _is_of_several(acqf: AcquisitionFunction) -> bool:
+    r"""Whether it is for several objectives, or nothing makes one of several outcomes."""
+    if isinstance(acqf, _FOR_SEVERAL):
+        return True
+    objective: Any = getattr(acqf, "objective", None)
+    transform: Any = getattr(acqf, "posterior_transform", None)
+    is_one = (
+        hasattr(acqf, "objective_index")
+        or getattr(transform, "scalarize", False)
+        or (objective is not None and not isinstance(objective, _OF_EACH_OUTCOME))
+    )
+    return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
 
 
 def _direction(acqf: AcquisitionFunction) -> int:
