@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from ax.core.data import MAP_KEY
 from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from botorch.optim.utils import fix_features
@@ -35,10 +36,12 @@ class BoundAcquisition(Acquisition):
     Attributes:
         band: The bound of the objective.
         context: Columns of the inputs that are fixed, and their values.
+        domain: Where the trial will be, as ``GuardedAcquisition`` takes it.
     """
 
     band: KernelUCB
     context: dict[int, float]
+    domain: dict[str, Any]
 
     def __init__(self, **arguments: Any) -> None:
         config = arguments["torch_opt_config"]
@@ -47,6 +50,8 @@ class BoundAcquisition(Acquisition):
         # Ax would drop all trials of other contexts, observed or under way.
         step = {i: value for i, value in fixed.items() if names[i] == MAP_KEY}
         self.context = {i: value for i, value in fixed.items() if i not in step}
+        limits = to_inequalities(config.linear_constraints)
+        self.domain = {"fixed_features": fixed, "inequality_constraints": limits}
         arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
         super().__init__(**arguments)
 
@@ -73,7 +78,7 @@ class BoundAcquisition(Acquisition):
         bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
         own: dict[str, Any] = resolved(bound, options, self.names)
         if guard is not None:
-            own = {**botorch_acqf_options, "band_options": own}
+            own = {**botorch_acqf_options, "band_options": own, **self.domain}
         acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
         self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
         return acqf
