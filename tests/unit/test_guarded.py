@@ -483,6 +483,15 @@ def test_what_was_observed_must_be_known():
         guarded(observed=PROBLEM.X[:, :1])
 
 
+def test_printed_in_a_few_lines():
+    acqf = guarded(log_nei())
+    assert repr(acqf).splitlines() == [
+        "GuardedAcquisition(acqf=qLogNoisyExpectedImprovement, band=MartingaleMixtureUCB, "
+        "norm_bound=5, delta=0.05, num_observations=20)",
+        "  " + str(acqf.assumptions).partition("\n")[0],
+    ]
+
+
 def test_copies_and_states():
     acqf = guarded(log_nei())
     values = acqf(GRID[:5].unsqueeze(-2))

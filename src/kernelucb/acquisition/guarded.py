@@ -26,7 +26,6 @@ from kernelucb.acquisition.edge import edge_penalty, infeasibility_penalty, unit
 from kernelucb.acquisition.guarded_checks import (
     check_guard,
     check_pending,
-    num_observations,
 )
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
@@ -198,7 +197,7 @@ class GuardedAcquisition(BuiltOnce):
         self.band.set_X_pending(points)
         count = 0 if points is None else len(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            num_observations(self.band) + count, self.ucb_every
+            self.band.regression.num_observations + count, self.ucb_every
         )
         # Some functions forget their own when told of none, and analytic ones refuse to be.
         if not self._is_ucb_turn and (points is not None or self._told):

@@ -86,20 +86,3 @@ def check_pending(acqf: AcquisitionFunction, count: int) -> None:
             f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
             "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
         )
-
-
-def num_observations(band: KernelUCB[Any, Any]) -> int:
-    r"""How many observations a band is made of, the most of any outcome."""
-    parts: Any = getattr(band, "acqfs", None)
-    if parts is not None:
-        return max(num_observations(part) for part in parts)
-    name = "num_observations"
-    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
-    for owner, attribute in places:
-        count = getattr(owner, attribute, None)
-        if count is not None:
-            return int(count)
-    raise UnsupportedError(
-        f"{type(band).__name__} does not say how many observations it has, which "
-        "ucb_every counts; leave out ucb_every."
-    )
