@@ -43,9 +43,15 @@ class GuardedAcquisition(BuiltOnce):
     or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
     function of the band's confidence set is at least what it is at the ``reference``, the
     observed point with the largest lower bound. Where the true function is in the set (with
-    the probability that ``band.assumptions`` states, on what they rest on) every maximiser
-    among the candidates is one of them: the guard takes nothing away that can be the
-    optimum. With ``maximize=False`` all of this is about minimisers.
+    the probability that ``band.assumptions`` states, on what they rest on) and the
+    reference is in the domain that is searched, every maximiser over the domain is one of
+    them: the guard takes nothing away that can be the optimum. With ``maximize=False`` all
+    of this is about minimisers.
+
+    **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
+    ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
+    them there. With a context (``fixed_features``) that ``optimize_acqf`` alone is told of,
+    the reference comes from another one, and all of this context may be excluded.
 
     With ``constraints`` it also keeps to the points that may be feasible, and the reference
     is the best of the observed points that are certainly feasible; while none is, nothing
@@ -56,11 +62,12 @@ class GuardedAcquisition(BuiltOnce):
     ``temperature`` and by one for every further one, the unit being one where ``acqf`` is a
     logarithm and the spread of its values around the observed points elsewhere. So
     ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
-    functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
-    fixed features. A candidate may lie outside by a few ``temperature``. With
-    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
-    where no gradient is needed. The set always holds the ``reference``; if no candidate is
-    in it, the one that may come closest to the reference is chosen.
+    functions, ``sequential=True`` where ``acqf`` takes pending points, and always with
+    ``ucb_every``), constraints and fixed features. A candidate may lie outside by a few
+    ``temperature``. With ``temperature=0`` the restriction is exact; use that with
+    ``optimize_acqf_discrete``, where no gradient is needed. The set always holds the
+    ``reference``; if no candidate is in it, the one that may come closest to the reference
+    is chosen.
 
     **What holds.** What ``band.assumptions`` say. Most bounds, such as
     ``MartingaleMixtureUCB`` and ``KernelFamilyUCB``, and certificates from them, allow
@@ -85,9 +92,9 @@ class GuardedAcquisition(BuiltOnce):
         acqf: As given.
         band: As given.
         outcome_constraints: The constraints as given.
-        reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
-            bound is smallest, where small outcomes are sought); ``0 x d`` if no observed
-            point is certainly feasible.
+        reference: ``1 x d``, the observed point, moved into the domain, whose lower bound
+            is largest (whose upper bound is smallest, where small outcomes are sought);
+            ``0 x d``, which excludes nothing, if none keeps the constraints for certain.
     """
 
     reference: Tensor
@@ -121,12 +128,13 @@ class GuardedAcquisition(BuiltOnce):
                 domain, or are moved there by the next three arguments: for
                 ``optimize_acqf_discrete`` its ``choices``.
             bounds: ``2 x d`` limits of the domain, as ``optimize_acqf`` has them. Points
-                outside are moved to its nearest point.
+                outside are moved to the nearest point inside.
             fixed_features: Columns that are given, such as a context, and their values, as
-                ``optimize_acqf`` has them. All points are moved there.
+                ``optimize_acqf`` has them, whatever their bounds. All points are moved
+                there.
             inequality_constraints: Linear constraints on single points, as
-                ``optimize_acqf`` has them. After those moves, points that violate one (by
-                more than BoTorch's tolerance of 1e-8) are left out.
+                ``optimize_acqf`` has them; an equality is two. After those moves, points
+                that violate one by more than BoTorch's tolerance of 1e-8 are left out.
             temperature: Width of the edge, in prior standard deviations of the band and of
                 each constrained outcome. Zero makes the restriction exact and leaves no
                 gradient outside.
@@ -138,11 +146,11 @@ class GuardedAcquisition(BuiltOnce):
                 of ``acqf`` when absent.
 
         Raises:
-            UnsupportedError: If ``acqf`` is a one-shot function or one with an output for
-                each point of the batch, if it seeks the other direction than ``band``, or
-                if ``acqf`` is for several objectives, or if the inputs that were observed
-                are not known.
-            ValueError: If a scalar is out of its range, or a fixed column does not exist.
+            UnsupportedError: If ``acqf`` is a one-shot function, one with an output for
+                each point of the batch or one for several objectives, if it seeks the other
+                direction than ``band``, or if the inputs that were observed are not known.
+            ValueError: If a scalar is out of its range, a column does not exist, or lower
+                limits are not below upper ones.
             BotorchTensorDimensionError: If ``observed`` is not ``n x d``, ``bounds`` are
                 not ``2 x d``, or the inputs of the band and of the constraints differ in
                 dimension.
