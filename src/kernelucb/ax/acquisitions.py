@@ -9,8 +9,13 @@ from typing import Any
 
 import torch
 from ax.core.data import MAP_KEY
-from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.core.search_space import SearchSpaceDigest
+from ax.generators.torch.botorch_modular.acquisition import (
+    Acquisition,
+    determine_optimizer,
+)
 from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
+from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from botorch.optim.utils import fix_features
@@ -82,6 +87,35 @@ class BoundAcquisition(Acquisition):
         acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
         self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
         return acqf
+
+    def optimize(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        *arguments: Any,
+        fixed_features: dict[int, float] | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""``n`` points, one after the other; their values; weights of one."""
+        choices = mk_discrete_choices(search_space_digest, fixed_features)
+        optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
+        options |= {"fixed_features": fixed_features}
+        if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
+            return super().optimize(n, search_space_digest, *arguments, **options)
+        # The others would ask for one value of all points together.
+        points: list[Tensor] = []
+        values: list[Tensor] = []
+        before = [] if self.X_pending is None else [self.X_pending]
+        while len(points) < n:
+            if points:
+                self.X_pending = torch.cat([*before, *points])
+                self.acqf.set_X_pending(self.X_pending)
+            found = super().optimize(1, search_space_digest, *arguments, **options)
+            points.append(found[0])
+            values.append(found[1])
+        self.X_pending = before[0] if before else None
+        self.acqf.set_X_pending(self.X_pending)
+        return torch.cat(points), torch.stack(values), values[0].new_ones(n)
 
 
 def parts_of(
