@@ -13,16 +13,7 @@ from ax.core.trial_status import TrialStatus
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions, TrialType
 from ax.utils.common.result import Ok
-from ax_bench import (
-    GUARDED_WARNINGS,
-    SEARCH,
-    UNIT,
-    begun,
-    curve,
-    fixed_client,
-    make_client,
-    run,
-)
+from ax_bench import GUARDED_WARNINGS, SEARCH, begun, curve, fixed_client, run
 from constrained_bench import acquisition, constrained_client, problem, reopened
 
 import kernelucb.ax
@@ -85,8 +76,9 @@ class TestBatchTrials:
         ("search", "turns"), [(None, None), (SEARCH, {"ucb_every": 2})]
     )
     def test_batches_of_a_mixed_space(self, search, turns):
+        line = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
         whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 2))
-        client = make_client([*UNIT, whole], search=search, search_options=turns)
+        client = fixed_client([line, whole], search=search, search_options=turns)
         run(client, 3, lambda p: {"y": p["x"] + p["n"]})
         trial = batch(client, 3)
         assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3

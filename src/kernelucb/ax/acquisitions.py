@@ -74,20 +74,6 @@ class BoundAcquisition(Acquisition):
             self.X_observed = torch.unique(here, dim=0)
         super()._instantiate_acquisition()
 
-    def _construct_botorch_acquisition(
-        self,
-        botorch_acqf_class: type[AcquisitionFunction],
-        botorch_acqf_options: dict[str, Any],
-        model: Any,
-    ) -> AcquisitionFunction:
-        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
-        own: dict[str, Any] = resolved(bound, options, self.names)
-        if guard is not None:
-            own = {**botorch_acqf_options, "band_options": own, **self.domain}
-        acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
-        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
-        return acqf
-
     def optimize(
         self,
         n: int,
@@ -116,6 +102,20 @@ class BoundAcquisition(Acquisition):
         self.X_pending = before[0] if before else None
         self.acqf.set_X_pending(self.X_pending)
         return torch.cat(points), torch.stack(values), values[0].new_ones(n)
+
+    def _construct_botorch_acquisition(
+        self,
+        botorch_acqf_class: type[AcquisitionFunction],
+        botorch_acqf_options: dict[str, Any],
+        model: Any,
+    ) -> AcquisitionFunction:
+        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
+        own: dict[str, Any] = resolved(bound, options, self.names)
+        if guard is not None:
+            own = {**botorch_acqf_options, "band_options": own, **self.domain}
+        acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
+        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
+        return acqf
 
 
 def parts_of(
