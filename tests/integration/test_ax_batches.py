@@ -79,7 +79,7 @@ class TestBatchTrials:
         line = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
         whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 2))
         client = fixed_client([line, whole], search=search, search_options=turns)
-        run(client, 3, lambda p: {"y": p["x"] + p["n"]})
+        run(client, 3, lambda p: {"y": p["x"] * (2 - p["n"])})
         trial = batch(client, 3)
         assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3
         assert set(trial.arm_weights.values()) == {1.0}
