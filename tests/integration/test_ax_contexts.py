@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax.core.parameter_constraint import ParameterConstraint
 from ax_bench import (
     FAST,
     GUARDED_WARNINGS,
@@ -64,34 +63,6 @@ def rated(parameters):
 def in_plane(parameters):
     outcomes = problem()(parameters)
     return {name: value + 0.1 * parameters["t"] for name, value in outcomes.items()}
-
-
-class TestGuard:
-    @pytest.mark.parametrize("kind", [None, "explored"])
-    def test_the_reference_keeps_the_parameter_constraints_in_the_context(self, kind):
-        options = {"norm_bound": 8.0}
-        if kind is None:
-            client = searching(parameters=PLANE, options=options, model_config=FIXED)
-        else:
-            client = constrained_client(
-                kind,
-                parameters=PLANE,
-                options=options,
-                constraints=["z >= -9"],
-                search=SEARCH,
-            )
-        limit = ParameterConstraint(inequality="x + t <= 1.0")
-        client._experiment.search_space.add_parameter_constraints([limit])
-        for _ in range(4):
-            ask(client, {"t": 0.1}, lambda p: {"y": 2.0 * p["x"], "z": 0.0})
-        ask(client, {"t": 0.9}, lambda p: {"y": 2.0 * p["x"], "z": 0.0})
-        guard = acquisition(client).acqf
-        x = torch.linspace(0.0, 0.1, 11, dtype=torch.float64)
-        domain = torch.stack([x, torch.full_like(x, 0.9)], -1)
-        assert float(guard.excess(domain[-1:])) >= 0.0
-        observed = acquisition(client).X_observed
-        assert float(observed.sum(-1).max()) > 1.0  # in the context, in which it never was
-        assert bool((guard.reference.sum(-1) <= 1.0).all())
 
 
 class TestValues:
