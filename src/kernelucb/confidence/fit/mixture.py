@@ -2,7 +2,7 @@ r"""How far the data may lie from the function: the squared radius of the fit.""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -80,7 +80,8 @@ class FitConstraint(NamedTuple, Generic[StateT]):
 
     def beside_hidden(self, norm: float) -> "FitConstraint[StateT]":
         r"""With what round-off hides of the outcomes, for a norm bound in prior units."""
-        state, (tau_ref, slack) = self
+        state: Any = self.regression  # one that knows what it hides
+        tau_ref, slack = self.radius
         return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
 
     @property
