@@ -10,7 +10,7 @@ from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.climbing import climbed
-from kernelucb.certificates.regions import Region
+from kernelucb.certificates.regions import FixedFeatures, Region, checked_fixed
 from kernelucb.certificates.task import Task, worst_value
 from kernelucb.confidence.family.sets import IntersectionSet
 from kernelucb.exceptions import NoSafePointError
@@ -18,29 +18,61 @@ from kernelucb.exceptions import NoSafePointError
 Values = Callable[[Tensor], Tensor]
 
 
-def recommended_points(
-    points: Tensor, given: Tensor | None, task: Task, region: Region | None
+def point_of_domain(
+    name: str,
+    given: Tensor,
+    domain: Tensor | Region,
+    task: Task,
+    fixed_features: FixedFeatures | None = None,
 ) -> Tensor:
-    r"""``k x d``: the point given, or that whose pessimistic value is best.
+    r"""The point that a user gives, in the domain, ``1 x d``.
+
+    Elsewhere a function may be larger than anywhere in the domain, and what it is there
+    says nothing of the optimum.
+
+    Args:
+        name: Of the argument.
+        given: ``d`` or ``1 x d`` point.
+        domain: All points of it, ``n x d``, or a region.
+        task: With constraints, the point must be certainly feasible.
+        fixed_features: The context into which the point is moved.
+
+    Raises:
+        ValueError: If it lies outside, by more than round-off.
+        NoSafePointError: If it is not certainly feasible.
+    """
+    dimension = task.confidence_set.regression.dimension
+    row = tensor(name, given).reshape(1, -1)
+    point = checked_points(name, row, dimension)[0].clone()
+    for column, value in checked_fixed(fixed_features, dimension).items():
+        point[column] = value
+    region = domain if isinstance(domain, Region) else Region(domain, domain, [])
+    nearest, is_close = region.nearest(point.to(region.lower))
+    if not is_close:
+        raise ValueError(
+            f"{name} lies outside the domain: {point.tolist()}, the nearest point there is "
+            f"about {nearest.tolist()}. Give a point of the domain (add it to candidates, "
+            f"widen bounds, loosen constraints), or leave {name} out."
+        )
+    row = nearest.unsqueeze(0)
+    if len(_feasible(row, task)) == 0:
+        raise NoSafePointError(
+            f"{name} is not certainly feasible: the bands do not show that it satisfies "
+            "every constraint. Leave it out, or observe them there."
+        )
+    return row
+
+
+def best_points(points: Tensor, task: Task, region: Region | None) -> Tensor:
+    r"""``k x d``: the point whose pessimistic value is best.
 
     Args:
         points: ``n x d`` points of the domain.
-        given: ``d`` or ``1 x d`` point.
         task: With constraints, only certainly feasible points are taken.
         region: Where a local search may find better ones.
 
     For an intersection of several sets also the best by each of them.
     """
-    if given is not None:
-        dimension = task.confidence_set.regression.dimension
-        given = tensor("recommended", given).reshape(1, -1)
-        point = checked_points("recommended", given, dimension)
-        if len(_feasible(point, task)) == 0:
-            raise NoSafePointError(
-                "recommended is not certainly feasible: the bands do not show that it "
-                "satisfies every constraint. Leave it out, or observe them there."
-            )
-        return point
     points = _feasible(points, task)
     if len(points) == 0:
         raise NoSafePointError(

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar
 
+# Of coordinates, relative: single precision, and decimals that were printed.
+_ROUND_OFF = 1e-6
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
 FixedFeatures = Mapping[int, float]
 _MOST_DRAWS = 2**16
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Region(NamedTuple):
@@ -59,6 +62,28 @@ class Region(NamedTuple):
             slack = 8.0 * torch.finfo(centres.dtype).eps * size
             allowed &= middle @ weights + room @ weights.abs() >= limit - slack
         return allowed
+
+    def nearest(self, point: Tensor) -> tuple[Tensor, bool]:
+        r"""The nearest of the points of all boxes, and whether only round-off is between.
+
+        Distances are relative to the largest limit of their column. The constraints are met
+        where a step along each, towards what it allows, is enough.
+
+        Args:
+            point: ``d`` coordinates.
+        """
+        size = torch.maximum(self.lower.abs(), self.upper.abs()).amax(0)
+        near = point.clamp(self.lower, self.upper)
+        index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
+        lower, upper = self.lower[index], self.upper[index]
+        near = near[index]
+        for columns, coefficients, limit in self.constraints:
+            weights = coefficients.to(near) * (lower < upper)[columns]
+            missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
+            near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
+        near = near.clamp(lower, upper)
+        close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
+        return near, close and bool(self.allows(near.unsqueeze(0)))
 
     def sample(self, count: int) -> Tensor:
         r"""About ``count`` Sobol points, spread over the boxes, that the constraints allow.
