@@ -27,8 +27,8 @@ def point_of_domain(
 ) -> Tensor:
     r"""The point that a user gives, in the domain, ``1 x d``.
 
-    Elsewhere a function may be larger than anywhere in the domain, and what it is there
-    says nothing of the optimum.
+    Elsewhere a function may be larger than anywhere in the domain: an interval that begins
+    there need not hold the optimum, nor need what may be better than that point.
 
     Args:
         name: Of the argument.
@@ -47,14 +47,14 @@ def point_of_domain(
     for column, value in checked_fixed(fixed_features, dimension).items():
         point[column] = value
     region = domain if isinstance(domain, Region) else Region(domain, domain, [])
-    nearest, is_close = region.nearest(point.to(region.lower))
-    if not is_close:
+    inside = region.point_at(point.to(region.lower))
+    if inside is None:
         raise ValueError(
-            f"{name} lies outside the domain: {point.tolist()}, the nearest point there is "
-            f"about {nearest.tolist()}. Give a point of the domain (add it to candidates, "
-            f"widen bounds, loosen constraints), or leave {name} out."
+            f"{name} lies outside the domain: {point.tolist()}. What it is worth says "
+            "nothing of the optimum there. Give a point of the domain (add this one to "
+            f"candidates, widen bounds, loosen constraints), or leave {name} out."
         )
-    row = nearest.unsqueeze(0)
+    row = inside.unsqueeze(0)
     if len(_feasible(row, task)) == 0:
         raise NoSafePointError(
             f"{name} is not certainly feasible: the bands do not show that it satisfies "

@@ -63,14 +63,11 @@ class Region(NamedTuple):
             allowed &= middle @ weights + room @ weights.abs() >= limit - slack
         return allowed
 
-    def nearest(self, point: Tensor) -> tuple[Tensor, bool]:
-        r"""The nearest of the points of all boxes, and whether only round-off is between.
+    def point_at(self, point: Tensor) -> Tensor | None:
+        r"""The ``d`` coordinates of a point, without round-off; None if it is outside.
 
-        Distances are relative to the largest limit of their column. The constraints are met
-        where a step along each, towards what it allows, is enough.
-
-        Args:
-            point: ``d`` coordinates.
+        Round-off may be a millionth of a column's largest limit: it is moved into the
+        nearest box, and along each constraint to what that allows.
         """
         size = torch.maximum(self.lower.abs(), self.upper.abs()).amax(0)
         near = point.clamp(self.lower, self.upper)
@@ -83,7 +80,7 @@ class Region(NamedTuple):
             near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
         near = near.clamp(lower, upper)
         close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
-        return near, close and bool(self.allows(near.unsqueeze(0)))
+        return near if close and bool(self.allows(near.unsqueeze(0))) else None
 
     def sample(self, count: int) -> Tensor:
         r"""About ``count`` Sobol points, spread over the boxes, that the constraints allow.

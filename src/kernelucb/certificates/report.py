@@ -205,8 +205,8 @@ def optimum_report(
 
     Args:
         acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain. Either these, ``bounds`` or
-            ``space``.
+        candidates: ``n x d`` points, the whole domain; two of them as ``candidates=``, lest
+            they be a box. Either these, ``bounds`` or ``space``.
         bounds: ``2 x d`` lower and upper limits of a box.
         space: A box in which some inputs take listed values only.
         fixed_features: Columns that are given, and their values.
