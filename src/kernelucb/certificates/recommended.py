@@ -16,6 +16,9 @@ from kernelucb.confidence.family.sets import IntersectionSet
 from kernelucb.exceptions import NoSafePointError
 
 Values = Callable[[Tensor], Tensor]
+# Of coordinates, relative: single precision, and decimals that were printed.
+_ROUND_OFF = 1e-6
+_TINY = torch.finfo(torch.float64).tiny
 
 
 def point_of_domain(
@@ -47,7 +50,7 @@ def point_of_domain(
     for column, value in checked_fixed(fixed_features, dimension).items():
         point[column] = value
     region = domain if isinstance(domain, Region) else Region(domain, domain, [])
-    inside = region.point_at(point.to(region.lower))
+    inside = _without_round_off(point.to(region.lower), region)
     if inside is None:
         raise ValueError(
             f"{name} lies outside the domain: {point.tolist()}. What it is worth says "
@@ -61,6 +64,25 @@ def point_of_domain(
             "every constraint. Leave it out, or observe them there."
         )
     return row
+
+
+def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
+    r"""The ``d`` coordinates of a point of a region, exactly; None if it is outside.
+
+    Round-off may be a millionth of a column's largest limit: it is moved into the nearest
+    box, and along each constraint to what that allows.
+    """
+    size = torch.maximum(region.lower.abs(), region.upper.abs()).amax(0)
+    near = point.clamp(region.lower, region.upper)
+    index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
+    lower, upper, near = region.lower[index], region.upper[index], near[index]
+    for columns, coefficients, limit in region.constraints:
+        weights = coefficients.to(near) * (lower < upper)[columns]
+        missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
+        near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
+    near = near.clamp(lower, upper)
+    close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
+    return near if close and bool(region.allows(near.unsqueeze(0))) else None
 
 
 def best_points(points: Tensor, task: Task, region: Region | None) -> Tensor:

@@ -10,13 +10,10 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar
 
-# Of coordinates, relative: single precision, and decimals that were printed.
-_ROUND_OFF = 1e-6
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
 FixedFeatures = Mapping[int, float]
 _MOST_DRAWS = 2**16
-_TINY = torch.finfo(torch.float64).tiny
 
 
 class Region(NamedTuple):
@@ -62,25 +59,6 @@ class Region(NamedTuple):
             slack = 8.0 * torch.finfo(centres.dtype).eps * size
             allowed &= middle @ weights + room @ weights.abs() >= limit - slack
         return allowed
-
-    def point_at(self, point: Tensor) -> Tensor | None:
-        r"""The ``d`` coordinates of a point, without round-off; None if it is outside.
-
-        Round-off may be a millionth of a column's largest limit: it is moved into the
-        nearest box, and along each constraint to what that allows.
-        """
-        size = torch.maximum(self.lower.abs(), self.upper.abs()).amax(0)
-        near = point.clamp(self.lower, self.upper)
-        index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
-        lower, upper = self.lower[index], self.upper[index]
-        near = near[index]
-        for columns, coefficients, limit in self.constraints:
-            weights = coefficients.to(near) * (lower < upper)[columns]
-            missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
-            near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
-        near = near.clamp(lower, upper)
-        close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
-        return near if close and bool(self.allows(near.unsqueeze(0))) else None
 
     def sample(self, count: int) -> Tensor:
         r"""About ``count`` Sobol points, spread over the boxes, that the constraints allow.
