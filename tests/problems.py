@@ -39,6 +39,11 @@ def uniform(n: int, d: int, seed: int) -> Tensor:
     return torch.rand(n, d, dtype=torch.float64, generator=generator(seed))
 
 
+def with_point(points: Tensor, point: Tensor) -> Tensor:
+    r"""``n x d`` points and one more, so that it is one of the domain."""
+    return torch.cat([points, point.reshape(1, -1)])
+
+
 def normal(n: int, seed: int) -> Tensor:
     return torch.randn(n, dtype=torch.float64, generator=generator(seed))
 

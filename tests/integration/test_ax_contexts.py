@@ -21,6 +21,7 @@ import kernelucb.ax
 from kernelucb import regret_certificate
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError
+from problems import with_point
 from tolerances import STORED
 
 pytestmark = GUARDED_WARNINGS
@@ -179,7 +180,9 @@ class TestCertificates:
             grid = torch.linspace(0.0, 1.0, 101, dtype=torch.float64).unsqueeze(-1)
             inner = regret_certificate(
                 kernelucb.ax.current_bound(client),
-                torch.cat([grid, torch.full_like(grid, t)], -1),
+                with_point(
+                    torch.cat([grid, torch.full_like(grid, t)], -1), here.recommended
+                ),
                 recommended=here.recommended,
             )
             assert inner.gap <= here.gap <= 1.1 * inner.gap + 0.01

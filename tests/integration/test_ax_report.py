@@ -8,6 +8,7 @@ from test_ax_contexts import PLANE, ask, in_plane
 
 import kernelucb.ax
 from kernelucb.exceptions import NoSafePointError
+from tolerances import ORDER
 
 pytestmark = GUARDED_WARNINGS
 
@@ -31,7 +32,8 @@ def test_it_is_about_the_recommended_arm_in_a_context():
     best = kernelucb.ax.recommended_arm(client, fixed_parameters=context)
     assert report.names == ("x", "t")
     assert report.recommended.tolist() == [best.parameters["x"], 0.52]
-    assert report.lower == pytest.approx(best.objective[0])
+    # Other points of the context may be worth more for certain.
+    assert report.lower >= best.objective[0] - ORDER
     assert report.region[:, 1].tolist() == [0.52, 0.52]
     decision = kernelucb.ax.CertifiedGapStoppingStrategy(0.1, client).decide(
         fixed_parameters=context

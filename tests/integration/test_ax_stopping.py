@@ -38,6 +38,7 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
+from problems import with_point
 
 pytestmark = AX_WARNINGS
 CONTRADICTION = "kernelucb.exceptions.InconsistentConfidenceSetWarning"
@@ -285,7 +286,7 @@ class TestDomains:
         combinations = torch.cartesian_prod(GRID[::50, 0], torch.arange(4).double())
         inner = regret_certificate(
             kernelucb.ax.current_bound(client),
-            combinations,
+            with_point(combinations, decision.certificate.recommended),
             recommended=decision.certificate.recommended,
         )
         assert inner.gap <= decision.certificate.gap
@@ -304,7 +305,7 @@ class TestDomains:
         X = torch.linspace(-3.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
         inner = regret_certificate(
             kernelucb.ax.current_bound(client),
-            X,
+            with_point(X, decision.certificate.recommended),
             recommended=decision.certificate.recommended,
         )
         assert inner.gap <= decision.certificate.gap <= 1.1 * inner.gap

@@ -98,10 +98,11 @@ def wrong(report, objective, other, case):
             return True
     values = objective(points)
     best, largest = points[values.argmax()], float(values.max())
+    reached = float(objective(recommended))
     return (
         largest > report.upper + ORDER
-        or float(objective(recommended)) < report.lower - ORDER
-        or largest - float(objective(recommended)) > report.gap + ORDER
+        or max(largest, reached) < report.lower - ORDER
+        or largest - reached > report.gap + ORDER
         or bool((best < report.region[0] - ORDER).any())
         or bool((best > report.region[1] + ORDER).any())
     )

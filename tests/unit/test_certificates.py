@@ -20,10 +20,12 @@ from kernelucb import (
     CertifiedGapStopping,
     KernelRegression,
     MartingaleMixtureUCB,
+    MixedSpace,
     NystromRegression,
     SketchedMartingaleMixtureUCB,
     SrinivasUCB,
     WangDeFreitasUCB,
+    optimum_report,
     regret_certificate,
 )
 from kernelucb.certificates.boxes import CellFunction, Search, largest_in_region
@@ -32,7 +34,14 @@ from kernelucb.certificates.regions import box_region
 from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
-from problems import KERNELS, frozen_kernel, frozen_model, make_problem, uniform
+from problems import (
+    KERNELS,
+    frozen_kernel,
+    frozen_model,
+    make_problem,
+    uniform,
+    with_point,
+)
 from tolerances import ORDER, SOCP
 
 NORM = 3.0
@@ -163,7 +172,8 @@ def test_branch_and_bound_agrees_with_a_fine_grid(name, d, per_side):
     acqf = bound(problem)
     certificate = regret_certificate(acqf, bounds=box)
     assert certificate.certified
-    grid = regret_certificate(acqf, mesh(per_side, d), recommended=certificate.recommended)
+    best = certificate.recommended
+    grid = regret_certificate(acqf, with_point(mesh(per_side, d), best), recommended=best)
     assert certificate.gap >= grid.gap - 1e-9
     assert certificate.gap - certificate.resolution <= grid.gap * 1.001 + 1e-9
     assert certificate.resolution <= 0.05 * certificate.gap + 1e-9
@@ -206,7 +216,8 @@ def test_three_dimensions_and_few_evaluations_stay_valid():
     acqf = bound(problem)
     few = regret_certificate(acqf, bounds=box, max_evaluations=500)
     many = regret_certificate(acqf, bounds=box, max_evaluations=20_000)
-    grid = regret_certificate(acqf, mesh(21, 3), recommended=many.recommended)
+    best = many.recommended
+    grid = regret_certificate(acqf, with_point(mesh(21, 3), best), recommended=best)
     assert few.certified
     assert few.gap >= many.gap >= grid.gap - 1e-9
     assert few.resolution >= many.resolution
@@ -350,10 +361,10 @@ class TestStopping:
         model = SingleTaskGP(X, X.sin())  # trainable and standardised
         acqf = MartingaleMixtureUCB(model, norm_bound=NORM, noise_std=0.1)
         with pytest.raises(UncertifiedError, match="kernel, mean estimated") as refusal:
-            CertifiedGapStopping(1e3, LINE)(acqf)
+            CertifiedGapStopping(1e3, bounds=LINE)(acqf)
         assert "requires_grad_(False)" in str(refusal.value)
         assert "allow_estimated=True" in str(refusal.value)
-        decision = CertifiedGapStopping(1e3, LINE, allow_estimated=True)(acqf)
+        decision = CertifiedGapStopping(1e3, bounds=LINE, allow_estimated=True)(acqf)
         assert decision.stop
         assert decision.reason.startswith("heuristic: kernel, mean estimated: at most")
         assert decision.certificate.rigorous
@@ -364,13 +375,13 @@ class TestStopping:
         problem = make_problem(n=10, d=1, norm=NORM)
         acqf = MartingaleMixtureUCB(problem.model, norm_bound=norm_bound)
         with pytest.raises(UncertifiedError, match="heuristic: norm estimated"):
-            CertifiedGapStopping(1e3, LINE)(acqf)
+            CertifiedGapStopping(1e3, bounds=LINE)(acqf)
 
     def test_not_on_a_bound_for_one_round(self):
         r"""The round in which it would stop is not fixed in advance."""
         problem = make_problem(n=10, d=1)
         acqf = WangDeFreitasUCB(problem.model, norm_bound=NORM, fixed_design=True)
-        decision = CertifiedGapStopping(1e3, LINE)(acqf)
+        decision = CertifiedGapStopping(1e3, bounds=LINE)(acqf)
         assert not decision.stop
         assert "a round that the data choose" in decision.reason
 
@@ -383,18 +394,99 @@ class TestStopping:
         assert decision.reason.startswith("no guarantee: norm violated")
 
 
+def asked(ask, acqf, *candidates, recommended=None, fixed_features=None, **domain):
+    r"""Each public way to a certificate: its gap, and its recommended point."""
+    if ask is CertifiedGapStopping:
+        rule = CertifiedGapStopping(1.0, *candidates, max_evaluations=500, **domain)
+        return rule(acqf, recommended, fixed_features=fixed_features).certificate
+    given = {"recommended": recommended, "fixed_features": fixed_features}
+    found = ask(acqf, *candidates, max_evaluations=500, **given, **domain)
+    return found.certificate if ask is optimum_report else found
+
+
+@pytest.mark.parametrize("ask", [regret_certificate, optimum_report, CertifiedGapStopping])
+class TestDomain:
+    r"""What is asked about is what the user meant."""
+
+    @pytest.mark.parametrize("box", [LINE, SQUARE])
+    def test_two_rows_by_position_may_be_a_box_and_are_refused(self, ask, box):
+        r"""Taken for two candidates, they left out the optimum and said "certified"."""
+        acqf = bound(make_problem(n=10, d=box.shape[1], norm=NORM))
+        with pytest.raises(ValueError, match=r"candidates= .* bounds="):
+            asked(ask, acqf, box)
+        two = asked(ask, acqf, candidates=box)
+        three = asked(ask, acqf, torch.cat([box, box[:1]]))
+        assert three.gap == pytest.approx(two.gap, abs=ORDER)
+
+    @pytest.mark.parametrize(
+        "domain",
+        [
+            {"candidates": uniform(9, 2, 1)},
+            {"bounds": 0.8 * SQUARE},
+            {"bounds": 0.8 * SQUARE, "fixed_features": {0: 0.5}},
+            {"space": MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.5, 1.0]})},
+            {
+                "space": MixedSpace(
+                    SQUARE,
+                    inequality_constraints=[
+                        (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0]), -1.0)
+                    ],
+                )
+            },
+        ],
+    )
+    def test_a_recommended_point_outside_it_is_refused(self, ask, domain):
+        r"""What it is worth says nothing of the optimum there."""
+        acqf = bound(make_problem(n=10, d=2, norm=NORM))
+        outside = SQUARE.new_tensor([0.4, 0.9])
+        with pytest.raises(ValueError, match="recommended lies outside the domain"):
+            asked(ask, acqf, recommended=outside, **domain)
+
+    def test_a_recommended_point_is_moved_into_the_context(self, ask):
+        acqf, there = (
+            bound(make_problem(n=10, d=2, norm=NORM)),
+            {"fixed_features": {1: 0.25}},
+        )
+        elsewhere, moved = SQUARE.new_tensor([[0.4, 0.9], [0.4, 0.25]])
+        space = MixedSpace(SQUARE, discrete_dims={1: [0.0, 0.25, 1.0]})
+        for domain in (
+            {"bounds": SQUARE},
+            {"space": space},
+            {"candidates": torch.stack([elsewhere, *SQUARE])},
+        ):
+            found = asked(ask, acqf, recommended=elsewhere, **domain, **there)
+            own = asked(ask, acqf, recommended=moved, **domain, **there)
+            assert torch.equal(found.recommended, moved)
+            assert found.gap == own.gap
+
+    def test_round_off_is_no_reason_to_refuse(self, ask):
+        r"""Points in single precision, whose decimals are others."""
+        acqf = bound(make_problem(n=10, d=2, norm=NORM))
+        edge = SQUARE.new_tensor([0.1, 0.7])
+        limits = [(torch.tensor([0, 1]), SQUARE.new_tensor([-1.0, -1.0]), -0.8)]
+        space = MixedSpace(
+            0.7 * SQUARE, discrete_dims={0: [0.1, 0.3]}, inequality_constraints=limits
+        )
+        for domain in ({"space": space}, {"candidates": torch.stack([*SQUARE, edge])}):
+            given = torch.nextafter(edge.float(), SQUARE.new_ones(2).float())
+            found = asked(ask, acqf, recommended=given, **domain)
+            assert found.recommended.tolist() == pytest.approx(edge.tolist(), abs=1e-9)
+            if "candidates" in domain:
+                assert torch.equal(found.recommended, edge)
+
+
 def test_bad_input():
     acqf = bound(make_problem(n=5, d=2))
     with pytest.raises(ValueError, match="either candidates or bounds"):
         regret_certificate(acqf)
     with pytest.raises(ValueError, match="either candidates or bounds"):
-        regret_certificate(acqf, SQUARE, bounds=SQUARE)
+        regret_certificate(acqf, candidates=SQUARE, bounds=SQUARE)
     with pytest.raises(ValueError, match="either candidates or bounds"):
         CertifiedGapStopping(1.0)
     with pytest.raises(ValueError, match="gap must be a finite number above 0"):
         CertifiedGapStopping(0.0, bounds=SQUARE)
     with pytest.raises(BotorchTensorDimensionError, match="candidates must be `n x 2`"):
-        regret_certificate(acqf, LINE)
+        regret_certificate(acqf, candidates=LINE)
     with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
         regret_certificate(acqf, bounds=LINE)
     with pytest.raises(ValueError, match="below its upper limit"):
@@ -404,7 +496,7 @@ def test_bad_input():
     with pytest.raises(InputDataError, match="bounds contains NaN"):
         regret_certificate(acqf, bounds=SQUARE * math.nan)
     with pytest.raises(BotorchTensorDimensionError, match="recommended must be `n x 2`"):
-        regret_certificate(acqf, SQUARE, recommended=LINE[:1])
+        regret_certificate(acqf, bounds=SQUARE, recommended=LINE[:1])
     for name in ("tolerance", "max_evaluations"):
         with pytest.raises(ValueError, match=name):
             regret_certificate(acqf, bounds=SQUARE, **{name: 0})

@@ -28,7 +28,7 @@ from kernelucb.certificates.changes import change_in
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.columns import is_monotone
-from problems import frozen_model, make_problem, uniform
+from problems import frozen_model, make_problem, uniform, with_point
 from tolerances import ORDER
 
 NORM, FLOOR = 3.0, 1e-9
@@ -70,7 +70,8 @@ def test_one_continuous_input_agrees_with_a_fine_grid(maximize):
     space = MixedSpace(CUBE, discrete_dims={0: LEVELS, 2: [0.0, 1.0]})
     found = regret_certificate(acqf, space=space, tolerance=0.01)
     grid = enumerated(LEVELS, FINE, [0.0, 1.0])
-    other = regret_certificate(acqf, grid, recommended=found.recommended)
+    best = found.recommended
+    other = regret_certificate(acqf, with_point(grid, best), recommended=best)
     assert found.certified
     assert found.gap >= other.gap - FLOOR
     assert found.gap - found.resolution <= 1.001 * other.gap + FLOOR
@@ -84,7 +85,8 @@ def test_a_context_is_a_slice():
     acqf = bound(three())
     fixed = regret_certificate(acqf, bounds=CUBE, fixed_features={2: 0.4})
     grid = enumerated(FINE[::8], FINE[::8], [0.4])
-    sliced = regret_certificate(acqf, grid, recommended=fixed.recommended)
+    best = fixed.recommended
+    sliced = regret_certificate(acqf, with_point(grid, best), recommended=best)
     assert float(fixed.recommended[2]) == float(fixed.challenger[2]) == 0.4
     assert fixed.gap >= sliced.gap - FLOOR
     assert fixed.gap - fixed.resolution <= 1.01 * sliced.gap + FLOOR
@@ -104,7 +106,7 @@ def test_a_context_may_be_one_of_the_listed_values():
         points = space.region(fixed).points
         assert len(points) == count
         found = regret_certificate(acqf, space=space, fixed_features=fixed)
-        assert found.gap == regret_certificate(acqf, points).gap
+        assert found.gap == regret_certificate(acqf, candidates=points).gap
 
 
 def test_linear_constraints_cut_the_domain():
@@ -115,7 +117,8 @@ def test_linear_constraints_cut_the_domain():
     found = regret_certificate(acqf, space=space, tolerance=0.02)
     grid = enumerated(FINE[::5], FINE[::5], [0.0, 0.5])
     grid = grid[grid[:, :2].sum(-1) <= 0.8 + FLOOR]
-    other = regret_certificate(acqf, grid, recommended=found.recommended)
+    best = found.recommended
+    other = regret_certificate(acqf, with_point(grid, best), recommended=best)
     whole = regret_certificate(acqf, bounds=CUBE, recommended=found.recommended)
     for point in (found.recommended, found.challenger):
         assert float(point[:2].sum()) <= 0.8 + FLOOR
@@ -154,8 +157,9 @@ def test_outcome_constraints_on_boxes_agree_with_a_fine_grid():
     options = {"constraints": constraints, "max_evaluations": 20_000}
     found = regret_certificate(acqf, space=space, **options)
     grid = enumerated(LEVELS, FINE[::8], FINE[::8])
+    best = found.recommended
     other = regret_certificate(
-        acqf, grid, constraints=constraints, recommended=found.recommended
+        acqf, with_point(grid, best), constraints=constraints, recommended=best
     )
     free = regret_certificate(acqf, space=space, recommended=found.recommended)
     assert bool(constraints.is_feasible(found.recommended))
@@ -183,7 +187,10 @@ def test_many_inputs_leave_a_gap_open_and_say_how_much(d):
     acqf = bound(problem)
     few = regret_certificate(acqf, bounds=box, max_evaluations=500)
     many = regret_certificate(acqf, bounds=box, max_evaluations=4000)
-    points = regret_certificate(acqf, uniform(2000, d, 1), recommended=many.recommended)
+    best = many.recommended
+    points = regret_certificate(
+        acqf, with_point(uniform(2000, d, 1), best), recommended=best
+    )
     assert few.certified
     assert few.gap >= many.gap >= points.gap - FLOOR
     assert many.gap - many.resolution >= points.gap - FLOOR  # the local search found more
@@ -196,7 +203,8 @@ def test_a_sum_of_outcomes_is_rigorous_on_boxes():
     box, fixed = CUBE, {2: 0.5}
     found = regret_certificate(acqf, bounds=box, fixed_features=fixed, tolerance=0.02)
     grid = enumerated(FINE[::10], FINE[::10], [0.5])
-    other = regret_certificate(acqf, grid, recommended=found.recommended)
+    best = found.recommended
+    other = regret_certificate(acqf, with_point(grid, best), recommended=best)
     assert found.certified
     assert other.gap - FLOOR <= found.gap
     assert found.gap - found.resolution <= 1.01 * other.gap + FLOOR
@@ -217,7 +225,8 @@ class TestKernelsAndTransforms:
         space = MixedSpace(CUBE, discrete_dims={2: [0, 1, 2]})
         found = regret_certificate(acqf, space=space)
         grid = enumerated(FINE[::8], FINE[::8], [0.0, 1.0, 2.0])
-        other = regret_certificate(acqf, grid, recommended=found.recommended)
+        best = found.recommended
+        other = regret_certificate(acqf, with_point(grid, best), recommended=best)
         assert found.rigorous
         assert other.gap - FLOOR <= found.gap
         assert found.gap - found.resolution <= 1.01 * other.gap + FLOOR
@@ -295,10 +304,10 @@ def test_bad_input():
     objective, constraints = constrained()
     narrow = bound(make_problem(d=2))
     with pytest.raises(BotorchTensorDimensionError, match="must agree"):
-        regret_certificate(narrow, CUBE[:, :2], constraints=constraints)
+        regret_certificate(narrow, bounds=CUBE[:, :2], constraints=constraints)
     objective.outcome_constraints = constraints
     with pytest.raises(UnsupportedError, match="constraints of its own"):
-        regret_certificate(objective, CUBE, constraints=constraints)
+        regret_certificate(objective, bounds=CUBE, constraints=constraints)
 
 
 def test_stopping_takes_spaces_and_contexts():

@@ -8,9 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelucb import MartingaleMixtureUCB, MixedSpace, SrinivasUCB, optimum_report
+from kernelucb import (
+    MartingaleMixtureUCB,
+    MixedSpace,
+    SrinivasUCB,
+    optimum_report,
+    regret_certificate,
+)
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from problems import make_problem, uniform
+from problems import make_problem, uniform, with_point
 from tolerances import ORDER
 
 NORM, FLOOR = 3.0, 1e-9
@@ -52,7 +58,8 @@ def test_on_a_box_it_encloses_a_fine_grid(maximize):
     report = optimum_report(acqf, bounds=SQUARE)
     axis = torch.linspace(0.0, 1.0, 81, dtype=torch.float64)
     grid = torch.cartesian_prod(axis, axis)
-    other = optimum_report(acqf, grid, recommended=report.recommended)
+    best = report.recommended
+    other = optimum_report(acqf, with_point(grid, best), recommended=best)
     outer, inner = (report.lower, report.upper), (other.lower, other.upper)
     assert report.certified
     if maximize:
@@ -65,6 +72,55 @@ def test_on_a_box_it_encloses_a_fine_grid(maximize):
     assert bool((report.region[1] >= other.region[1] - FLOOR).all())
     assert other.share - 0.03 <= report.share_at_most <= other.share + 0.1
     assert report.share <= report.share_at_most
+
+
+@given(seed=st.integers(0, 100), maximize=st.booleans(), index=st.integers(0, 59))
+@settings(max_examples=8)
+def test_the_interval_is_that_of_the_domain_whatever_is_recommended(seed, maximize, index):
+    r"""Its near end is the best that any point is worth for certain."""
+    acqf, X = bound(problem_of(seed), maximize=maximize), uniform(60, 2, seed)
+    own, other = optimum_report(acqf, X), optimum_report(acqf, X, recommended=X[index])
+    lower, upper = acqf.bounds(X)
+    near, far = (lower.max(), upper.max()) if maximize else (upper.min(), lower.min())
+    for report in (own, other):
+        ends = sorted([float(near), float(far)])
+        assert [report.lower, report.upper] == pytest.approx(ends, abs=ORDER)
+    assert other.share >= own.share - FLOOR or other.gap >= own.gap - FLOOR
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_best_of_another_context_says_nothing_of_this_one(seed, maximize):
+    r"""Its value was reported as that of the optimum here, certified."""
+    problem = problem_of(seed, n=60, noise_std=0.05)
+    acqf = bound(problem, maximize=maximize, delta=1e-3)
+    axis = torch.linspace(0.0, 1.0, 41, dtype=torch.float64)
+    grid = torch.cartesian_prod(axis, axis)
+    sign = 1.0 if maximize else -1.0
+    best = grid[(sign * problem.function(grid)).argmax()]
+    worst = float(axis[(sign * problem.function(grid)).reshape(41, 41).amax(0).argmin()])
+    values = problem.function(torch.stack([axis, torch.full_like(axis, worst)], -1))
+    optimum = float(values.max() if maximize else values.min())
+    for domain in ({"bounds": SQUARE}, {"candidates": grid}):
+        context = {"fixed_features": {1: worst}, "recommended": best}
+        report = optimum_report(acqf, **domain, **context)
+        assert report.certified
+        assert report.lower - ORDER <= optimum <= report.upper + ORDER
+        reached = float(problem.function(report.recommended.unsqueeze(0)))
+        assert sign * (optimum - reached) <= report.gap + ORDER
+        assert report.share > 0.0
+
+
+def test_its_gap_is_that_of_the_regret_certificate():
+    r"""On a box that uses up all evaluations 384 was reported beside 351."""
+    acqf = bound(problem_of(n=30, d=5, kernel="matern52"))
+    box = torch.stack([torch.zeros(5), torch.ones(5)]).double()
+    report = optimum_report(acqf, bounds=box)
+    certificate = regret_certificate(acqf, bounds=box)
+    assert certificate.resolution > 0.1 * certificate.gap
+    assert report.gap == certificate.gap
+    assert report.certificate.resolution == certificate.resolution
+    assert torch.equal(report.recommended, certificate.recommended)
 
 
 def test_evaluating_the_next_point_shrinks_what_is_left():

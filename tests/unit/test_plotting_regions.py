@@ -124,6 +124,23 @@ def test_possible_maximizers_are_those_that_some_function_prefers(ax, maximize):
     assert named(ax) == [f"where the {what} may be,\ncertified (95 %)", "compared with"]
 
 
+def test_what_lies_outside_the_domain_is_no_reference(ax):
+    r"""An observed point there may be better than all of it, and ruled it out."""
+    acqf = bound()
+    best = X[acqf.bounds(X)[0].argmax()]
+    away = int(best[0] < 0.5)
+    part = BOX.clone()
+    part[1 - away, 0] = 0.5
+    assert not bool(((part[0] <= best) & (best <= part[1])).all())
+    with pytest.raises(ValueError, match="reference lies outside the domain"):
+        plot_possible_maximizers(acqf, bounds=part, reference=best, ax=ax)
+    plot_possible_maximizers(acqf, bounds=part, num_points=COUNT, ax=ax)
+    marks = [c for c in ax.collections if type(c).__name__ == "PathCollection"]
+    compared = marks[-1].get_offsets().tolist()
+    assert compared != [best.tolist()]
+    assert part[0, 0] <= compared[0][0] <= part[1, 0]
+
+
 def test_the_best_observed_point_is_the_reference(ax):
     acqf = bound()
     plot_possible_maximizers(acqf, bounds=BOX, num_points=2, data=DATA, ax=ax)

@@ -164,10 +164,3 @@ def test_a_bound_without_a_norm_says_what_was_looked_at():
     assert not report.certificate.rigorous
     assert report.combinations
     assert all(each.share_at_most == 1.0 for each in report.combinations)
-
-
-def test_a_point_from_elsewhere_belongs_to_no_combination():
-    acqf = bound()
-    elsewhere = float64([0.25, 0.5, 0.5, 0.5])
-    report = optimum_report(acqf, space=mixed(), recommended=elsewhere, **COST)
-    assert all(each.values["x0"] in LEVELS for each in report.combinations)

@@ -48,10 +48,12 @@ def checked(function: Function) -> Function:
 
     Numbers of any kind are converted to the ``float``, ``int`` or ``bool`` of the hint;
     everything else is passed on as it is. Kinds of hints that are unknown here are not
-    checked.
+    checked. Where a function takes ``candidates`` or ``bounds``, two rows given by position
+    could be either, and are refused.
 
     Raises:
-        ValueError: If a number, flag, text or sequence of these has the wrong type.
+        ValueError: If a number, flag, text or sequence of these has the wrong type, or two
+            rows are given by position where they could be a box.
         InputDataError: If an argument is no tensor, or not dense or not floating-point.
         UnsupportedError: If a model, kernel or other object has the wrong class.
     """
@@ -62,6 +64,8 @@ def checked(function: Function) -> Function:
         named = kinds()
         given = zip(named.items(), arguments, strict=False)
         read = [_read(name, kind, value) for (name, kind), value in given]
+        if "bounds" in named:
+            _refuse_two_rows(dict(zip(named, read, strict=False)).get("candidates"))
         options = {
             name: _read(name, named.get(name), value) for name, value in options.items()
         }
@@ -70,6 +74,15 @@ def checked(function: Function) -> Function:
     # Ax asks inspect.getfullargspec, which does not look through wraps.
     vars(call)["__signature__"] = inspect.signature(function)
     return typing.cast(Function, call)
+
+
+def _refuse_two_rows(candidates: Tensor | None) -> None:
+    r"""Refuse ``2 x d`` candidates that were given by position."""
+    if candidates is not None and candidates.ndim == 2 and len(candidates) == 2:
+        raise ValueError(
+            "Two rows given by position are either two points or the limits of a box: say "
+            "candidates= for the points, or bounds= for the box."
+        )
 
 
 def _kinds_of(function: Callable[..., Any]) -> dict[str, _Kind | None]:

@@ -94,21 +94,19 @@ def possible_combinations(
 
 
 def _owners(rows: Tensor, values: Tensor) -> Tensor:
-    r"""For each of ``n x c`` values the index of the row that it equals; -1 for none."""
+    r"""For each of ``n x c`` values the index of the row that it equals."""
     _, inverse = torch.cat([rows, values]).unique(dim=0, return_inverse=True)
-    index_of = torch.full_like(inverse, -1)
+    index_of = torch.empty_like(inverse)
     index_of[inverse[: len(rows)]] = torch.arange(len(rows), device=rows.device)
     return index_of[inverse[len(rows) :]]
 
 
 def _counts(owners: Tensor, count: int) -> Tensor:
-    return torch.bincount(owners[owners >= 0], minlength=count).double()
+    return torch.bincount(owners, minlength=count).double()
 
 
 def _grouped(owners: Tensor) -> Iterator[tuple[int, Tensor]]:
-    r"""The owners from 0 on, each with the positions at which it is."""
+    r"""The owners, each with the positions at which it is."""
     order = owners.argsort()
     present, sizes = owners[order].unique_consecutive(return_counts=True)
-    for owner, own in zip(present.tolist(), order.split(sizes.tolist()), strict=True):
-        if owner >= 0:
-            yield owner, own
+    yield from zip(present.tolist(), order.split(sizes.tolist()), strict=True)

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import cover, largest_in_region
+from kernelucb.certificates.recommended import best_points
 from kernelucb.certificates.regions import Region
 from kernelucb.certificates.regret import RegretCertificate
 from kernelucb.certificates.task import Task, worst_value
@@ -49,11 +50,15 @@ def interval(
 ) -> tuple[float, float]:
     r"""Two numbers between which the optimum lies, outcome units.
 
-    The certificate is on the scale of the objective's set.
+    The near one is the largest pessimistic value of the points of the domain that were
+    looked at, whichever of them is recommended. The certificate is on the scale of the
+    objective's set.
     """
-    best = certificate.recommended.unsqueeze(0)
-    least = float(worst_value(task.confidence_set, task.sign, best))
+    region = domain if isinstance(domain, Region) else None
     points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
+    best = certificate.recommended.unsqueeze(0)
+    known = torch.cat([best, best_points(torch.cat([points, best]), task, region)])
+    least = float(worst_value(task.confidence_set, task.sign, known).max())
     most = float(task.where_possible(points, in_parts(points, task.optimistic)).max())
     if isinstance(domain, Region):
         search = task.optimistic_in(domain, least)

@@ -14,7 +14,7 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.additive import additive_gain
 from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.climbing import climbed
-from kernelucb.certificates.recommended import recommended_points
+from kernelucb.certificates.recommended import best_points, point_of_domain
 from kernelucb.certificates.regions import FixedFeatures, Region
 from kernelucb.certificates.spaces import MixedSpace, domain_of
 from kernelucb.certificates.task import Bound, Task
@@ -139,36 +139,59 @@ def regret_certificate(
 
     Args:
         acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain. Either these, ``bounds`` or
-            ``space``.
+        candidates: ``n x d`` points, the whole domain; two of them as ``candidates=``, lest
+            they be a box. Either these, ``bounds`` or ``space``.
         bounds: ``2 x d`` lower and upper limits of a box.
         space: A box in which some inputs take listed values only.
         fixed_features: Columns that are given, and their values.
         constraints: Outcomes that must stay on their side of a threshold; those of
             ``acqf``, if it has some, when absent.
-        recommended: ``d`` or ``1 x d`` point; by default the one whose lower bound is
-            best (upper bound, if small outcomes are sought), on boxes as found by a search.
-            Where bands of several kernels are intersected, the one with the least gap among
-            the best by each of them.
+        recommended: ``d`` or ``1 x d`` point of the domain; its columns in
+            ``fixed_features`` take the values given there. By default the one whose lower
+            bound is best (upper bound, if small outcomes are sought), on boxes as found by
+            a search. Where bands of several kernels are intersected, the one with the least
+            gap among the best by each of them.
         tolerance: On boxes, the share of the gap that branch and bound may leave open.
         max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).
 
     Raises:
-        ValueError: If not exactly one domain is given, a scalar is out of its range, or a
-            fixed value does not fit the domain.
+        ValueError: If not exactly one domain is given, a scalar is out of its range, a
+            fixed value does not fit the domain, ``recommended`` lies outside it, or two
+            rows are given by position, which may be two candidates or a box.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite or the domain is empty.
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
         UnsupportedError: If ``acqf`` has constraints and others are given as well.
     """
+    where = candidates, bounds, space, fixed_features
+    budget = tolerance, max_evaluations
+    task, _, found = solved(acqf, constraints, *where, recommended, *budget)
+    return in_outcome_units(found, task)
+
+
+def solved(
+    acqf: Bound,
+    constraints: OutcomeConstraints | None,
+    candidates: Tensor | None,
+    bounds: Tensor | None,
+    space: MixedSpace | None,
+    fixed_features: FixedFeatures | None,
+    recommended: Tensor | None,
+    tolerance: float,
+    max_evaluations: int,
+) -> tuple[Task, Tensor | Region, RegretCertificate]:
+    r"""What users ask: the task, its domain, and the certificate on the set's scale."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
     task = Task.of(acqf, constraints)
     dimension = task.confidence_set.regression.dimension
     domain = domain_of(dimension, candidates, bounds, space, fixed_features)
+    if recommended is not None:
+        given = recommended, domain, task, fixed_features
+        recommended = point_of_domain("recommended", *given)
     found = certificate_of(task, domain, recommended, tolerance, max_evaluations)
-    return in_outcome_units(found, task)
+    return task, domain, found
 
 
 def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertificate:
@@ -194,13 +217,15 @@ def certificate_of(
 ) -> RegretCertificate:
     r"""The certificate over ``n x d`` points or a region; see ``regret_certificate``.
 
-    On the scale of the objective's set: ``in_outcome_units`` makes it one of outcomes.
+    ``recommended`` is a ``1 x d`` point of the domain, certainly feasible, or None. On the
+    scale of the objective's set: ``in_outcome_units`` makes it one of outcomes.
     """
     region = domain if isinstance(domain, Region) else None
     points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
-    proposed = recommended_points(points, recommended, task, region)
+    if recommended is None:
+        recommended = best_points(points, task, region)
     finite_set = min(
-        (_on_points(points, best, task) for best in proposed), key=attrgetter("gap")
+        (_on_points(points, best, task) for best in recommended), key=attrgetter("gap")
     )
     if region is None:
         return finite_set

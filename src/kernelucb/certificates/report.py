@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb.certificates.combinations import (
     PossibleCombination,
     possible_combinations,
@@ -19,11 +18,11 @@ from kernelucb.certificates.optimum import interval, possible_maximisers
 from kernelucb.certificates.regions import FixedFeatures
 from kernelucb.certificates.regret import (
     RegretCertificate,
-    certificate_of,
     in_outcome_units,
+    solved,
 )
-from kernelucb.certificates.spaces import MixedSpace, domain_of
-from kernelucb.certificates.task import Bound, Task
+from kernelucb.certificates.spaces import MixedSpace
+from kernelucb.certificates.task import Bound
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _MOST_LINES = 5  # of combinations, in print
@@ -191,7 +190,7 @@ def optimum_report(
     recommended: Tensor | None = None,
     names: Sequence[str] | None = None,
     tolerance: float = 0.05,
-    max_evaluations: int = 20_000,
+    max_evaluations: int = 100_000,
 ) -> OptimumReport:
     r"""Report the optimum's value, where it may lie, and how good the best point is.
 
@@ -199,13 +198,15 @@ def optimum_report(
     interval's far end, the gap and the region come from branch and bound (see
     ``regret_certificate``) and are rigorous where its kernel and mean are known ones.
 
-    Source: the confidence set's own theorem. A point may be an optimum if some function of
-    the set is at least as good there as at the recommended point.
+    Source: the confidence set's own theorem. The optimum is at least what any point of the
+    domain is worth at least, and at most what one may be worth. A point may be an optimum
+    if some function of the set is at least as good there as at the recommended point, which
+    is one of the domain. The gap is that of ``regret_certificate``.
 
     Args:
         acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain. Either these, ``bounds`` or
-            ``space``.
+        candidates: ``n x d`` points, the whole domain; two of them as ``candidates=``, lest
+            they be a box. Either these, ``bounds`` or ``space``.
         bounds: ``2 x d`` lower and upper limits of a box.
         space: A box in which some inputs take listed values only.
         fixed_features: Columns that are given, and their values.
@@ -218,22 +219,20 @@ def optimum_report(
             interval and the region each.
 
     Raises:
-        ValueError: If not exactly one domain is given, a scalar is out of its range, the
-            number of names is not that of the inputs, or a fixed value does not fit.
+        ValueError: As ``regret_certificate``, and if the number of names is not that of the
+            inputs.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite or the domain is empty.
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
     """
-    positive_scalar("tolerance", tolerance)
-    whole_number("max_evaluations", max_evaluations)
-    task = Task.of(acqf, constraints)
+    where = candidates, bounds, space, fixed_features
+    budget = tolerance, max_evaluations
+    task, domain, certificate = solved(acqf, constraints, *where, recommended, *budget)
     dimension = task.confidence_set.regression.dimension
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    domain = domain_of(dimension, candidates, bounds, space, fixed_features)
-    certificate = certificate_of(task, domain, recommended, tolerance, max_evaluations)
-    lower, upper = interval(task, domain, certificate, tolerance, max_evaluations)
+    lower, upper = interval(task, domain, certificate, *budget)
     possible = possible_maximisers(task, domain, certificate.recommended, max_evaluations)
     share = min(float(possible.mask.double().mean()), possible.share_at_most)
     point, left = next_point(task, certificate, possible)

@@ -94,7 +94,7 @@ class CertifiedGapStopping:
         assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = regret_certificate(
             acqf,
-            self.candidates,
+            candidates=self.candidates,
             bounds=self.bounds,
             space=self.space,
             fixed_features=fixed_features,

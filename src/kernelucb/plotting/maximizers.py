@@ -11,7 +11,8 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.domains import checked_box
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.certificates.recommended import recommended_points
+from kernelucb.certificates.recommended import best_points, point_of_domain
+from kernelucb.certificates.regions import box_region
 from kernelucb.certificates.task import Task
 from kernelucb.plotting.planes import Data, Plane, checked_data, nearness_or_ones
 from kernelucb.plotting.style import (
@@ -65,9 +66,9 @@ def plot_possible_maximizers(
             (the only one) when absent.
         point: ``d`` or ``1 x d`` coordinates of a point that gives the other inputs; the
             middle of the domain when absent.
-        reference: ``d`` or ``1 x d`` coordinates of the point to compare with; the one
-            whose lower bound is largest (upper bound is smallest), of the grid and the
-            observed points, when absent.
+        reference: ``d`` or ``1 x d`` coordinates of the point of the domain to compare
+            with; the one whose lower bound is largest (upper bound is smallest), of the
+            grid and the observed points of the domain, when absent.
         data: ``n x d`` inputs, drawn fainter the less they say about the picture, and ``n``
             or ``n x 1`` outcomes.
         input_names: Names of the ``d`` inputs, with units.
@@ -82,7 +83,8 @@ def plot_possible_maximizers(
         ImportError: If matplotlib is absent.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite.
-        ValueError: If ``coordinates`` are no columns, or names do not fit the inputs.
+        ValueError: If ``coordinates`` are no columns, names do not fit the inputs, or
+            ``reference`` lies outside the domain.
         UnsupportedError: If ``acqf`` has no confidence set.
         NoSafePointError: If no point is certainly feasible, or ``reference`` is not.
     """
@@ -92,7 +94,7 @@ def plot_possible_maximizers(
     plane = Plane.through(
         point, checked_box(bounds, dimension), columns, num_points, input_names
     )
-    references, possible = _possible(task, plane.points, reference)
+    references, possible = _possible(task, plane, reference)
     what = "maximum" if task.sign == 1 else "minimum"
     label = f"where the {what} may be,\n{task.assumptions.verdict}"
     ax = new_axes(_SQUARE) if ax is None else ax
@@ -124,18 +126,22 @@ def _task_of(acqf: Any) -> Task:
     return Task(band, getattr(acqf, "outcome_constraints", None))
 
 
-def _possible(
-    task: Task, points: Tensor, reference: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    r"""``k x d`` references, and which of ``n`` points may be as good as all of them."""
-    known = points
+def _possible(task: Task, plane: Plane, reference: Tensor | None) -> tuple[Tensor, Tensor]:
+    r"""``k x d`` references, and which of the plane's points may be as good as they are."""
+    points = known = plane.points
     if reference is None:
         try:
             model: Any = getattr(task.bound, "model", None)
-            known = torch.cat([points, observed_inputs(model).to(points)])
+            observed = observed_inputs(model).to(points)
+            low, high = plane.limits
+            inside = ((low <= observed) & (observed <= high)).all(-1)
+            known = torch.cat([points, observed[inside]])
         except UnsupportedError:
             pass  # the model does not keep them: the grid alone will do
-    references = recommended_points(known, reference, task, None)
+        references = best_points(known, task, None)
+    else:
+        domain = box_region(plane.limits)
+        references = point_of_domain("reference", reference, domain, task)
     gains = torch.stack([in_parts(points, task.gain(each)) for each in references])
     possible = task.where_possible(points, gains.amin(0)) >= 0.0
     # A point is as good as itself, whatever the rounding of its gain.
