@@ -77,7 +77,7 @@ def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -
     ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
     of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
     """
-    scales = regression.noise_std
+    scales = regression.noise_scales
     ratio = float(scales.max() / scales.min()) ** 2
     if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
         return radius

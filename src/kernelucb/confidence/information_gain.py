@@ -93,7 +93,7 @@ def _prior_and_noise(
             raise ValueError("noise_std is needed when only a kernel is given.")
         return Prior(model), None, positive_scalar("noise_std", noise_std)
     regression = KernelRegression.of(model)
-    scale = float(regression.noise_std.max())
+    scale = float(regression.noise_scales.max())
     if noise_std is not None:
         scale = positive_scalar("noise_std", noise_std)
     return regression.prior, regression.train_inputs, scale

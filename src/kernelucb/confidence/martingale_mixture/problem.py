@@ -3,6 +3,7 @@ r"""From data, fit and norm bound to a set: its constraints, and what they rest 
 import math
 from typing import Generic, NamedTuple, TypeVar
 
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.choice import (
     DataFit,
@@ -63,8 +64,9 @@ class MixtureProblem(NamedTuple, Generic[State]):
 
     @property
     def norm_bound(self) -> float:
-        r"""The norm bound in use, outcome units."""
-        return self.constraints.norm * self.regression.outcome_scale
+        r"""The norm bound in use, outcome units; an estimate unless it was given."""
+        norm = self.constraints.norm * self.regression.outcome_scale
+        return self.assumptions["norm"].number(norm)
 
     @property
     def least_consistent_norm(self) -> float:
@@ -188,7 +190,8 @@ def unknown_noise_problem(
     least = least_norm(regression, radius)
     problem = mixture_problem(regression, radius, least, norm, assumptions, strict)
     interval = joint.noise_interval(problem.constraints.norm)
-    return problem._replace(noise_interval=interval)
+    lower, upper = map(EstimatedNumber, interval)
+    return problem._replace(noise_interval=(lower, upper))
 
 
 def mixture_assumptions(
