@@ -82,7 +82,7 @@ def test_strict_raises(problem, options):
 
 
 def test_strict_accepts_a_consistent_norm(problem):
-    least = least_consistent_norm(problem.model)
+    least = float(least_consistent_norm(problem.model))  # stated by hand, to be given
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.01 * least, strict=True)
     assert acqf.assumptions["norm"].status is Status.GIVEN
 

@@ -455,7 +455,7 @@ class TestUnderTheCore:
         acqf = MartingaleMixtureUCB(gp, norm_bound=model.norm_bound(0.9), delta=0.05)
         # Leave-one-out norms are an estimate; a number of one's own is not.
         assert acqf.assumptions.summary == "heuristic: norm estimated"
-        stated = MartingaleMixtureUCB(gp, norm_bound=1.0 * model.norm_bound(0.9))
+        stated = MartingaleMixtureUCB(gp, norm_bound=float(model.norm_bound(0.9)))
         assert stated.assumptions.certified
         state = KernelRegression(X, y, model.covar_module, 0.1, model.mean_module)
         direct = MartingaleMixtureUCB(state, norm_bound=model.norm_bound(0.9), delta=0.05)

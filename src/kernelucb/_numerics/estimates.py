@@ -1,7 +1,7 @@
 r"""What was estimated from the data: parameters, transforms and numbers."""
 
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +11,6 @@ from torch.nn import Module
 
 from kernelucb._numerics.frozen import frozen_copy
 
-ModuleT = TypeVar("ModuleT", bound=Module)
-
 
 class EstimatedNumber(float):
     r"""A number that was estimated; a bound that takes it says so in its assumptions.
@@ -21,9 +19,7 @@ class EstimatedNumber(float):
     plain number, which counts as given by the user.
     """
 
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **options: Any
-    ) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return estimated(getattr(ufunc, method)(*map(_plain, inputs), **options))
 
     @classmethod
@@ -137,7 +133,7 @@ def trainable(module: Module | None) -> bool:
     return module is not None and any(map(trained_parameters, module.modules()))
 
 
-def frozen_estimates(module: ModuleT) -> ModuleT:
+def frozen_estimates(module: Module) -> Module:
     r"""A ``frozen_copy`` in which what was trainable counts as estimated."""
     frozen = frozen_copy(module)
     for copied, part in zip(frozen.modules(), module.modules(), strict=True):

@@ -125,11 +125,11 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
         "noise": noise,
     }
     estimated = {
-        "kernel": "the kernel is the true one; its hyper-parameters are trainable and may "
-        "have been fitted to these data",
+        "kernel": "the kernel is the true one; its hyper-parameters are or were trainable "
+        "and may have been fitted to these data",
         "mean": "the prior mean and outcome scale are known; they were estimated from "
         "these data (trainable mean or Standardize)",
-        "noise": f"{noise}; the scale is the model's own estimate",
+        "noise": f"{noise}; the scale is an estimate",
     }
     return tuple(
         Assumption(name, estimated[name], Status.ESTIMATED)

@@ -85,9 +85,10 @@ def streaming_band(
     interval together; the data are those that the tracker has seen.
     """
     norm = regression.norm_in_prior_units(float(tracker.norm_bound))
-    log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.interval.lower)))
+    lower, upper = tracker.interval
+    log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
-    regularizer = ridge_regularizer(regression, norm, tracker.interval.upper)
+    regularizer = ridge_regularizer(regression, norm, upper)
     assumptions = _assumptions(regression, tracker, delta, norm_assumption)
     return fixed_ridge_band(regression, regularizer, width, assumptions)
 

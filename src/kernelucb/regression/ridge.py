@@ -1,7 +1,7 @@
 r"""Ridge regression at every regulariser, from a spectrum: what all states share."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
@@ -68,7 +68,7 @@ class RidgeState(Module, ABC):
     @property
     def noise_scales(self) -> Tensor:
         r"""``n`` noise standard deviations, outcome units, to compute with."""
-        return super().__getattr__("noise_std")  # the buffer's name
+        return cast(Tensor, super().__getattr__("noise_std"))  # the buffer's name
 
     @property
     def noise_std(self) -> Tensor:

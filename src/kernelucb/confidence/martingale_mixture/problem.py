@@ -1,10 +1,11 @@
 r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
 
 import math
+from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
-from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.fit.choice import (
     DataFit,
     Fit,
@@ -199,6 +200,9 @@ def mixture_assumptions(
 ) -> Assumptions:
     r"""What a martingale-mixture set rests on, noise known; ``source`` is the fit's."""
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
-    if isinstance(fit, PrequentialRadius):
-        return assumptions.with_extra(PREDICTED)
-    return assumptions
+    if not isinstance(fit, PrequentialRadius):
+        return assumptions
+    if is_estimate(fit.noise_std):
+        noise = replace(assumptions["noise"], status=Status.ESTIMATED)
+        assumptions = assumptions.with_item(noise)
+    return assumptions.with_extra(PREDICTED)

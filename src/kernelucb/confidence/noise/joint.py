@@ -115,8 +115,9 @@ class JointSet(NamedTuple):
         Args:
             norm: Norm bound, prior units.
         """
-        count, unit = self.regression.num_observations, float(self.regression.noise_scales[0])
-        misfit = max(least_misfit(self.regression, norm), _TINY)
+        regression, count = self.regression, self.regression.num_observations
+        unit = float(regression.noise_scales[0])
+        misfit = max(least_misfit(regression, norm), _TINY)
         # The misfit over the largest squared radius; above one where the set was empty.
         log_share = math.log(misfit / count) - 2.0 * self.budget / count + 1.0
         share = math.exp(max(min(log_share, 0.0), -_LARGEST_EXPONENT))
