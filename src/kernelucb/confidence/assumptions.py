@@ -22,12 +22,10 @@ _NO_GUARANTEE = "heuristic, no guarantee: an assumption is violated"
 _REMEDIES = {
     "kernel": "take the hyper-parameters from earlier data or physics and freeze them "
     "(model.covar_module.requires_grad_(False); bounds=... in an input transform); "
-    "freezing values that were fitted to these data does not make them given, nor does "
-    "taking them from a state, whose frozen copy stays estimated",
+    "freezing values that were fitted to these data does not make them given",
     "mean": "fix the mean and leave out Standardize (outcome_transform=None)",
     "noise": "pass noise_std=... or train_Yvar",
-    "norm": "pass norm_bound=... (describe_norm_bound says what a number means; "
-    "float(...) states a number that was computed from earlier data)",
+    "norm": "pass norm_bound=... (describe_norm_bound says what a number means)",
     "information gain": "pass information_gain=...",
 }
 
