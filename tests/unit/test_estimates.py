@@ -519,6 +519,14 @@ def test_a_family_replaces_length_scales_and_nothing_else():
         assert bound.assumptions["kernel"].status == "estimated"
 
 
+def test_an_estimated_output_scale_of_a_described_family():
+    for scale, status in ((2.0, "given"), (EstimatedNumber(2.0), "estimated")):
+        bound = KernelFamilyUCB.from_lengthscales(
+            STATE, shortest=0.1, longest=0.4, outputscale=scale, norm_bound=9.0
+        )
+        assert bound.assumptions["kernel"].status == status
+
+
 def fitted_scaled():
     kernel = ScaleKernel(RBFKernel())
     return KernelRegression(PROBLEM.X, PROBLEM.Y, kernel, 0.1).prior.covar_module
