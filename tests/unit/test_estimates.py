@@ -37,6 +37,7 @@ from kernelucb import (
     UnknownNoise,
     check_consistency,
     describe_norm_bound,
+    information_gain,
     least_consistent_norm,
     lengthscale_family,
     outcome_bands,
@@ -530,6 +531,26 @@ def test_an_estimated_output_scale_of_a_described_family():
 def fitted_scaled():
     kernel = ScaleKernel(RBFKernel())
     return KernelRegression(PROBLEM.X, PROBLEM.Y, kernel, 0.1).prior.covar_module
+
+
+@pytest.mark.parametrize(
+    ("gain", "status"),
+    [
+        (lambda: 1.0 + information_gain(MODEL), "estimated"),  # that of the points so far
+        (lambda: 1.0 + information_gain(MODEL, method="upper_bound"), "given"),
+        (lambda: 1.0 + information_gain(fitted(), PROBLEM.X, noise_std=0.1), "estimated"),
+        (lambda: 1.0 + information_gain(PROBLEM.kernel, PROBLEM.X, noise_std=0.1), "given"),
+        (
+            lambda: information_gain(
+                PROBLEM.kernel, PROBLEM.X, noise_std=EstimatedNumber(0.05)
+            ),
+            "estimated",
+        ),
+    ],
+)
+def test_a_gain_from_the_data_is_an_estimate(gain, status):
+    bound = SrinivasUCB(MODEL, theorem=BoundedNorm(9.0, 10.0 * gain()))
+    assert bound.assumptions["information gain"].status == status
 
 
 def test_the_frozen_mean_of_a_fitted_state_is_an_estimate():
