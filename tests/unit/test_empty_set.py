@@ -139,7 +139,7 @@ def test_numbers_are_in_outcome_units():
     acqf, messages = caught(lambda: MartingaleMixtureUCB(model, norm_bound=0.5 * least))
     assert f"at most {0.5 * least:.4g} fits" in messages[0]
     assert f"least consistent norm is {least:.4g}" in messages[0]
-    assert_close(acqf.norm_bound, least, rtol=1e-5, atol=0.0)
+    assert acqf.norm_bound == pytest.approx(least, rel=1e-5, abs=0.0)
 
 
 def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
