@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from botorch.models.transforms.input import Warp
 from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from kernelucb import (
@@ -551,6 +552,23 @@ def fitted_scaled():
 def test_a_gain_from_the_data_is_an_estimate(gain, status):
     bound = SrinivasUCB(MODEL, theorem=BoundedNorm(9.0, 10.0 * gain()))
     assert bound.assumptions["information gain"].status == status
+
+
+def test_the_frozen_input_transform_of_a_fitted_state_is_an_estimate():
+    for trained in (True, False):
+        warp = Warp(d=1, indices=[0], bounds=BOX).requires_grad_(trained)
+        model = SingleTaskGP(
+            PROBLEM.X, PROBLEM.Y.unsqueeze(-1), input_transform=warp, outcome_transform=None
+        )
+        again = SingleTaskGP(
+            PROBLEM.X,
+            PROBLEM.Y.unsqueeze(-1),
+            covar_module=PROBLEM.kernel,
+            input_transform=KernelRegression.from_model(model).prior.input_transform,
+            outcome_transform=None,
+        ).requires_grad_(False)
+        expected = {"kernel"} if trained else set()
+        assert KernelRegression.from_model(again).estimated == expected
 
 
 def test_the_frozen_mean_of_a_fitted_state_is_an_estimate():
