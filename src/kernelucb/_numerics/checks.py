@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
@@ -102,7 +102,7 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
     if not isinstance(value, Tensor):
         number = float(positive_scalar(name, value))
         return torch.full((count,), number, dtype=torch.float64)
-    flat = tensor(name, value).as_subclass(Tensor).detach().double().reshape(-1)
+    flat = plain(tensor(name, value)).detach().double().reshape(-1)
     if flat.numel() not in (1, count):
         raise BotorchTensorDimensionError(
             f"{name} must be a number or a tensor with one value per observation "
@@ -216,10 +216,10 @@ def number(name: str, value: Any) -> float:
     if isinstance(value, EstimatedNumber):
         return value
     try:
-        plain = float(value.detach() if isinstance(value, Tensor) else value)
+        result = float(value.detach() if isinstance(value, Tensor) else value)
     except OverflowError as error:
         raise ValueError(f"{name} is too large for a floating-point number.") from error
-    return EstimatedNumber(plain) if is_estimate(value) else plain
+    return EstimatedNumber(result) if is_estimate(value) else result
 
 
 def _out_of_range(name: str, value: float, wanted: str) -> str:

@@ -20,14 +20,14 @@ class EstimatedNumber(float):
     """
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return estimated(getattr(ufunc, method)(*map(_plain, inputs), **options))
+        return estimated(getattr(ufunc, method)(*map(plain, inputs), **options))
 
     @classmethod
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        options = {name: _plain(value) for name, value in (kwargs or {}).items()}
-        return estimated(func(*map(_plain, args), **options))
+        options = {name: plain(value) for name, value in (kwargs or {}).items()}
+        return estimated(func(*map(plain, args), **options))
 
 
 class EstimatedTensor(Tensor):
@@ -41,7 +41,7 @@ class EstimatedTensor(Tensor):
         return result if func is Tensor.__float__ else estimated(result)
 
     def __deepcopy__(self, memo: Any) -> "EstimatedTensor":
-        return estimated(deepcopy(self.as_subclass(Tensor), memo))
+        return estimated(deepcopy(plain(self), memo))
 
 
 def _arithmetic(name: str) -> Any:
@@ -90,7 +90,10 @@ def is_estimate(value: object) -> bool:
     return isinstance(value, EstimatedNumber | EstimatedTensor)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    r"""A number or a tensor without the mark."""
+    if isinstance(value, EstimatedTensor):
+        return value.as_subclass(Tensor)
     return float(value) if isinstance(value, EstimatedNumber) else value
 
 

@@ -12,6 +12,7 @@ from kernelucb._numerics.estimates import (
     estimated_parts,
     is_estimate,
     learns,
+    plain,
     trainable,
 )
 from kernelucb.regression.outcome_units import OutcomeUnits, outcome_units
@@ -111,7 +112,7 @@ def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
 
 def _noise_std(model: Any, count: int) -> Tensor:
     r"""Noise scales of the likelihood, ``n`` values, units of the model."""
-    noise = model.likelihood.noise.as_subclass(Tensor).detach().double()
+    noise = plain(model.likelihood.noise).detach().double()
     noise = noise.clamp_min(0.0).sqrt().reshape(-1)
     if len(noise) not in (1, count):
         raise InputDataError(

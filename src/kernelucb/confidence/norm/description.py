@@ -230,4 +230,5 @@ def _constant_mean(
 
 def _noise_reach(regression: KernelRegression, delta: float) -> float:
     deviations = math.sqrt(2.0 * math.log(2.0 * regression.num_observations / delta))
-    return deviations * regression.noise_std.max().item()
+    reach = deviations * float(regression.noise_scales.max())
+    return EstimatedNumber(reach) if "noise" in regression.estimated else reach
