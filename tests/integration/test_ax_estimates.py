@@ -30,8 +30,9 @@ from kernelucb import (
     NormTracker,
     ScalarizedUCB,
     SrinivasUCB,
+    UnknownNoise,
 )
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.acquisition import BOUNDS
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
@@ -195,9 +196,25 @@ class TestCautious:
         assert assumptions["output 2: norm"].status == "estimated"
 
 
-def test_an_estimate_is_no_option():
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("norm_bound", {"norm_bound": EstimatedNumber(3.0)}),
+        ("norm_bound", {"norm_bound": 1.2 * EstimatedNumber(3.0)}),
+        ("y", {"norm_bound": {"y": EstimatedNumber(3.0)}}),
+        ("norm_bound", {"norm_bound": 2 * estimated(torch.ones(1).double())}),
+        ("noise_std", {"noise_std": 2 * estimated(torch.ones(1).double()).max()}),
+        ("upper", {"noise_std": UnknownNoise(0.01, EstimatedNumber(1.0))}),
+    ],
+)
+def test_an_estimate_is_no_option(name, options):
     r"""Stored as a plain number it would come back as given."""
-    with pytest.raises(ValueError, match="norm_bound is an estimate"):
+    with pytest.raises(ValueError, match=f"{name} is an estimate"):
         kernelucb.ax.generation_strategy(
-            MartingaleMixtureUCB, options={"norm_bound": EstimatedNumber(3.0)}
+            MartingaleMixtureUCB, options={"norm_bound": 9.0} | options
         )
+
+
+def test_an_estimate_is_no_part_of_a_fixed_model():
+    with pytest.raises(ValueError, match="noise_std is an estimate"):
+        kernelucb.ax.fixed_model_config("rbf", 0.3, noise_std=EstimatedNumber(0.1))

@@ -70,6 +70,7 @@ class TestBand:
         bases = [ScaleKernel(base).double() for base in (RBFKernel(), MaternKernel(1.5))]
         for base in bases:
             base.outputscale = torch.tensor(400.0, dtype=torch.float64)
+            base.requires_grad_(False)
         kernels = lengthscale_family(bases, [0.2, 0.3], 0.9)
         state = KernelRegression(X, Y, frozen_kernel("rbf"), 2.0)
         expected = KernelFamilyUCB(state, kernels, **given)

@@ -80,7 +80,8 @@ def test_a_tracker_given_follows_the_estimate():
     tracker = NormTracker.cautious()
     bandit, arms = played("exact", tracker)
     assert bandit.norm_bound == tracker.norm_bound > 0.0
-    tracker.norm_bound *= 3.0  # by another bound that shares it
+    norm, least = tracker.estimates
+    tracker.estimates = 3.0 * norm, least  # by another bound that shares it
     bandit.observe(arms[0], 0.0)
     assert bandit.norm_bound == tracker.norm_bound
 

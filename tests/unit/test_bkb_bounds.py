@@ -299,7 +299,7 @@ class TestEstimatedNorm:
         acqf = BKBUCB(model, norm_bound=norm_bound)
         assert acqf.assumptions["norm"].status is Status.ESTIMATED
         assert not acqf.assumptions.certified
-        given_ = BKBUCB(model, norm_bound=acqf.norm_bound)
+        given_ = BKBUCB(model, norm_bound=float(acqf.norm_bound))
         assert given_.width == pytest.approx(acqf.width)
         assert given_.assumptions.certified
 

@@ -82,7 +82,7 @@ def test_strict_raises(problem, options):
 
 
 def test_strict_accepts_a_consistent_norm(problem):
-    least = least_consistent_norm(problem.model)
+    least = float(least_consistent_norm(problem.model))  # stated by hand, to be given
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.01 * least, strict=True)
     assert acqf.assumptions["norm"].status is Status.GIVEN
 
@@ -139,7 +139,7 @@ def test_numbers_are_in_outcome_units():
     acqf, messages = caught(lambda: MartingaleMixtureUCB(model, norm_bound=0.5 * least))
     assert f"at most {0.5 * least:.4g} fits" in messages[0]
     assert f"least consistent norm is {least:.4g}" in messages[0]
-    assert_close(acqf.norm_bound, least, rtol=1e-5, atol=0.0)
+    assert acqf.norm_bound == pytest.approx(least, rel=1e-5, abs=0.0)
 
 
 def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():

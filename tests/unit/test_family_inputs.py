@@ -25,7 +25,7 @@ def construct(**options):
 def scaled(base, variance):
     kernel = ScaleKernel(base).double()
     kernel.outputscale = torch.tensor(variance, dtype=torch.float64)
-    return kernel
+    return kernel.requires_grad_(False)
 
 
 def described():

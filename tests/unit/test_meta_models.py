@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.models import CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from kernelucb.models.meta import complete_matrix
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
@@ -455,8 +456,11 @@ class TestUnderTheCore:
         acqf = MartingaleMixtureUCB(gp, norm_bound=model.norm_bound(0.9), delta=0.05)
         # Leave-one-out norms are an estimate; a number of one's own is not.
         assert acqf.assumptions.summary == "heuristic: norm estimated"
-        stated = MartingaleMixtureUCB(gp, norm_bound=1.0 * model.norm_bound(0.9))
+        stated = MartingaleMixtureUCB(gp, norm_bound=float(model.norm_bound(0.9)))
         assert stated.assumptions.certified
+        noise = 0.1 * EstimatedNumber(1.0)
+        guessed = MartingaleMixtureUCB(model.to_gp(X, y, noise_std=noise), norm_bound=9.0)
+        assert guessed.assumptions.summary == "heuristic: noise estimated"
         state = KernelRegression(X, y, model.covar_module, 0.1, model.mean_module)
         direct = MartingaleMixtureUCB(state, norm_bound=model.norm_bound(0.9), delta=0.05)
         for left, right in zip(

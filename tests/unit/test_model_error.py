@@ -351,7 +351,7 @@ class TestLeastNorm:
         expected = socp.least_norm(K, problem.Y, noise, squared)
         assert expected > 0.4  # the data say something
         least = least_consistent_norm(problem.state, fit="martingale", model_error=ERROR)
-        assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
+        assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
     def test_is_what_the_bound_and_the_check_say(self):
         problem = make_problem(norm=5.0)

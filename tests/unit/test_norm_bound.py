@@ -63,7 +63,7 @@ def test_the_estimate_is_a_norm_bound_like_any_other(problem, name):
     estimated = acqf_class(problem.model, **options)
     tracker = NormTracker()
     acqf_class(problem.model, norm_bound=tracker, **options)
-    given = acqf_class(problem.model, norm_bound=tracker.norm_bound, **options)
+    given = acqf_class(problem.model, norm_bound=float(tracker.norm_bound), **options)
     for one, other in zip(
         estimated.bounds(problem.test_X), given.bounds(problem.test_X), strict=True
     ):
@@ -80,7 +80,8 @@ def test_the_estimate_is_a_norm_bound_like_any_other(problem, name):
 def test_thompson_sampling(problem, options):
     tracker = NormTracker()
     sampler = KernelThompsonSampling(problem.model, norm_bound=tracker, **options)
-    given = KernelThompsonSampling(problem.model, norm_bound=tracker.norm_bound, **options)
+    number = float(tracker.norm_bound)
+    given = KernelThompsonSampling(problem.model, norm_bound=number, **options)
     assert sampler.assumptions["norm"].status is Status.ESTIMATED
     assert sampler.inflation_factor == pytest.approx(given.inflation_factor)
 

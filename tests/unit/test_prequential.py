@@ -146,7 +146,7 @@ def test_saved_and_resumed():
     assert resumed.state_dict() == radius.state_dict()
     with pytest.raises(ValueError, match=r"delta is 0\.1 in the state and 0\.2 here"):
         PrequentialRadius(0.2).load_state_dict(radius.state_dict())
-    with pytest.raises(ValueError, match="lacks checksum, noise_std, outcomes"):
+    with pytest.raises(ValueError, match="lacks checksum, estimated, noise_std, outcomes"):
         resumed.load_state_dict({"delta": DELTA})
 
 

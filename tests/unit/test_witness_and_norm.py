@@ -97,7 +97,7 @@ def test_least_norm_is_the_cone_program(case, c):
     expected = socp.least_norm(K, problem.Y, noise, squared)
     assert expected > 0.5  # the data say something
     least = least_consistent_norm(problem.model, None, 0.05, "martingale", c)
-    assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
+    assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 
 def test_least_norm_with_noise_of_each_observation():
@@ -107,7 +107,7 @@ def test_least_norm_with_noise_of_each_observation():
     squared = socp.squared_radius(K, problem.Y, noise, 0.05, 1.0)
     least = least_consistent_norm(problem.model, noise, fit="martingale")
     expected = socp.least_norm(K, problem.Y, noise, squared)
-    assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
+    assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 
 def test_least_norm_in_outcome_units_under_standardize():
@@ -123,7 +123,7 @@ def test_least_norm_in_outcome_units_under_standardize():
     )
     expected = socp.least_norm(K, deviations, state.noise_std, squared)
     least = least_consistent_norm(model, fit="martingale")
-    assert_close(least, expected, rtol=LEAST_NORM, atol=0.0)
+    assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 
 def test_least_norm_is_zero_when_the_data_are_within_the_noise():
@@ -166,5 +166,5 @@ def test_least_norm_is_what_the_acquisition_function_reports(fit):
     options = {"delta": 0.1, "fit": fit}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=9.0, **options)
     least = least_consistent_norm(problem.model, **options)
-    assert_close(acqf.least_consistent_norm, least, rtol=REARRANGED, atol=0.0)
+    assert acqf.least_consistent_norm == pytest.approx(least, rel=REARRANGED, abs=0.0)
     assert acqf.norm_bound == 9.0

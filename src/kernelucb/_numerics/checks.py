@@ -8,7 +8,7 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 
 # Largest size of scalars and data, smallest size of scales: squared ratios of two, and sums
 # of a million of these, then neither overflow nor vanish.
@@ -87,7 +87,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def positive_values(name: str, value: object, count: int) -> Tensor:
-    r"""Return ``value`` as ``count`` float64 numbers above zero.
+    r"""Return ``value`` as ``count`` plain float64 numbers above zero.
 
     Args:
         name: The argument's name, for the message.
@@ -100,8 +100,9 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
         InputDataError: If a tensor is not dense or not of a floating type.
     """
     if not isinstance(value, Tensor):
-        return torch.full((count,), positive_scalar(name, value), dtype=torch.float64)
-    flat = tensor(name, value).detach().double().reshape(-1)
+        number = float(positive_scalar(name, value))
+        return torch.full((count,), number, dtype=torch.float64)
+    flat = plain(tensor(name, value)).detach().double().reshape(-1)
     if flat.numel() not in (1, count):
         raise BotorchTensorDimensionError(
             f"{name} must be a number or a tensor with one value per observation "
@@ -205,7 +206,7 @@ def is_dense(value: Tensor) -> bool:
 
 
 def number(name: str, value: Any) -> float:
-    r"""Return ``value`` as a float if it is one number; an ``EstimatedNumber`` stays one.
+    r"""Return ``value`` as a float if it is one number; an estimate stays one.
 
     Raises:
         ValueError: Otherwise.
@@ -215,9 +216,10 @@ def number(name: str, value: Any) -> float:
     if isinstance(value, EstimatedNumber):
         return value
     try:
-        return float(value.detach() if isinstance(value, Tensor) else value)
+        result = float(value.detach() if isinstance(value, Tensor) else value)
     except OverflowError as error:
         raise ValueError(f"{name} is too large for a floating-point number.") from error
+    return EstimatedNumber(result) if is_estimate(value) else result
 
 
 def _out_of_range(name: str, value: float, wanted: str) -> str:

@@ -3,28 +3,154 @@ r"""What was estimated from the data: parameters, transforms and numbers."""
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.frozen import frozen_copy
+
 
 class EstimatedNumber(float):
     r"""A number that was estimated; a bound that takes it says so in its assumptions.
 
-    Arithmetic with it gives plain numbers, which count as given by the user.
+    Arithmetic with it gives such numbers, in NumPy and torch too. ``float(number)`` is the
+    plain number, which counts as given by the user.
     """
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return estimated(getattr(ufunc, method)(*map(plain, inputs), **options))
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        options = {name: plain(value) for name, value in (kwargs or {}).items()}
+        return estimated(func(*map(plain, args), **options))
+
+
+class EstimatedTensor(Tensor):
+    r"""A tensor of estimated numbers, as is what is computed from it."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = super().__torch_function__(func, types, args, kwargs)
+        return result if func is Tensor.__float__ else estimated(result)
+
+    def __deepcopy__(self, memo: Any) -> "EstimatedTensor":
+        return estimated(deepcopy(plain(self), memo))
+
+
+def _arithmetic(name: str) -> Any:
+    operation = getattr(float, name)
+
+    def result(self: EstimatedNumber, *others: Any) -> Any:
+        return estimated(operation(self, *others))
+
+    return result
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    for _method in (f"__{_name}__", f"__r{_name}__"):
+        setattr(EstimatedNumber, _method, _arithmetic(_method))
+for _name in ("neg", "pos", "abs"):
+    setattr(EstimatedNumber, f"__{_name}__", _arithmetic(f"__{_name}__"))
+
+
+def _whole(name: str) -> Any:
+    operation = getattr(float, name)
+
+    def result(self: EstimatedNumber, *digits: Any) -> EstimatedNumber:
+        return EstimatedNumber(operation(self, *digits))
+
+    return result
+
+
+for _name in ("round", "ceil", "floor"):  # not ints, which cannot say so
+    setattr(EstimatedNumber, f"__{_name}__", _whole(f"__{_name}__"))
+
+
+def estimated(value: Any) -> Any:
+    r"""Numbers marked as estimated: floats, tensors of them, and lists of these.
+
+    Anything else is returned as it is.
+    """
+    if isinstance(value, Tensor):
+        return value.as_subclass(EstimatedTensor) if value.is_floating_point() else value
+    if isinstance(value, float | np.floating):
+        return EstimatedNumber(value)
+    return [estimated(each) for each in value] if isinstance(value, list) else value
+
+
+def is_estimate(value: object) -> bool:
+    r"""Whether a number or a tensor is marked as estimated."""
+    return isinstance(value, EstimatedNumber | EstimatedTensor)
+
+
+def plain(value: Any) -> Any:
+    r"""A number or a tensor without the mark."""
+    if isinstance(value, EstimatedTensor):
+        return value.as_subclass(Tensor)
+    return float(value) if isinstance(value, EstimatedNumber) else value
+
+
+def with_noise(parts: frozenset[str], noise_std: object) -> frozenset[str]:
+    r"""Estimated parts of a model once its noise scale is replaced by ``noise_std``."""
+    noise = {"noise"} if is_estimate(noise_std) else set[str]()
+    return (parts - {"noise"}) | noise
+
+
+def with_numbers(
+    parts: frozenset[str], norm_bound: object, noise_std: object
+) -> frozenset[str]:
+    r"""As ``with_noise``, and ``"norm"`` where the norm bound is marked as estimated."""
+    norm = {"norm"} if is_estimate(norm_bound) else set[str]()
+    return with_noise(parts, noise_std) | norm
+
+
+# What a module remembers: names of its parameters that were trainable before the freeze.
+_TRAINED = "_trained_parameters"
+
+
+def trained_parameters(module: Module) -> frozenset[str]:
+    r"""Names of parameters that are trainable, or were in what this is a frozen copy of.
+
+    Those of the module itself, without its parts.
+    """
+    own = module.named_parameters(recurse=False)
+    now = {name for name, parameter in own if parameter.requires_grad}
+    return vars(module).get(_TRAINED, frozenset[str]()) | now
+
+
+def remember_trained(module: Module, names: frozenset[str]) -> None:
+    r"""Let a module say that these of its parameters, and no others, were trainable."""
+    if names or _TRAINED in vars(module):
+        vars(module)[_TRAINED] = names
 
 
 def trainable(module: Module | None) -> bool:
-    r"""Whether a fit would change any of the module's parameters."""
-    return module is not None and any(p.requires_grad for p in module.parameters())
+    r"""Whether a fit would change any of the module's parameters, or may have done so."""
+    return module is not None and any(map(trained_parameters, module.modules()))
+
+
+def frozen_estimates(module: Module) -> Module:
+    r"""A ``frozen_copy`` in which what was trainable counts as estimated."""
+    frozen = frozen_copy(module)
+    for copied, part in zip(frozen.modules(), module.modules(), strict=True):
+        remember_trained(copied, trained_parameters(part))
+    return frozen
 
 
 def estimated_parts(
     covar_module: Module, mean_module: Module | None = None
 ) -> frozenset[str]:
-    r"""Which of ``"kernel"`` and ``"mean"`` are trainable, so may have been fitted."""
+    r"""Which of ``"kernel"`` and ``"mean"`` are trainable, so may have been fitted.
+
+    A frozen copy of ours, as states have, of one that was trainable counts as it does.
+    """
     parts = {"kernel": covar_module, "mean": mean_module}
     return frozenset(name for name, module in parts.items() if trainable(module))
 

@@ -86,12 +86,12 @@ class BKBUCB(KernelUCB[DTCRegression]):
             noise_std = positive_scalar("noise_std", noise_std)
         state = model.regression(noise_std)
         norm, scale = rule.norm(norm_bound, state), state.outcome_scale
-        noise = float(state.noise_std) / scale
+        noise = float(state.noise_scales) / scale
         width = rule.width(model.state, norm.value, noise, _BLOCK)
         assumptions = rule.assumptions(state.num_observations, state, norm.assumption)
         band = RidgeBand(state, state.regularizer, width, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.norm_bound, self.width = norm.value * scale, width
+        self.norm_bound, self.width = norm.in_outcome_units(state), width
 
 
 def _sketched(model: Any) -> SketchedModel:

@@ -10,6 +10,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
@@ -208,12 +209,14 @@ class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
 
         With ``combine="any"`` and a ``lengthscale_family``, of its ``covering`` kernels.
         """
-        return tuple(member.norm_bound for member in self._family.members)
+        norm = self.assumptions["norm"]
+        return tuple(norm.number(member.norm_bound) for member in self._family.members)
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
         r"""Lower bound on the norm under each kernel, if it is true, outcome units."""
-        return tuple(member.least_consistent_norm for member in self._family.members)
+        members = self._family.members
+        return tuple(EstimatedNumber(member.least_consistent_norm) for member in members)
 
     @property
     def consistent(self) -> tuple[bool, ...]:

@@ -10,6 +10,7 @@ from gpytorch.models import ApproximateGP
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inputs
 from kernelucb.confidence.fit.mixture import CovarianceScale
@@ -139,7 +140,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self.data, self.delta = data, delta
         self.form: LikelihoodForm = form
-        self.norm_bound = problem.constraints.norm
+        self.norm_bound = problem.assumptions["norm"].number(problem.constraints.norm)
         self._level = level
 
     @classmethod
@@ -206,7 +207,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     @property
     def least_consistent_norm(self) -> float:
         r"""Lower bound on the norm; it needs all assumptions but the one on the norm."""
-        return least_norm_at(self.data, self._level)
+        return EstimatedNumber(least_norm_at(self.data, self._level))
 
 
 def _data(

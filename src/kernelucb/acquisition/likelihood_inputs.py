@@ -122,7 +122,7 @@ def _kernel(
         raise ValueError(f'kernel="{kernel}" needs the option `lengthscale`.')
     lengths = as_double(lengthscale).reshape(1, -1)
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
-    return named_kernel(kernel, lengths, outputscale).requires_grad_(False)
+    return named_kernel(kernel, lengths, outputscale)
 
 
 def _check_lengths(data: LikelihoodRegression, lengthscale: Lengths | None) -> None:

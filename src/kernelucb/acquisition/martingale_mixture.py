@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Fit, check_fit
@@ -72,6 +73,9 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             assumptions but the one on the norm.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
+
+    Those of these numbers that come from the data count as estimated where they are given
+    to another bound, and so does what is computed from them.
     """
 
     def __init__(
@@ -177,7 +181,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         self.covariance_scale = scale
         self.fit, self.form, self.model_error = fit, form, model_error
         self.norm_bound = problem.norm_bound
-        self.least_consistent_norm = problem.least_consistent_norm
+        self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
         self.noise_interval = problem.noise_interval
 
     @property
@@ -222,7 +226,7 @@ def _confidence_set(
         single = not isinstance(alphas, str) and torch.as_tensor(alphas).numel() == 1
         if form == "analytic" and not single:
             raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-        noise_variance = float(regression.noise_std.max()) ** 2
+        noise_variance = float(regression.noise_scales.max()) ** 2
         grid = grid_regularizers(alphas, tau_ref, noise_variance)
     if form == "analytic":
         tau = tau_ref if grid is None else float(grid)

@@ -53,14 +53,14 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
         X_pending: Tensor | None = None,
     ) -> None:
         regression, norm = _data(model, norm_bound, noise_std, delta)
-        noise_variance = float(regression.noise_std.max()) ** 2
+        noise_variance = float(regression.noise_scales.max()) ** 2
         tau = 1.0 if alpha is None else positive_scalar("alpha", alpha) / noise_variance
         assumptions = rkhs_assumptions(
             ABBASI_YADKORI_SOURCE, regression, delta, norm.assumption
         )
         band = abbasi_yadkori_band(regression, norm.value, delta, tau, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.norm_bound = norm.value * regression.outcome_scale
+        self.norm_bound = norm.in_outcome_units(regression)
 
 
 class IGPUCB(KernelUCB[KernelRegression]):
@@ -101,7 +101,7 @@ class IGPUCB(KernelUCB[KernelRegression]):
         )
         band = igp_ucb_band(regression, norm.value, delta, horizon, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.norm_bound = norm.value * regression.outcome_scale
+        self.norm_bound = norm.in_outcome_units(regression)
 
 
 class WangDeFreitasUCB(KernelUCB[KernelRegression]):
@@ -147,7 +147,7 @@ class WangDeFreitasUCB(KernelUCB[KernelRegression]):
             )
         band = wang_de_freitas_band(regression, norm.value, delta, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
-        self.norm_bound = norm.value * regression.outcome_scale
+        self.norm_bound = norm.in_outcome_units(regression)
 
 
 def _data(

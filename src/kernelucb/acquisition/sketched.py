@@ -8,6 +8,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.fit.choice import (
     Fit,
@@ -110,7 +111,7 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         self.function_constraints = problem.constraints
         self.delta = delta
         self.norm_bound = problem.norm_bound
-        self.least_consistent_norm = problem.least_consistent_norm
+        self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
 
 
 class _SketchedSet(ExactSet[NystromRegression]):

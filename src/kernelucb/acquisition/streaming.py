@@ -76,5 +76,6 @@ class StreamingKernelUCB(KernelUCB[KernelRegression]):
         band = streaming_band(regression, tracker, delta, norm)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_interval = interval
-        self.alpha = (interval[1] / regression.norm_in_prior_units(tracker.norm_bound)) ** 2
-        self.norm_bound = tracker.norm_bound
+        norm_in_use = regression.norm_in_prior_units(float(tracker.norm_bound))
+        self.alpha = (float(interval[1]) / norm_in_use) ** 2
+        self.norm_bound = band.assumptions["norm"].number(tracker.norm_bound)

@@ -1,7 +1,8 @@
-r"""What acts on a guarantee in Ax refuses estimates, and says what to give instead."""
+r"""What acts on a guarantee in Ax refuses estimates, and so does what Ax stores."""
 
 from collections.abc import Sequence
 
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError
 
@@ -17,6 +18,20 @@ _WAYS = {
     "noise": "noise_std=... in the options (or report a standard error with every outcome)",
     "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
 }
+
+
+def check_storable(name: str, value: object) -> None:
+    r"""Refuse a number that is marked as estimated: Ax would store it without the mark.
+
+    Raises:
+        ValueError: If it is.
+    """
+    if is_estimate(value):
+        cautious = 'use "cautious", or ' if name == "norm_bound" else ""
+        raise ValueError(
+            f"{name} is an estimate, which Ax would store as a plain number, as if it were "
+            f"given; {cautious}state the number yourself with float(...)."
+        )
 
 
 def check_given(

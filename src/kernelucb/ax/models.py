@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar, positive_scalar
+from kernelucb.ax.estimates import check_storable
 from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression.named import KERNELS
@@ -77,12 +78,15 @@ def fixed_model_config(
             When absent, a standard error must be reported with every outcome.
 
     Raises:
-        ValueError: If the kernel is unknown or a number is out of its range.
+        ValueError: If the kernel is unknown, a number is out of its range, or it is an
+            estimate.
     """
     if kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
     if noise_std is not None:
         noise_std = positive_scalar("noise_std", noise_std)
+    for name, number in {"noise_std": noise_std, "outputscale": outputscale}.items():
+        check_storable(name, number)
     return ModelConfig(
         botorch_model_class=FixedPriorGP,
         model_options={

@@ -13,7 +13,6 @@ from botorch.optim import initializers, optimize, optimize_mixed
 from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
@@ -25,6 +24,7 @@ from kernelucb.acquisition import (
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
 from kernelucb.ax.counts import NOT_OF_COUNTS, STORED, check_count_options
+from kernelucb.ax.estimates import check_storable
 from kernelucb.ax.outcomes import BY_OUTCOME, BoundClasses, all_configs
 from kernelucb.ax.rehearsal import BUILDERS, entries
 from kernelucb.confidence.fit.prequential import PrequentialRadius
@@ -249,7 +249,7 @@ def plain_value(option: str, value: Any) -> Any:
             "each outcome, which Ax does not keep."
         )
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        return value.tolist()
+        return plain_value(option, value.tolist())
     if isinstance(value, Mapping):
         return {key: plain_value(key, entry) for key, entry in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -260,11 +260,7 @@ def plain_value(option: str, value: Any) -> Any:
             '"cautious" (the estimate of NormTracker.cautious()), or without a norm bound, '
             "the norm is estimated anew in every trial."
         )
-    if isinstance(value, EstimatedNumber):
-        raise ValueError(
-            f"{option} is an estimate, which Ax would store as a plain number, as if it "
-            'were given; use "cautious", or state the number yourself with float(...).'
-        )
+    check_storable(option, value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise ValueError(

@@ -166,7 +166,7 @@ class Bands(ABC, Generic[BoundT]):
             inputs=data.inputs.cpu().clone(),
             outcomes=data.outcomes.cpu().clone(),
             prior=prior_values(data.prior, data.inputs).cpu(),
-            norm=tracker and [tracker.norm_bound, tracker.least_consistent_norm],
+            norm=tracker and list(tracker.estimates),
             estimate_at=self.estimate_at,
             renewed=0 if spectral is None else spectral.basis.num_observations,
         )
@@ -175,7 +175,8 @@ class Bands(ABC, Generic[BoundT]):
         r"""Take the observations of a state as they were taken before."""
         tracker, outcomes = self.bound.tracker, saved.outcomes.tolist()
         if tracker is not None and saved.norm is not None:
-            tracker.norm_bound, tracker.least_consistent_norm = saved.norm
+            norm, least = saved.norm
+            tracker.estimates = norm, least
         self.estimate_at = saved.estimate_at
         inputs = saved.inputs.to(self.observations.inputs).unsqueeze(1)
         renewed = 0 if self.spectral is None else saved.renewed

@@ -14,7 +14,11 @@ from torch import Tensor
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
+from kernelucb._numerics.estimates import (
+    EstimatedNumber,
+    estimated_parts,
+    with_numbers,
+)
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.bandit.batch_search import pick_batch
 from kernelucb.bandit.bkb_state import BKBState
@@ -118,16 +122,18 @@ class BKBBandit:
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
         tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-        norm = positive_scalar("norm_bound", norm_bound) if tracker is None else tracker
+        norm = tracker or float(positive_scalar("norm_bound", norm_bound))
         qbar = positive_scalar("qbar", qbar)
         self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
-        self.noise_std = positive_scalar("noise_std", noise_std)
-        self.alpha = positive_scalar("alpha", noise_std**2 if alpha is None else alpha)
+        self.noise_std = float(positive_scalar("noise_std", noise_std))
+        alpha = self.noise_std**2 if alpha is None else alpha
+        self.alpha = float(positive_scalar("alpha", alpha))
         self.batch_growth = finite_scalar("batch_growth", batch_growth)
         if self.batch_growth <= 1.0:
             raise ValueError(f"batch_growth must be above 1, got {batch_growth}.")
         self.candidates = finite("candidates", candidates).detach().double()
-        self._estimated = estimated_parts(covar_module, mean_module)
+        parts = estimated_parts(covar_module, mean_module)
+        self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
         self._exclusive = Exclusive()
@@ -157,17 +163,23 @@ class BKBBandit:
     @property
     def norm_bound(self) -> float:
         r"""The norm bound in use, outcome units."""
+        guessed = isinstance(self._state.norm, NormTracker) or "norm" in self._estimated
+        return EstimatedNumber(self._norm) if guessed else self._norm
+
+    @property
+    def _norm(self) -> float:
         norm = self._state.norm
-        return EstimatedNumber(norm.norm_bound) if isinstance(norm, NormTracker) else norm
+        return norm.estimates[0] if isinstance(norm, NormTracker) else norm
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
         norm = self._state.norm
         if isinstance(norm, NormTracker):
-            statement = estimated_norm(norm.norm_bound, norm.least_consistent_norm)
+            statement = estimated_norm(*norm.estimates)
         else:
-            statement = self.rule.norm(norm, self._regression(self.arms)).assumption
+            regression = self._regression(self.arms)
+            statement = self.rule.norm(self.norm_bound, regression).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
         return self.rule.assumptions(self.num_observations, known, statement)
 
@@ -178,7 +190,7 @@ class BKBBandit:
     @property
     def width(self) -> float:
         r"""Multiplier of the latent standard deviation, ``beta / sqrt(alpha)``."""
-        return self.rule.width(self.arms, self.norm_bound, self.noise_std, _BLOCK)
+        return self.rule.width(self.arms, self._norm, self.noise_std, _BLOCK)
 
     @property
     def batch_width(self) -> float:
@@ -192,7 +204,7 @@ class BKBBandit:
         if self.rule.radius != "practical":
             return self.width * self.batch_growth**0.5
         gain = self.batch_growth * self._state.information + math.log(1.0 / self.rule.delta)
-        return self.norm_bound + self.noise_std * math.sqrt(gain / self.alpha)
+        return self._norm + self.noise_std * math.sqrt(gain / self.alpha)
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""

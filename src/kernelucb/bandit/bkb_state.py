@@ -89,8 +89,8 @@ class BKBState(NamedTuple):
     @property
     def _saved_norm(self) -> float | list[float]:
         if isinstance(self.norm, NormTracker):
-            return [self.norm.norm_bound, self.norm.least_consistent_norm]
-        return float(self.norm)  # of a class of their own, estimates need it to load
+            return list(self.norm.estimates)
+        return self.norm
 
     def loaded(self, saved: object, arguments: dict[str, Any]) -> "BKBState":
         r"""The state of a saved bandit for the same arms; this one stays as it is.
@@ -129,7 +129,8 @@ class BKBState(NamedTuple):
             raise StateError(f"information is {information}, more than the counts allow.")
         norm = copy(self.norm)
         if isinstance(norm, NormTracker):
-            norm.norm_bound, norm.least_consistent_norm = entries["norm_bound"]
+            bound, least = entries["norm_bound"]
+            norm.estimates = bound, least
         arms = own.rebuilt(inducing, *tally)
         return BKBState(arms, entries["generator"], information, norm)
 
@@ -137,7 +138,7 @@ class BKBState(NamedTuple):
         r"""An estimate may grow with the data; a number given must be the same."""
         tracker = self.norm
         if not isinstance(tracker, NormTracker):
-            return states.same(float(tracker))
+            return states.same(tracker)
 
         def read(name: str, value: Any) -> list[float]:
             norms = states.sequence(states.real(0.0, LARGEST))(name, value)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
@@ -43,7 +44,7 @@ class BanditBound(ABC):
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
         if isinstance(self.norm, NormTracker):
-            return max(self.norm.norm_bound, self.norm.floor)
+            return max(self.norm.estimates[0], self.norm.floor)
         return self.norm
 
     @property
@@ -77,9 +78,10 @@ class BanditBound(ABC):
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
-        norm = given_norm(self.norm_bound)
+        guessed = "norm" in known.estimated
+        norm = given_norm(EstimatedNumber(self.norm_bound) if guessed else self.norm_bound)
         if self.tracker is not None:
-            norm = estimated_norm(self.norm_bound, self.tracker.least_consistent_norm)
+            norm = estimated_norm(self.norm_bound, self.tracker.estimates[1])
         horizon = None if math.isinf(self.num_rounds) else self.num_rounds
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
@@ -151,10 +153,9 @@ def raise_estimate(tracker: NormTracker | None, other: NormTracker | None) -> No
     if tracker is not None and other is not None:
         for each in (tracker, other):
             IDENTITY.same_as(each.outcomes)
-        least = max(tracker.least_consistent_norm, other.least_consistent_norm)
-        tracker.least_consistent_norm = least
         tracker.outcomes = tracker.outcomes or other.outcomes
-        tracker.norm_bound = max(tracker.norm_bound, other.norm_bound)
+        norms, others = tracker.estimates, other.estimates
+        tracker.estimates = max(norms[0], others[0]), max(norms[1], others[1])
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
+from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb.bandit.bounds import BanditBound
 from kernelucb.bandit.family_bands import FamilyBands
 from kernelucb.bandit.observations import allowed_columns
@@ -56,7 +56,7 @@ class Family:
         mean: Prior mean, or None.
         norm_bounds: As given, one for each kernel, outcome units.
         shared: What all bounds share.
-        estimated: Which of ``"kernel"``, ``"mean"`` and ``"norm"`` were.
+        estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were.
         columns: Numbers of input columns that all kernels take.
     """
 
@@ -85,9 +85,9 @@ class Family:
         if len(columns) == 0:
             raise ValueError("The kernels take different numbers of input columns.")
         parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
-        if any(isinstance(norm, EstimatedNumber) for norm in norms):
-            parts.append(frozenset({"norm"}))
-        estimated = frozenset[str]().union(*parts)
+        numbers = [with_numbers(frozenset(), norm, shared.noise_std) for norm in norms]
+        estimated = frozenset[str]().union(*parts, *numbers)
+        norms = tuple(map(float, norms))
         family = cls(kernels, mean_module, norms, shared, estimated, columns)
         family.fresh()  # checks the numbers
         return family

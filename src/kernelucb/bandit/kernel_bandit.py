@@ -10,7 +10,11 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite
-from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.estimates import (
+    EstimatedNumber,
+    estimated_parts,
+    with_numbers,
+)
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.bands import Bands
@@ -103,7 +107,8 @@ class KernelBandit:
         """
         options = Options(form, alphas, fit, covariance_scale, horizon)
         played = bound_of(bound, norm_bound, noise_std, delta, options)
-        self._estimated = estimated_parts(covar_module, mean_module)
+        parts = estimated_parts(covar_module, mean_module)
+        self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module)
         self._columns = allowed_columns(covar_module)
         self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
@@ -119,7 +124,8 @@ class KernelBandit:
     @property
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
-        return self._bound.norm_bound
+        given = self._bound.tracker is None and "norm" not in self._estimated
+        return self._bound.norm_bound if given else EstimatedNumber(self._bound.norm_bound)
 
     @property
     def _bound(self) -> BanditBound:

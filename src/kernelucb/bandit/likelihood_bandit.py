@@ -261,7 +261,7 @@ class LikelihoodBandit:
 
         def evaluate(part: Tensor) -> Tensor:
             if band is None:
-                reach = self.norm_bound * self.prior.variance(part).sqrt()
+                reach = float(self.norm_bound) * self.prior.variance(part).sqrt()
                 return torch.stack([self.prior.mean(part) + sign * reach for sign in signs])
             points = band.project(part)
             supports = [sign * band.support(points, sign).value for sign in signs]

@@ -44,8 +44,8 @@ def bound_of(
         if value is not None and argument not in taken:
             raise ValueError(f'bound="{name}" takes no {argument}; leave it out.')
     tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-    norm = positive_scalar("norm_bound", norm_bound) if tracker is None else tracker
-    noise_std = positive_scalar("noise_std", noise_std)
+    norm = tracker or float(positive_scalar("norm_bound", norm_bound))
+    noise_std = float(positive_scalar("noise_std", noise_std))
     return build(options, (norm, noise_std, probability("delta", delta)))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import UncertifiedError
 
 
@@ -44,6 +45,10 @@ class Assumption:
     name: str
     statement: str
     status: Status
+
+    def number(self, value: float) -> float:
+        r"""The number that this is about, an ``EstimatedNumber`` unless it was given."""
+        return value if self.status is Status.GIVEN else EstimatedNumber(value)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def igp_ucb_band(
     and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``, for
     one noise scale for all observations. ``norm`` is in prior units.
     """
-    noise_std = float(regression.noise_std[0]) / regression.outcome_scale
+    noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)
     width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
     return fixed_ridge_band(regression, regularizer, width, assumptions)

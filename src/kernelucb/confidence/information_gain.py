@@ -11,6 +11,11 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, whole_number
+from kernelucb._numerics.estimates import (
+    EstimatedNumber,
+    estimated_parts,
+    with_noise,
+)
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
@@ -52,14 +57,16 @@ def information_gain(
             of the two bounds by name, ``"greedy"`` or ``"spectral"``.
 
     Returns:
-        The gain in nats.
+        The gain in nats; as a number for ``BoundedNorm`` it counts as estimated where it is
+        that of the model's own inputs, or its kernel or noise scale were estimated.
 
     Raises:
         ValueError: If a scalar is out of its range or missing.
         BotorchTensorDimensionError: If ``X`` is not ``n x d``, or empty.
         InputDataError: If ``X`` is not finite.
     """
-    prior, train_inputs, scale = _prior_and_noise(model, noise_std)
+    prior, train_inputs, scale, parts = _prior_and_noise(model, noise_std)
+    observed = X is None and method == "exact"
     if X is None:
         if train_inputs is None:
             raise ValueError("X is needed when only a kernel is given.")
@@ -74,7 +81,12 @@ def information_gain(
         num_points = len(inputs)
     whole_number("num_points", num_points)
     prior.check_fits(inputs)
-    ratios = prior.covariance(inputs, inputs) / scale**2
+    gain = _gain(prior.covariance(inputs, inputs) / scale**2, num_points, method)
+    return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
+
+
+def _gain(ratios: Tensor, num_points: int, method: Method) -> float:
+    r"""The gain, from the prior covariance over the noise variance."""
     if method == "exact":
         return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
     if method == "spectral":
@@ -87,16 +99,19 @@ def information_gain(
 
 def _prior_and_noise(
     model: Model | Kernel | KernelRegression, noise_std: float | None
-) -> tuple[Prior, Tensor | None, float]:
+) -> tuple[Prior, Tensor | None, float, frozenset[str]]:
+    r"""Prior, its inputs, the noise scale and which parts of these were estimated."""
     if isinstance(model, Kernel):
         if noise_std is None:
             raise ValueError("noise_std is needed when only a kernel is given.")
-        return Prior(model), None, positive_scalar("noise_std", noise_std)
+        parts = with_noise(estimated_parts(model), noise_std)
+        return Prior(model), None, float(positive_scalar("noise_std", noise_std)), parts
     regression = KernelRegression.of(model)
-    scale = float(regression.noise_std.max())
+    scale, parts = float(regression.noise_scales.max()), regression.estimated
     if noise_std is not None:
-        scale = positive_scalar("noise_std", noise_std)
-    return regression.prior, regression.train_inputs, scale
+        scale = float(positive_scalar("noise_std", noise_std))
+        parts = with_noise(parts, noise_std)
+    return regression.prior, regression.train_inputs, scale, parts
 
 
 def _greedy_bounds(ratios: Tensor, num_points: int) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
@@ -119,6 +120,7 @@ def check_consistency(
         scale = 1.0 if covariance_scale is None else covariance_scale
         least = sharp_least_norm(data, delta, fit, scale, model_error)
         least *= data.outcome_scale
+    least = EstimatedNumber(least)
     if least <= norm_bound:
         remedy = (
             f"No contradiction: functions of norm {least:.4g} explain the data, the norm "
@@ -216,7 +218,7 @@ def _diagnosis(
             "a shorter one."
         )
     factor = _NOISE_FACTORS[int(noise.argmax())]
-    largest = float(regression.noise_std.max())
+    largest = float(regression.noise_scales.max())
     return "noise", (
         f"noise_std is too small: about {factor * largest:.3g} (given {largest:.3g}) "
         "explains the data better. Give a larger one, or noise_std=UnknownNoise()."

@@ -79,5 +79,5 @@ def fixed_ridge_band(
     Raises:
         ValueError: If the kernel's rounding hides this ``tau``; see ``check_resolved``.
     """
-    check_resolved(regularizer, regression.noise_std, regression.distinct_variance)
+    check_resolved(regularizer, regression.noise_scales, regression.distinct_variance)
     return RidgeBand(regression, regularizer, width, assumptions)

@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb._numerics.values import value_object
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import (
@@ -152,7 +153,8 @@ class BoundedNorm:
         regression = regression.with_largest_noise()
         norm = norm_bound_under_prior(self.norm_bound, regression, delta)
         observed = 0.5 * float(regression.log_det(1.0))
-        gain = observed if self.information_gain is None else self.information_gain
+        given = self.information_gain
+        gain = observed if given is None else float(given)
         log = math.log((regression.num_observations + 1) / delta)
         beta = 2.0 * norm.value**2 + 300.0 * gain * log**3
         source, noise = f"{_SOURCE} 3", "almost surely bounded"
@@ -166,7 +168,8 @@ class BoundedNorm:
             statement = (
                 f"at most {given:.6g} nats; that of the observed points is {observed:.6g}"
             )
-            status = Status.GIVEN if observed <= given else Status.VIOLATED
+            status = Status.ESTIMATED if is_estimate(given) else Status.GIVEN
+            status = status if observed <= given else Status.VIOLATED
         return Assumption(name, f"the maximum information gain is {statement}", status)
 
 

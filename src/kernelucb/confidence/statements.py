@@ -29,7 +29,7 @@ class PriorKnowledge(Protocol):
         ...
 
     @property
-    def noise_std(self) -> Tensor:
+    def noise_scales(self) -> Tensor:
         r"""Noise scales, outcome units: one for each observation, or for all."""
         ...
 
@@ -43,7 +43,7 @@ class Knowledge(NamedTuple):
     r"""A ``PriorKnowledge`` without data."""
 
     estimated: frozenset[str]
-    noise_std: Tensor
+    noise_scales: Tensor
     outcome_map: OutcomeMap = IDENTITY
 
 
@@ -114,7 +114,7 @@ def bayesian_assumptions(
 
 def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
     r"""The assumptions on kernel, mean and noise; ``condition`` on the noise in words."""
-    smallest, largest = (float(extreme) for extreme in known.noise_std.aminmax())
+    smallest, largest = (float(extreme) for extreme in known.noise_scales.aminmax())
     scale = f"{smallest:.6g}"
     if smallest != largest:
         scale += f" to {largest:.6g}, one for each observation"
@@ -125,11 +125,11 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
         "noise": noise,
     }
     estimated = {
-        "kernel": "the kernel is the true one; its hyper-parameters are trainable and may "
-        "have been fitted to these data",
+        "kernel": "the kernel is the true one; its hyper-parameters are or were trainable "
+        "and may have been fitted to these data",
         "mean": "the prior mean and outcome scale are known; they were estimated from "
         "these data (trainable mean or Standardize)",
-        "noise": f"{noise}; the scale is the model's own estimate",
+        "noise": f"{noise}; the scale is an estimate",
     }
     return tuple(
         Assumption(name, estimated[name], Status.ESTIMATED)

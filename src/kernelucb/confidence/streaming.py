@@ -84,10 +84,11 @@ def streaming_band(
     where the estimate is the prior mean. ``delta`` is the failure probability of band and
     interval together; the data are those that the tracker has seen.
     """
-    norm = regression.norm_in_prior_units(tracker.norm_bound)
-    log_det = float(regression.log_det(ridge_regularizer(regression, norm, tracker.lower)))
+    norm = regression.norm_in_prior_units(float(tracker.norm_bound))
+    lower, upper = tracker.interval
+    log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
-    regularizer = ridge_regularizer(regression, norm, tracker.upper)
+    regularizer = ridge_regularizer(regression, norm, upper)
     assumptions = _assumptions(regression, tracker, delta, norm_assumption)
     return fixed_ridge_band(regression, regularizer, width, assumptions)
 
@@ -110,6 +111,7 @@ def _assumptions(
         f"noise is), scale unknown {known}"
     )
     if tracker.consistent:
-        return assumptions.with_item(Assumption("noise", statement, Status.GIVEN))
+        status = tracker.noise_std.status
+        return assumptions.with_item(Assumption("noise", statement, status))
     statement += "; the data contradict this, the norm or the kernel"
     return assumptions.with_item(Assumption("noise", statement, Status.VIOLATED))

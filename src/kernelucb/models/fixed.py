@@ -16,6 +16,7 @@ from kernelucb._numerics.checks import (
     positive_scalar,
     positive_values,
 )
+from kernelucb._numerics.estimates import is_estimate, remember_trained
 from kernelucb.regression.named import constant_mean, named_kernel
 
 # Between a choice's name and a number in the columns that Ax makes of its values.
@@ -129,4 +130,6 @@ def _lengthscales(value: float | Sequence[float], dimension: int) -> Tensor:
 def _likelihood(noise_std: float) -> GaussianLikelihood:
     module = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).double()
     module.noise = as_double(positive_scalar("noise_std", noise_std)).square()
+    if is_estimate(noise_std):
+        remember_trained(module, frozenset({"noise"}))
     return module

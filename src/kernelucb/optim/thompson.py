@@ -88,7 +88,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
             tracker.observe(state)
             band = streaming_band(state, tracker, delta, statement)
-            norm = state.norm_in_prior_units(tracker.norm_bound)
+            norm = state.norm_in_prior_units(float(tracker.norm_bound))
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
             norm, statement, _ = norm_bound_under_prior(norm_bound, state, delta)

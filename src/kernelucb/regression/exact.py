@@ -12,7 +12,7 @@ from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_values, training_targets
-from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.estimates import estimated_parts, with_noise
 from kernelucb._numerics.features import Sections
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import hidden_part
@@ -91,7 +91,8 @@ class KernelRegression(RidgeState):
         super().__init__()
         targets = training_targets(train_X, train_Y)
         self.dimension = train_X.shape[-1]
-        self.estimated = estimated_parts(covar_module, mean_module)
+        parts = estimated_parts(covar_module, mean_module)
+        self.estimated = with_noise(parts, noise_std)
         prior = Prior(covar_module, mean_module).to(train_X.device)
         inputs = train_X.detach().double()
         prior.check_fits(inputs)
@@ -117,7 +118,7 @@ class KernelRegression(RidgeState):
         """
         prior, inputs, targets, noise, dimension, estimated, _ = read_model(model)
         if noise_std is not None:
-            noise, estimated = noise_std, estimated - {"noise"}
+            noise, estimated = noise_std, with_noise(estimated, noise_std)
         return cls.from_parts(prior, inputs, targets, noise, dimension, estimated)
 
     @classmethod
@@ -185,11 +186,12 @@ class KernelRegression(RidgeState):
         Without a new decomposition where only the unit of the noise changes.
         """
         noise = positive_values("noise_std", noise_std, self.num_observations)
-        factors = noise.to(self.noise_std) / self.noise_std
+        factors = noise.to(self.noise_scales) / self.noise_scales
         if bool((factors == factors[0]).all()):
-            return self._in_units(factors[0])
-        state = self._of_data(self.train_inputs, self.train_targets, noise_std)
-        state.estimated = self.estimated - {"noise"}
+            state = self._in_units(factors[0])
+        else:
+            state = self._of_data(self.train_inputs, self.train_targets, noise)
+        state.estimated = with_noise(self.estimated, noise_std)
         return state
 
     def _of_data(
@@ -203,8 +205,7 @@ class KernelRegression(RidgeState):
     def _in_units(self, factor: Tensor) -> "KernelRegression":
         r"""The state with all noise scales multiplied by ``factor``."""
         state = draft_of(self)
-        state.estimated = self.estimated - {"noise"}
-        state.noise_std = self.noise_std * factor
+        state.register_buffer("noise_std", self.noise_scales * factor)
         state.distinct_noise_std = self.distinct_noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
         state.singular_values = self.singular_values / factor
@@ -216,7 +217,7 @@ class KernelRegression(RidgeState):
         r"""The state with the largest noise scale for every observation."""
         if self.has_one_noise_scale:
             return self
-        state = self.with_noise_std(float(self.noise_std.max()))
+        state = self.with_noise_std(float(self.noise_scales.max()))
         state.estimated = self.estimated
         return state
 
@@ -228,7 +229,7 @@ class KernelRegression(RidgeState):
         """
         inputs = factor * self.train_inputs
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
-        return self._of_data(inputs, self.train_targets + shift, self.noise_std)
+        return self._of_data(inputs, self.train_targets + shift, self.noise_scales)
 
     @checked
     @torch.no_grad()
@@ -256,7 +257,7 @@ class KernelRegression(RidgeState):
         return self._of_data(
             torch.cat([self.train_inputs, pending]),
             torch.cat([self.train_targets, self.prior.mean(pending)]),
-            torch.cat([self.noise_std, noise.expand(len(pending))]),
+            torch.cat([self.noise_scales, noise.expand(len(pending))]),
         )
 
     def project(self, X: Tensor) -> Projection:

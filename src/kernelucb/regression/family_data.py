@@ -10,6 +10,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_values
+from kernelucb._numerics.estimates import with_noise
 from kernelucb.regression.decomposition import pooled_data
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
@@ -79,7 +80,7 @@ class NoisyData(FamilyData):
         if isinstance(model, KernelRegression):
             inputs, targets = model.train_inputs, model.train_targets
             prior: Prior = model.prior
-            noise: float | Tensor = model.noise_std
+            noise: float | Tensor = model.noise_scales
             learned = prior.input_transform is not None and "kernel" in model.estimated
             estimated, dimension = model.estimated & {"noise"}, model.dimension
         else:
@@ -92,7 +93,7 @@ class NoisyData(FamilyData):
             prior, noise = data.prior, data.noise_std
             estimated, dimension = data.estimated & {"noise"}, data.dimension
         if noise_std is not None:
-            noise, estimated = noise_std, frozenset[str]()
+            noise, estimated = noise_std, with_noise(estimated, noise_std)
         if learned:
             estimated = estimated | {"kernel"}
         transform: Any = prior.input_transform

@@ -8,7 +8,13 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite
-from kernelucb._numerics.estimates import estimated_parts, learns, trainable
+from kernelucb._numerics.estimates import (
+    estimated_parts,
+    is_estimate,
+    learns,
+    plain,
+    trainable,
+)
 from kernelucb.regression.outcome_units import OutcomeUnits, outcome_units
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.supported import (
@@ -106,7 +112,8 @@ def _outcomes(units: OutcomeUnits, targets: Tensor) -> Tensor:
 
 def _noise_std(model: Any, count: int) -> Tensor:
     r"""Noise scales of the likelihood, ``n`` values, units of the model."""
-    noise = model.likelihood.noise.detach().double().clamp_min(0.0).sqrt().reshape(-1)
+    noise = plain(model.likelihood.noise).detach().double()
+    noise = noise.clamp_min(0.0).sqrt().reshape(-1)
     if len(noise) not in (1, count):
         raise InputDataError(
             f"The likelihood has {len(noise)} noise variances for {count} observations; "
@@ -125,7 +132,8 @@ def _estimated_parts(model: Any, units: OutcomeUnits) -> frozenset[str]:
     likelihood, mapped = model.likelihood, not units.outcome_map.is_identity
     # BoTorch's transforms take noise variances along by a slope at the noisy outcome.
     given_by_slopes = isinstance(likelihood, FixedNoiseGaussianLikelihood)
-    if trainable(likelihood) or (mapped and given_by_slopes):
+    noise_was_estimated = trainable(likelihood) or is_estimate(likelihood.noise)
+    if noise_was_estimated or (mapped and given_by_slopes):
         parts.add("noise")
     return frozenset(parts)
 

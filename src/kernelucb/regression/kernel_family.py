@@ -18,7 +18,11 @@ from kernelucb._numerics.checks import (
     finite_scalar,
     positive_values,
 )
-from kernelucb._numerics.frozen import frozen_copy
+from kernelucb._numerics.estimates import (
+    frozen_estimates,
+    remember_trained,
+    trained_parameters,
+)
 from kernelucb.regression.covering import Cover, cover_of_all, cover_of_shortest
 from kernelucb.regression.words import NESTED, in_words, kind_of, unscaled
 
@@ -129,14 +133,14 @@ def lengthscale_family(
     r"""Kernels with length scales from the longest to the shortest, in equal ratios.
 
     Example:
-        >>> kernels = lengthscale_family(ScaleKernel(RBFKernel()), 0.1, 0.8)
+        >>> kernels = lengthscale_family(RBFKernel(), 0.1, 0.8)
         >>> acqf = KernelFamilyUCB(model, kernels, norm_bound=5.0, noise_std=0.1)
 
     Args:
         kernel: ``RBFKernel``, ``MaternKernel`` or ``RQKernel``, perhaps in a
-            ``ScaleKernel``; its own length scale does not count. Of several kernels, such
-            as an RBF and a Matern one, each gets every length scale: name the smoothest
-            first.
+            ``ScaleKernel``; its own length scale does not count, and an output scale that
+            is trainable counts as estimated. Of several kernels, such as an RBF and a
+            Matern one, each gets every length scale: name the smoothest first.
         shortest: Shortest length scale, in units of the kernel's inputs; one number, or one
             for each of ``d`` coordinates.
         longest: Longest length scale, of the same kind.
@@ -279,9 +283,10 @@ def _at_least_one(count: int) -> int:
 
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
-    r"""A frozen copy with other length scales."""
-    member: Any = frozen_copy(kernel)
+    r"""A frozen copy with other length scales; the rest is as estimated as it was."""
+    member: Any = frozen_estimates(kernel)
     base = unscaled(member)
+    remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
     lengths = lengths.to(base.raw_lengthscale.device)
     if len(lengths) > 1 and base.lengthscale.shape[-1] == 1:
         base.ard_num_dims = len(lengths)

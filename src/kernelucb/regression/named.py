@@ -5,13 +5,14 @@ from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double, finite_scalar, positive_scalar
+from kernelucb._numerics.estimates import is_estimate, remember_trained
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
 
 
 def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
-    r"""A kernel from its name, ``1 x 1`` or ``1 x d`` length scales and its variance.
+    r"""A frozen kernel from its name, ``1 x 1`` or ``1 x d`` length scales, its variance.
 
     Raises:
         ValueError: If the name is unknown, or the variance is not above zero.
@@ -25,7 +26,9 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
     scaled = ScaleKernel(base).double()
     base.lengthscale = lengthscales
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
-    return scaled
+    if is_estimate(outputscale):
+        remember_trained(scaled, frozenset({"raw_outputscale"}))
+    return scaled.requires_grad_(False)
 
 
 def constant_mean(value: float) -> ConstantMean:

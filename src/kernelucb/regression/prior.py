@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics import kernels
-from kernelucb._numerics.frozen import frozen_copy
+from kernelucb._numerics.estimates import frozen_estimates
 from kernelucb.regression.columns import is_monotone
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
@@ -27,7 +27,8 @@ class Prior(Module):
     r"""Mean ``offset + scale * m(x)`` and covariance ``scale^2 * k(x, x')``.
 
     A frozen float64 copy: refitting the model later does not change a prior that was
-    taken from it, and no gradient flows to the hyper-parameters.
+    taken from it, and no gradient flows to the hyper-parameters. What was trainable counts
+    as estimated wherever a part of the copy is handed in as a kernel or a mean.
 
     Args:
         covar_module: The kernel ``k`` of the (standardised) model.
@@ -52,10 +53,10 @@ class Prior(Module):
         outcome_map: OutcomeMap = IDENTITY,
     ) -> None:
         super().__init__()
-        self.covar_module = frozen_copy(covar_module)
-        self.mean_module = None if mean_module is None else frozen_copy(mean_module)
+        self.covar_module = frozen_estimates(covar_module)
+        self.mean_module = None if mean_module is None else frozen_estimates(mean_module)
         given = input_transform is not None
-        self.input_transform = frozen_copy(input_transform) if given else None
+        self.input_transform = frozen_estimates(input_transform) if given else None
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
 

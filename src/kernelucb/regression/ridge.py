@@ -1,7 +1,7 @@
 r"""Ridge regression at every regulariser, from a spectrum: what all states share."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError
@@ -10,6 +10,7 @@ from torch.nn import Module
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.estimates import estimated
 from kernelucb._numerics.features import split_variance
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression.outcome_map import OutcomeMap
@@ -35,7 +36,9 @@ class RidgeState(Module, ABC):
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
         singular_values: Their square roots.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
-        noise_std: ``n`` noise standard deviations, outcome units.
+        noise_std: ``n`` noise standard deviations, outcome units, marked as estimated where
+            they were fitted to the data.
+        noise_scales: The same numbers without the mark.
         eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
@@ -44,7 +47,6 @@ class RidgeState(Module, ABC):
     eigenvalues: Tensor
     singular_values: Tensor
     targets: Tensor
-    noise_std: Tensor
     prior: Prior
     eigenvalue_cutoff: float
     dimension: int
@@ -62,6 +64,17 @@ class RidgeState(Module, ABC):
     @abstractmethod
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+
+    @property
+    def noise_scales(self) -> Tensor:
+        r"""``n`` noise standard deviations, outcome units, to compute with."""
+        return cast(Tensor, super().__getattr__("noise_std"))  # the buffer's name
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""``n`` noise standard deviations, outcome units, to be handed on."""
+        noise = self.noise_scales
+        return estimated(noise) if "noise" in self.estimated else noise
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
@@ -82,17 +95,17 @@ class RidgeState(Module, ABC):
     @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
-        return len(self.noise_std)
+        return len(self.noise_scales)
 
     @property
     def pending_noise_std(self) -> Tensor:
         r"""Noise scale of pending points: the root mean square of the known ones."""
-        return self.noise_std.square().mean().sqrt()
+        return self.noise_scales.square().mean().sqrt()
 
     @property
     def has_one_noise_scale(self) -> bool:
         r"""Whether all observations have the same noise scale."""
-        return bool((self.noise_std == self.noise_std[0]).all())
+        return bool((self.noise_scales == self.noise_scales[0]).all())
 
     @property
     def mean_terms(self) -> Tensor:

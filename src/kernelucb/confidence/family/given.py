@@ -7,6 +7,7 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.checks import nonnegative_scalar, probability
+from kernelucb._numerics.estimates import with_noise
 from kernelucb.confidence.family.likelihood import LikelihoodSettings
 from kernelucb.confidence.family.settings import MixtureSettings, Settings
 from kernelucb.confidence.fit.choice import Fit, check_fit
@@ -64,4 +65,5 @@ def _with_noise_of(fit: Fit, data: NoisyData) -> NoisyData:
     r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
     if not isinstance(fit, PrequentialRadius) or fit.num_observations != len(data.targets):
         return data
-    return replace(data, noise_std=fit.noise_std, estimated=data.estimated - {"noise"})
+    estimated = with_noise(data.estimated, fit.noise_std)
+    return replace(data, noise_std=fit.noise_std, estimated=estimated)

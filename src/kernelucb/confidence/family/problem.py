@@ -6,7 +6,7 @@ from functools import cache, partial
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 
-from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts
+from kernelucb._numerics.estimates import estimated_parts, is_estimate
 from kernelucb._numerics.fingerprint import digest
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.members import (
@@ -61,8 +61,9 @@ def family_of(
     priors = [data.prior(cover.kernel, mean_module) for cover in covers]
     parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
     estimated = data.estimated.union(*parts)
-    if any(isinstance(bound, EstimatedNumber) for bound in norm_bounds):
+    if any(map(is_estimate, norm_bounds)):
         estimated |= {"norm"}
+    norm_bounds = [float(bound) for bound in norm_bounds]
     used = in_use(norm_bounds, covers)
     key = settings.key([digest(prior) for prior in priors], used)
     current = FamilyRound(key, data.precision, estimated)

@@ -83,8 +83,8 @@ def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Ass
         fixed = f"{statement}; they were fixed before the data"
         return Assumption("kernel", fixed, Status.GIVEN)
     fitted = (
-        f"{statement}; their hyper-parameters are trainable, or the scaling of the inputs "
-        "was learned, so they may have been fitted to these data"
+        f"{statement}; their hyper-parameters are or were trainable, or the scaling of the "
+        "inputs was learned, so they may have been fitted to these data"
     )
     return Assumption("kernel", fitted, Status.ESTIMATED)
 

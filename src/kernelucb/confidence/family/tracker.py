@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST, SMALLEST
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.exceptions import StateError
 from kernelucb.regression.likelihood.outcomes import Likelihood
@@ -84,7 +85,8 @@ class FamilyTracker:
     Attributes:
         num_observations: Number of observations seen.
         least_consistent_norms: For each kernel the largest least consistent norm so far,
-            outcome units: if it is the true one, a lower bound on the norm.
+            outcome units: if it is the true one, a lower bound on the norm. As norm bounds
+            they count as estimated.
         estimated: Which of ``"kernel"``, ``"mean"``, ``"noise"`` and ``"norm"`` were
             estimated in any round; then no later round is certified.
     """
@@ -93,15 +95,20 @@ class FamilyTracker:
         self._key: FamilyKey | None = None
         self._precision: list[float] = []  # one, or one for each observation
         self.num_observations = 0
-        self.least_consistent_norms: tuple[float, ...] = ()
+        self._least_norms: tuple[float, ...] = ()
         self.estimated: frozenset[str] = frozenset()
         self._exclusive = Exclusive()
+
+    @property
+    def least_consistent_norms(self) -> tuple[float, ...]:
+        r"""See the class."""
+        return tuple(map(EstimatedNumber, self._least_norms))
 
     @property
     def contradicted(self) -> tuple[bool, ...]:
         r"""For each kernel, whether it was contradicted in any round."""
         bounds = () if self._key is None else self._key.norm_bounds
-        pairs = zip(self.least_consistent_norms, bounds, strict=True)
+        pairs = zip(self._least_norms, bounds, strict=True)
         return tuple(least > bound for least, bound in pairs)
 
     def recall(self, current: FamilyRound) -> tuple[float, ...]:
@@ -112,7 +119,7 @@ class FamilyTracker:
         """
         with self._exclusive:
             self._check(current)
-            return self.least_consistent_norms or (0.0,) * len(current.key.kernels)
+            return self._least_norms or (0.0,) * len(current.key.kernels)
 
     def update(self, current: FamilyRound, least_norms: Sequence[float]) -> None:
         r"""Take the least consistent norms of a round, outcome units; none ever falls.
@@ -127,7 +134,7 @@ class FamilyTracker:
                 _key=current.key,
                 _precision=_without_repeats(current.precision),
                 num_observations=len(current.precision),
-                least_consistent_norms=tuple(map(max, before, least_norms)),
+                _least_norms=tuple(map(max, before, least_norms)),
                 estimated=self.estimated | current.estimated,
             )
         for number, now in enumerate(self.contradicted):
@@ -166,7 +173,7 @@ class FamilyTracker:
         r"""Family and norms as plain values, for JSON or ``torch.save``."""
         key = _NO_FAMILY if self._key is None else self._key
         plain = {name: _plain(value) for name, value in key._asdict().items()}
-        norms = self.least_consistent_norms
+        norms = self._least_norms
         return states.sealed(
             {
                 **plain,
@@ -199,7 +206,7 @@ class FamilyTracker:
                 _key=key if norms else None,
                 _precision=noise,
                 num_observations=count,
-                least_consistent_norms=norms,
+                _least_norms=norms,
                 estimated=frozenset(saved["estimated"]),
             )
 

@@ -122,11 +122,11 @@ def misfit_of_error(regression: RidgeState, model_error: float) -> float:
     Raises:
         ValueError: If that is beyond ``_LARGEST_MISFIT``.
     """
-    misfit = model_error * float(regression.noise_std.reciprocal().norm())
+    misfit = model_error * float(regression.noise_scales.reciprocal().norm())
     if misfit > _LARGEST_MISFIT:
         raise ValueError(
             f"model_error is {model_error:.4g}, too large beside a noise scale of "
-            f"{float(regression.noise_std.min()):.4g}: squares would overflow. The data "
+            f"{float(regression.noise_scales.min()):.4g}: squares would overflow. The data "
             "then say nothing; give a smaller one."
         )
     return misfit

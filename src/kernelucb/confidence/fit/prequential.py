@@ -17,6 +17,7 @@ from kernelucb._numerics.checks import (
     positive_values,
     probability,
 )
+from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
@@ -87,6 +88,7 @@ class PrequentialRadius:
         self._exclusive = Exclusive()
         self._squared = self._least_squared
         self._noise_std: list[float] = []
+        self._estimated = False  # whether a noise scale was
         self._outcomes: list[float] = []
 
     @property
@@ -107,7 +109,8 @@ class PrequentialRadius:
     @property
     def noise_std(self) -> Tensor:
         r"""Noise scales of the observations, in order, outcome units."""
-        return torch.tensor(self._noise_std, dtype=torch.float64)
+        noise = torch.tensor(self._noise_std, dtype=torch.float64)
+        return estimated(noise) if self._estimated else noise
 
     @checked
     def observe_predictions(
@@ -152,11 +155,23 @@ class PrequentialRadius:
                 self._squared + float(terms.sum()),
                 self._noise_std + noise.tolist(),
                 self._outcomes + outcomes.tolist(),
+                self._estimated or is_estimate(noise_std),
             )
 
-    def _keep(self, squared: float, noise_std: list[float], outcomes: list[float]) -> None:
+    def _keep(
+        self,
+        squared: float,
+        noise_std: list[float],
+        outcomes: list[float],
+        noise_was_estimated: bool,
+    ) -> None:
         # In one step: an interrupt leaves the old or the new record.
-        vars(self).update(_squared=squared, _noise_std=noise_std, _outcomes=outcomes)
+        vars(self).update(
+            _squared=squared,
+            _noise_std=noise_std,
+            _outcomes=outcomes,
+            _estimated=noise_was_estimated,
+        )
 
     @checked
     @torch.no_grad()
@@ -200,7 +215,8 @@ class PrequentialRadius:
             ValueError: If it does not hold the same observations: their number, noise
                 scales or (where the state keeps them) outcomes differ.
         """
-        noise, own = regression.noise_std.cpu(), self.noise_std
+        noise = regression.noise_scales.cpu()
+        own = torch.tensor(self._noise_std, dtype=torch.float64)
         if not (len(noise) == len(own) and torch.equal(noise, own)):
             raise ValueError(
                 f"fit holds {len(own)} observations and the model {len(noise)}, or their "
@@ -228,6 +244,7 @@ class PrequentialRadius:
                 "squared": self._squared,
                 "noise_std": list(self._noise_std),
                 "outcomes": list(self._outcomes),
+                "estimated": self._estimated,
             }
         )
 
@@ -245,6 +262,7 @@ class PrequentialRadius:
             "squared": states.real(self._least_squared, _LARGEST_SQUARE),
             "noise_std": states.sequence(states.real(SMALLEST, LARGEST)),
             "outcomes": states.sequence(states.real(-LARGEST, LARGEST)),
+            "estimated": states.flag,
         }
         saved = states.read_state("PrequentialRadius", state_dict, readers)
         if len(saved["noise_std"]) != len(saved["outcomes"]):
@@ -253,4 +271,5 @@ class PrequentialRadius:
                 f"{len(saved['outcomes'])} outcomes; their numbers must agree."
             )
         with self._exclusive:
-            self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])
+            names = ("squared", "noise_std", "outcomes", "estimated")
+            self._keep(*(saved[name] for name in names))

@@ -165,8 +165,8 @@ def likelihood_problem(
     tracker, contradiction = tracker_of(norm_bound), None
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
-        norm = NormBound(given, given_norm(given))
-        least = _function_within(data, level, given)
+        norm = NormBound(float(given), given_norm(given))
+        least = _function_within(data, level, norm.value)
     else:
         least = least_norm_mode(data, level)
         norm = tracker.estimate(*around(data, least or data.most_probable))

@@ -1,9 +1,11 @@
 r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
 
 import math
+from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb.confidence.assumptions import Assumptions, Status
 from kernelucb.confidence.fit.choice import (
     DataFit,
     Fit,
@@ -62,8 +64,9 @@ class MixtureProblem(NamedTuple, Generic[State]):
 
     @property
     def norm_bound(self) -> float:
-        r"""The norm bound in use, outcome units."""
-        return self.constraints.norm * self.regression.outcome_scale
+        r"""The norm bound in use, outcome units; an estimate unless it was given."""
+        norm = self.constraints.norm * self.regression.outcome_scale
+        return self.assumptions["norm"].number(norm)
 
     @property
     def least_consistent_norm(self) -> float:
@@ -189,7 +192,8 @@ def unknown_noise_problem(
     least = least_norm(regression, radius)
     problem = mixture_problem(regression, radius, least, norm, assumptions, strict)
     interval = joint.noise_interval(problem.constraints.norm)
-    return problem._replace(noise_interval=interval)
+    lower, upper = map(EstimatedNumber, interval)
+    return problem._replace(noise_interval=(lower, upper))
 
 
 def mixture_assumptions(
@@ -197,6 +201,9 @@ def mixture_assumptions(
 ) -> Assumptions:
     r"""What a martingale-mixture set rests on, noise known; ``source`` is the fit's."""
     assumptions = rkhs_assumptions(source, regression, delta, norm.assumption)
-    if isinstance(fit, PrequentialRadius):
-        return assumptions.with_extra(PREDICTED)
-    return assumptions
+    if not isinstance(fit, PrequentialRadius):
+        return assumptions
+    if is_estimate(fit.noise_std):
+        noise = replace(assumptions["noise"], status=Status.ESTIMATED)
+        assumptions = assumptions.with_item(noise)
+    return assumptions.with_extra(PREDICTED)

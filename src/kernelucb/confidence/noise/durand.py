@@ -103,9 +103,9 @@ def _residual_std(regression: KernelRegression, norm: float, scale: float) -> fl
     tau = ridge_regularizer(regression, norm, scale)
     residuals = regression.targets / (1.0 + regression.eigenvalues / tau)
     mean_square = residuals.square().sum() / regression.num_observations
-    return float(mean_square.sqrt() * regression.noise_std[0])
+    return float(mean_square.sqrt() * regression.noise_scales[0])
 
 
 def ridge_regularizer(regression: KernelRegression, norm: float, scale: float) -> float:
     r"""``tau`` of ``lambda = scale^2 / C^2``, Eq. (1); ``norm`` in prior units."""
-    return (scale / (norm * float(regression.noise_std[0]))) ** 2
+    return (scale / (norm * float(regression.noise_scales[0]))) ** 2

@@ -30,7 +30,7 @@ class JointSet(NamedTuple):
     r"""Functions and noise scales that explain the data well enough, anytime.
 
     ``{ (f, s) : |f - y|^2 <= 2 s^2 (budget - n ln(s)), ||f - m||_H <= norm }`` for the
-    values of ``f`` at the inputs, in units of ``regression.noise_std``. The largest of
+    values of ``f`` at the inputs, in units of ``regression.noise_scales``. The largest of
     these radii, over ``s``, is that of the set's projection on ``f``, so the exact bound
     with that radius is the exact bound of the joint set.
 
@@ -76,7 +76,7 @@ class JointSet(NamedTuple):
                 "(train_Yvar): leave out noise_std to use those, or build the model "
                 "without them."
             )
-        unit, count = float(regression.noise_std[0]), regression.num_observations
+        unit, count = float(regression.noise_scales[0]), regression.num_observations
         lower, upper = noise.span(regression)
         variances = _grid(lower, upper).to(regression.eigenvalues) / unit**2
         scales = covariance_scales(covariance_scale)
@@ -92,7 +92,7 @@ class JointSet(NamedTuple):
         )
 
     def radius(self, norm: float) -> Radius:
-        r"""Squared radius of the projection on ``f``, units of ``regression.noise_std``.
+        r"""Squared radius of the projection on ``f``, units of ``regression.noise_scales``.
 
         Args:
             norm: Norm bound, prior units. The radius is cut off where it no longer
@@ -115,8 +115,9 @@ class JointSet(NamedTuple):
         Args:
             norm: Norm bound, prior units.
         """
-        count, unit = self.regression.num_observations, float(self.regression.noise_std[0])
-        misfit = max(least_misfit(self.regression, norm), _TINY)
+        regression, count = self.regression, self.regression.num_observations
+        unit = float(regression.noise_scales[0])
+        misfit = max(least_misfit(regression, norm), _TINY)
         # The misfit over the largest squared radius; above one where the set was empty.
         log_share = math.log(misfit / count) - 2.0 * self.budget / count + 1.0
         share = math.exp(max(min(log_share, 0.0), -_LARGEST_EXPONENT))

@@ -11,7 +11,7 @@ from botorch.models.model import Model
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import LARGEST, positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.noise.durand import (
     NoiseInterval,
@@ -41,8 +41,10 @@ class StreamingNoiseTracker:
         >>> torch.save(tracker.state_dict(), path)
 
     Attributes:
-        lower: Lower bound on the noise scale, outcome units.
-        upper: Upper bound, infinite while nothing is known and the data are too few.
+        lower: Lower bound on the noise scale, outcome units. Given to a bound as its noise
+            scale it counts as estimated.
+        upper: Upper bound, infinite while nothing is known and the data are too few; the
+            same holds for it.
         outcomes: On which scale they were, ``"untransformed"`` or ``"after Log"``; None
             before the first. Later ones must be on the same, in whatever unit.
         num_observations: Number of observations seen.
@@ -71,7 +73,7 @@ class StreamingNoiseTracker:
         """
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
         self.estimated: set[str] = set()
-        if isinstance(norm_bound, EstimatedNumber):
+        if is_estimate(self.norm_bound):
             self.estimated.add("norm")
         if noise_std.lower is None:
             raise ValueError(
@@ -80,12 +82,24 @@ class StreamingNoiseTracker:
             )
         self.noise_std = noise_std
         self.delta = probability("delta", delta)
-        self.lower = self._smallest = noise_std.lower
-        self.upper = math.inf if noise_std.upper is None else noise_std.upper
+        self._smallest = float(noise_std.lower)
+        self._largest = None if noise_std.upper is None else float(noise_std.upper)
+        largest = math.inf if self._largest is None else self._largest
+        self.interval = NoiseInterval(self._smallest, largest)  # plain numbers
         self.num_observations = 0
         self.outcomes: str | None = None
         self.consistent = True
         self._exclusive = Exclusive()
+
+    @property
+    def lower(self) -> float:
+        r"""See the class."""
+        return EstimatedNumber(self.interval.lower)
+
+    @property
+    def upper(self) -> float:
+        r"""See the class."""
+        return EstimatedNumber(self.interval.upper)
 
     @checked
     def observe(self, model: Model | KernelRegression) -> tuple[float, float]:
@@ -111,9 +125,10 @@ class StreamingNoiseTracker:
         regression = KernelRegression.of(model)
         _one_noise_scale(regression)
         with self._exclusive:
-            return self._update(regression)
+            self._update(regression)
+        return self.lower, self.upper
 
-    def _update(self, regression: KernelRegression) -> tuple[float, float]:
+    def _update(self, regression: KernelRegression) -> None:
         outcomes = regression.outcome_map.same_as(self.outcomes)
         new = regression.num_observations - self.num_observations
         if new < 0:
@@ -122,10 +137,11 @@ class StreamingNoiseTracker:
                 f"{regression.num_observations}. Observations cannot be taken back; start "
                 "a new tracker or load an earlier state."
             )
-        interval, contradiction = NoiseInterval(self.lower, self.upper), None
+        interval, contradiction = self.interval, None
+        norm_bound = float(self.norm_bound)
         for _ in range(new):
             before = interval
-            found = refined_interval(regression, self.norm_bound, self.delta / 3.0, before)
+            found = refined_interval(regression, norm_bound, self.delta / 3.0, before)
             interval = NoiseInterval(found.lower, max(found.lower, found.upper))
             if found.lower > found.upper and self.consistent and contradiction is None:
                 contradiction = found
@@ -133,8 +149,7 @@ class StreamingNoiseTracker:
                 break
         # In one step: an interrupt leaves the old or the new bounds.
         vars(self).update(
-            lower=interval.lower,
-            upper=interval.upper,
+            interval=interval,
             num_observations=regression.num_observations,
             outcomes=outcomes,
             consistent=self.consistent and contradiction is None,
@@ -143,7 +158,6 @@ class StreamingNoiseTracker:
         if contradiction is not None:
             message = _contradiction(contradiction)
             warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
-        return interval.lower, interval.upper
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running bounds as plain numbers, for JSON or ``torch.save``."""
@@ -151,10 +165,10 @@ class StreamingNoiseTracker:
             {
                 "norm_bound": float(self.norm_bound),
                 "noise_lower": self._smallest,
-                "noise_upper": self.noise_std.upper,
+                "noise_upper": self._largest,
                 "delta": self.delta,
-                "lower": self.lower,
-                "upper": None if math.isinf(self.upper) else self.upper,
+                "lower": self.interval.lower,
+                "upper": None if math.isinf(self.interval.upper) else self.interval.upper,
                 "num_observations": self.num_observations,
                 "outcomes": self.outcomes,
                 "consistent": self.consistent,
@@ -171,7 +185,7 @@ class StreamingNoiseTracker:
         Raises:
             StateError: If the state is not of such a tracker; nothing has changed then.
         """
-        largest = self.noise_std.upper
+        largest = self._largest
         known = states.real(self._smallest, LARGEST)
         readers = {
             "norm_bound": states.same(float(self.norm_bound)),
@@ -191,8 +205,7 @@ class StreamingNoiseTracker:
             raise StateError("lower is above upper in the state.")
         with self._exclusive:
             vars(self).update(
-                lower=saved["lower"],
-                upper=upper,
+                interval=NoiseInterval(saved["lower"], upper),
                 num_observations=saved["num_observations"],
                 outcomes=saved["outcomes"],
                 consistent=saved["consistent"],

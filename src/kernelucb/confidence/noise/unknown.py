@@ -3,6 +3,7 @@ r"""Noise whose scale is not known, given instead of a number."""
 import math
 
 from kernelucb._numerics.checks import positive_scalar
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb._numerics.values import value_object
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.regression import KernelRegression
@@ -23,7 +24,8 @@ class UnknownNoise:
 
     Attributes:
         lower: Smallest possible noise scale, above 0, outcome units; None if not known.
-        upper: Largest possible one; None if not known.
+        upper: Largest possible one; None if not known. A limit that was estimated makes
+            the noise an estimate.
 
     Raises:
         ValueError: If a limit is not a finite number above 0, or ``lower`` is above
@@ -57,7 +59,7 @@ class UnknownNoise:
                 f"{self} has one limit; a joint confidence set takes both or none. With "
                 "a lower limit alone, use StreamingKernelUCB."
             )
-        return self.lower, self.upper
+        return float(self.lower), float(self.upper)
 
     def span(self, regression: KernelRegression) -> tuple[float, float]:
         r"""The limits, or by default 0.001 and 10 prior standard deviations.
@@ -81,9 +83,15 @@ class UnknownNoise:
         lower, upper = _DEFAULT_SPAN
         return lower * deviation, upper * deviation
 
+    @property
+    def status(self) -> Status:
+        r"""Whether a limit was estimated."""
+        estimated = is_estimate(self.lower) or is_estimate(self.upper)
+        return Status.ESTIMATED if estimated else Status.GIVEN
+
     def assumption(self) -> Assumption:
         r"""The condition on the noise for a joint confidence set."""
         words = "the noise is independent, Gaussian and of one unknown scale"
         if self.limits is not None:
             words += " between {:.6g} and {:.6g}".format(*self.limits)
-        return Assumption("noise", words, Status.GIVEN)
+        return Assumption("noise", words, self.status)

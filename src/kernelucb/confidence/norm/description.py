@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.misspecification import check_consistency, data_of
 from kernelucb.confidence.norm.ball import Domain, InputChange, NormBall
 from kernelucb.confidence.norm.described import (
@@ -118,7 +119,7 @@ def describe_norm_bound(
     probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     domain = Domain.of(bounds, candidates, data.dimension)
-    ball = NormBall(data, norm_bound / data.prior.scale, domain)
+    ball = NormBall(data, float(norm_bound) / data.prior.scale, domain)
     shared = {
         "norm_bound": norm_bound,
         "range": ball.range,
@@ -142,7 +143,7 @@ def _of_noisy(
     unit = "outcome units" if unit is None else unit
     return NormDescription(
         **shared,
-        largest_observed=float(residuals.abs().max()),
+        largest_observed=EstimatedNumber(residuals.abs().max()),
         noise_reach=_noise_reach(regression, shared["delta"]),
         outcome_unit=f"{unit}{regression.outcome_map.after}",
     )
@@ -229,4 +230,5 @@ def _constant_mean(
 
 def _noise_reach(regression: KernelRegression, delta: float) -> float:
     deviations = math.sqrt(2.0 * math.log(2.0 * regression.num_observations / delta))
-    return deviations * float(regression.noise_std.max())
+    reach = deviations * float(regression.noise_scales.max())
+    return EstimatedNumber(reach) if "noise" in regression.estimated else reach

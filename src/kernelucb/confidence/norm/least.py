@@ -8,6 +8,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, probability
+from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.e_processes import Array
@@ -41,6 +42,7 @@ def least_consistent_norm(
     kernel, mean and noise scale were given and are right, the true norm is at least this
     with probability ``1 - delta``, for all rounds at once, and a smaller ``norm_bound`` is
     contradicted by the data. Where they were fitted to the same data, it is an estimate.
+    It is no upper bound: as ``norm_bound``, in multiples too, it counts as estimated.
 
     Source: the norm is minimised over the functions within the fit: a mixture of filters
     (ours), or Flynn & Reeb (2024), Lemma 4.2, for ``fit="martingale"``. Assumes
@@ -64,7 +66,7 @@ def least_consistent_norm(
     model_error = nonnegative_scalar("model_error", model_error)
     regression = KernelRegression.of(model, noise_std)
     fitted = data_fit(fit, regression, delta, covariance_scale, model_error=model_error)
-    return for_least_norm(fitted).norm * regression.outcome_scale
+    return EstimatedNumber(for_least_norm(fitted).norm * regression.outcome_scale)
 
 
 class LeastNorm(NamedTuple):

@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import (
     positive_scalar,
     probability,
 )
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
@@ -44,13 +44,17 @@ class NormBound(NamedTuple):
 
     @classmethod
     def given(cls, norm_bound: float, regression: RidgeState) -> "NormBound":
-        r"""A norm bound of the user's, outcome units.
+        r"""A norm bound of the user's, outcome units; or one that was estimated before.
 
         Raises:
             ValueError: If it is not a finite number above zero.
         """
         value = positive_scalar("norm_bound", norm_bound)
-        return cls(regression.norm_in_prior_units(value), given_norm(value))
+        return cls(regression.norm_in_prior_units(float(value)), given_norm(value))
+
+    def in_outcome_units(self, regression: RidgeState) -> float:
+        r"""The norm bound in outcome units, an ``EstimatedNumber`` unless it was given."""
+        return self.assumption.number(self.value * regression.outcome_scale)
 
     def checked(self, regression: RidgeState, radius: Radius) -> "NormBound":
         r"""Marked as contradicted where it was given, below the least consistent norm."""
@@ -88,12 +92,14 @@ class NormTracker:
         ...     acqf = MartingaleMixtureUCB(fit(X, Y), norm_bound=tracker)
 
     Attributes:
-        norm_bound: Largest estimate so far, outcome units; 0 before the first data.
+        norm_bound: Largest estimate so far, outcome units; 0 before the first data. As
+            ``norm_bound`` of another bound it counts as estimated.
         outcomes: On which scale these were, ``"untransformed"`` or ``"after Log"``; None
             before the first data. Later ones must be on the same, in whatever unit.
         least_consistent_norm: Largest least consistent norm so far, outcome units. With
             probability ``1 - delta`` of the bounds that updated it the true norm is at
-            least this, if kernel, mean and noise scale were given, not estimated.
+            least this, if kernel, mean and noise scale were given, not estimated. Like
+            ``norm_bound`` it counts as estimated.
     """
 
     @checked
@@ -117,10 +123,19 @@ class NormTracker:
                 "least consistent one contradicts the data."
             )
         self.floor = positive_scalar("floor", floor)
-        self.norm_bound = 0.0
-        self.least_consistent_norm = 0.0
+        self.estimates = 0.0, 0.0  # of the norm bound and the least norm, plain numbers
         self.outcomes: str | None = None
         self._exclusive = Exclusive()
+
+    @property
+    def norm_bound(self) -> float:
+        r"""See the class."""
+        return EstimatedNumber(self.estimates[0])
+
+    @property
+    def least_consistent_norm(self) -> float:
+        r"""See the class."""
+        return EstimatedNumber(self.estimates[1])
 
     @classmethod
     def cautious(cls) -> "NormTracker":
@@ -150,7 +165,7 @@ class NormTracker:
         regression = KernelRegression.of(model, noise_std)
         chosen = data_fit(fit, regression, delta, covariance_scale)
         self.estimate(*for_least_norm(chosen).constraint)
-        return EstimatedNumber(self.norm_bound)
+        return self.norm_bound
 
     def smallest_estimate(self, least: float) -> float:
         r"""The norm bound for a least consistent norm alone, both in prior units."""
@@ -168,18 +183,17 @@ class NormTracker:
         with self._exclusive:
             outcomes = regression.outcome_map.same_as(self.outcomes)
             centre, scale = least_norm(regression, radius), regression.outcome_scale
-            least = self.least_consistent_norm
+            before, least = self.estimates
             if math.isinf(centre):
                 centre = ridge_norm(regression, radius.tau_ref)
             else:
                 least = max(least, centre * scale)
-            norm = max(self.norm_bound, self.smallest_estimate(centre) * scale)
-            if norm > self.norm_bound:
+            norm = max(before, self.smallest_estimate(centre) * scale)
+            if norm > before:
                 words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
-                _LOG.info(words, norm, self.norm_bound, least)
+                _LOG.info(words, norm, before, least)
             # In one step: an interrupt leaves the old or the new estimates.
-            new = {"norm_bound": norm, "least_consistent_norm": least}
-            vars(self).update(new, outcomes=outcomes)
+            vars(self).update(estimates=(norm, least), outcomes=outcomes)
         return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
 
     def state_dict(self) -> dict[str, Any]:
@@ -188,8 +202,8 @@ class NormTracker:
             {
                 "inflation": self.inflation,
                 "floor": self.floor,
-                "norm_bound": self.norm_bound,
-                "least_consistent_norm": self.least_consistent_norm,
+                "norm_bound": self.estimates[0],
+                "least_consistent_norm": self.estimates[1],
                 "outcomes": self.outcomes,
             }
         )
@@ -211,10 +225,11 @@ class NormTracker:
             "outcomes": states.optional(states.text),
         }
         saved = states.read_state("NormTracker", state_dict, readers)
-        if saved["least_consistent_norm"] > saved["norm_bound"]:
+        norm, least = (saved.pop(name) for name in ("norm_bound", "least_consistent_norm"))
+        if least > norm:
             raise StateError("least_consistent_norm is above norm_bound in the state.")
         with self._exclusive:
-            vars(self).update(saved)
+            vars(self).update(saved, estimates=(norm, least))
 
 
 # A number, or what estimates it.
@@ -277,7 +292,7 @@ def norm_bound_under_prior(
 def given_norm(norm_bound: float) -> Assumption:
     r"""The statement for a norm bound of the user's, outcome units; or an estimate's."""
     statement = f"the RKHS norm of f - mean is at most {norm_bound:.6g}"
-    if isinstance(norm_bound, EstimatedNumber):
+    if is_estimate(norm_bound):
         return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
     return Assumption("norm", statement, Status.GIVEN)
 

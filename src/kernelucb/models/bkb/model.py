@@ -19,7 +19,7 @@ from torch import Tensor
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
-from kernelucb._numerics.estimates import estimated_parts, learns
+from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.models.bkb.saved import CheckedLoading
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
@@ -99,7 +99,8 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         """
         training_targets(train_X, train_Y)
         X = train_X.detach().double()
-        alpha = positive_scalar("alpha", alpha)
+        parts = with_noise(estimated_parts(covar_module, mean_module), alpha)
+        alpha = float(positive_scalar("alpha", alpha))
         qbar = positive_scalar("qbar", qbar)
         prior = Prior(covar_module, mean_module or ZeroMean()).to(X.device)
         with torch.no_grad():
@@ -121,14 +122,13 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
             self.outcome_transform.train()
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
         self.eval()
-        parts = set(estimated_parts(covar_module, mean_module))
         self._learned = {"outcome_transform"}
         if learns(input_transform, X):
-            parts.add("kernel")
+            parts |= {"kernel"}
             self._learned.add("input_transform")
         if outcome_transform is not None:
-            parts.add("mean")
-        self.estimated = frozenset(parts)
+            parts |= {"mean"}
+        self.estimated = parts
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
         self._replace_state(self.state.observe(*data).resampled())
 
@@ -173,12 +173,15 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         """
         offset, scale = affine_units(getattr(self, "outcome_transform", None))
         prior, transform = self.state.prior, getattr(self, "input_transform", None)
+        estimated = self.estimated
+        if noise_std is not None:
+            estimated = with_noise(estimated, noise_std)
         return DTCRegression(
             Prior(prior.covar_module, prior.mean_module, transform, offset, scale),
             self.state,
-            scale * self.alpha**0.5 if noise_std is None else noise_std,
+            scale * self.alpha**0.5 if noise_std is None else float(noise_std),
             self.dimension,
-            self.estimated,
+            estimated,
         )
 
     @property

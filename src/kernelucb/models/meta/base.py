@@ -24,7 +24,7 @@ from torch.nn import Module
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import as_double, finite, tensor
 from kernelucb._numerics.checks import probability as checked_probability
-from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
 from kernelucb.models.meta.evidence import Evidence
 from kernelucb.models.meta.modules import FeatureKernel, FeatureMean
 from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
@@ -208,6 +208,7 @@ class MetaModel(Model, ABC):
             noise_std: Noise scale of the outcomes, one number or ``n x 1``.
         """
         noise = as_double(noise_std).to(train_Y)
+        noise = estimated(noise) if is_estimate(noise_std) else noise
         gp = SingleTaskGP(
             train_X,
             train_Y,

@@ -43,7 +43,7 @@ class PseudoRegression(KernelRegression):
     @property
     def pending_noise_std(self) -> Tensor:
         r"""That of the mean precision: where the loss is flat, scales have no limit."""
-        return self.noise_std.square().reciprocal().mean().rsqrt()
+        return self.noise_scales.square().reciprocal().mean().rsqrt()
 
 
 class LikelihoodRegression:

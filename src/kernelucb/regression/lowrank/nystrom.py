@@ -15,7 +15,7 @@ from kernelucb._numerics.checks import (
     training_targets,
     whole_number,
 )
-from kernelucb._numerics.estimates import estimated_parts
+from kernelucb._numerics.estimates import estimated_parts, is_estimate, with_noise
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
@@ -109,7 +109,7 @@ class NystromRegression(RidgeState):
             train_targets=targets,
             noise_std=positive_values("noise_std", noise_std, len(targets)),
             dimension=train_X.shape[-1],
-            estimated=estimated_parts(covar_module, mean_module),
+            estimated=with_noise(estimated_parts(covar_module, mean_module), noise_std),
         )
         self._build(data, inducing_points, remainder_points, chunk_size)
 
@@ -137,7 +137,8 @@ class NystromRegression(RidgeState):
         data = read_model(model)
         if noise_std is not None:
             noise = positive_values("noise_std", noise_std, len(data.train_targets))
-            data = data._replace(noise_std=noise, estimated=data.estimated - {"noise"})
+            estimated = with_noise(data.estimated, noise_std)
+            data = data._replace(noise_std=noise, estimated=estimated)
         state = cls.__new__(cls)
         Module.__init__(state)
         state._build(data, inducing_points, remainder_points, chunk_size)
@@ -234,11 +235,13 @@ class NystromRegression(RidgeState):
         _check_columns("X", X, self.dimension)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
-        noise_std = float(self.noise_std[0]) if noise_std is None else noise_std
-        noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_std)
-        inputs = self.prior.transform(X.detach().to(noise))
         state = draft_of(self)
-        state.noise_std = torch.cat([self.noise_std, noise])
+        if is_estimate(noise_std):
+            state.estimated = self.estimated | {"noise"}
+        noise_std = float(self.noise_scales[0]) if noise_std is None else noise_std
+        noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_scales)
+        inputs = self.prior.transform(X.detach().to(noise))
+        state.register_buffer("noise_std", torch.cat([self.noise_scales, noise]))
         state._add(inputs, targets.to(noise), noise)
         return state
 
@@ -253,10 +256,11 @@ class NystromRegression(RidgeState):
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
-        pending = self.prior.transform(X.to(self.noise_std))
-        noise = self.noise_std.square().mean().sqrt()
+        pending = self.prior.transform(X.to(self.noise_scales))
+        noise = self.noise_scales.square().mean().sqrt()
         state = draft_of(self)
-        state.noise_std = torch.cat([self.noise_std, noise.expand(len(pending))])
+        scales = torch.cat([self.noise_scales, noise.expand(len(pending))])
+        state.register_buffer("noise_std", scales)
         state.basis = self.basis.extended(pending)
         state._solve(self._problem.with_rows(state.basis(pending), noise))
         return state

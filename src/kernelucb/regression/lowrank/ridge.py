@@ -104,7 +104,7 @@ class DTCRegression(RidgeState):
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
-        return PendingRegression(self, self.project(X), float(self.noise_std))
+        return PendingRegression(self, self.project(X), float(self.noise_scales))
 
     def widened(self) -> "DTCRegression":
         r"""The state with the remainder added to all eigenvalues, for norms.
