@@ -13,6 +13,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     LARGEST,
     SMALLEST,
+    as_double,
     finite,
     positive_values,
     probability,
@@ -22,9 +23,18 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.fit.predictions import check_predicts, predicted
+from kernelucb.confidence.fit.predictions import (
+    ROUNDED,
+    Rows,
+    check_predicts,
+    predicted,
+    rows_of,
+    same_inputs,
+    same_sums,
+    saved_rows,
+)
 from kernelucb.exceptions import StateError
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 PREDICTED = Assumption(
     "predictions",
@@ -32,7 +42,6 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
-_ROUNDED = 1e-6  # largest error of outcomes that were standardised and back
 _LARGEST_SQUARE = LARGEST**4  # of an outcome over a noise scale
 
 
@@ -88,6 +97,7 @@ class PrequentialRadius:
         self._squared = self._least_squared
         self._noise_std: list[float] = []
         self._outcomes: list[float] = []
+        self._inputs: Rows = []
 
     @property
     def _least_squared(self) -> float:
@@ -116,6 +126,7 @@ class PrequentialRadius:
         variance: float | Tensor,
         outcome: float | Tensor,
         noise_std: float | Tensor,
+        X: Tensor,
     ) -> None:
         r"""Add outcomes, one or ``n``, with what was predicted before they arrived.
 
@@ -125,6 +136,8 @@ class PrequentialRadius:
             outcome: Outcomes.
             noise_std: Sub-Gaussian noise scale, one number or one per outcome; known, not
                 fitted to these outcomes.
+            X: ``n x d`` raw inputs of the outcomes, or the ``d`` numbers of a single one.
+                The radius holds for the data with these, in this order.
 
         Raises:
             BotorchTensorDimensionError: If the numbers of values differ.
@@ -147,16 +160,21 @@ class PrequentialRadius:
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
+        rows = rows_of(X, len(outcomes), self._inputs)
         with self._exclusive:
             self._keep(
                 self._squared + float(terms.sum()),
                 self._noise_std + noise.tolist(),
                 self._outcomes + outcomes.tolist(),
+                self._inputs + rows,
             )
 
-    def _keep(self, squared: float, noise_std: list[float], outcomes: list[float]) -> None:
+    def _keep(
+        self, squared: float, noise_std: list[float], outcomes: list[float], inputs: Rows
+    ) -> None:
         # In one step: an interrupt leaves the old or the new record.
-        vars(self).update(_squared=squared, _noise_std=noise_std, _outcomes=outcomes)
+        kept = {"_noise_std": noise_std, "_outcomes": outcomes, "_inputs": inputs}
+        vars(self).update(_squared=squared, **kept)
 
     @checked
     @torch.no_grad()
@@ -186,7 +204,7 @@ class PrequentialRadius:
         finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
         means, variances = in_parts(rows, lambda part: predicted(model, part))
-        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std)
+        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
     @checked
     def radius(self, regression: RidgeState) -> Radius:
@@ -197,8 +215,8 @@ class PrequentialRadius:
 
         Raises:
             UnsupportedError: If ``regression`` is not a regression state.
-            ValueError: If it does not hold the same observations: their number, noise
-                scales or (where the state keeps them) outcomes differ.
+            ValueError: If it does not hold the same observations in the same order: their
+                number, noise scales, inputs or outcomes differ.
         """
         noise, own = regression.noise_std.cpu(), self.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
@@ -206,19 +224,24 @@ class PrequentialRadius:
                 f"fit holds {len(own)} observations and the model {len(noise)}, or their "
                 "noise scales differ; give both the same observations, in order."
             )
-        if isinstance(regression, KernelRegression):
-            outcomes = torch.tensor(self._outcomes, dtype=torch.float64)
-            far = (regression.train_targets.cpu() - outcomes).abs() > _ROUNDED * (
-                outcomes.abs() + own
+        if not self._is_of(regression):
+            raise ValueError(
+                "fit and the model hold different inputs or outcomes; give both the same "
+                "observations, in order."
             )
-            if bool(far.any()):
-                raise ValueError(
-                    "fit and the model hold different outcomes; give both the same "
-                    "observations, in order."
-                )
         tau_ref = 1.0
         slack = self.squared - float(regression.quadratic_form(tau_ref))
         return Radius(tau_ref, slack)
+
+    def _is_of(self, regression: RidgeState) -> bool:
+        r"""Whether a state holds these inputs and outcomes; of a sketch, their sums."""
+        outcomes = as_double(self._outcomes)
+        if isinstance(regression, KernelRegression):
+            far = (regression.train_targets.cpu() - outcomes).abs()
+            near = far <= ROUNDED * (outcomes.abs() + self.noise_std)
+            return bool(near.all()) and same_inputs(self._inputs, regression)
+        is_sketch = isinstance(regression, NystromRegression)
+        return is_sketch and same_sums(self._inputs, outcomes, regression)
 
     def state_dict(self) -> dict[str, Any]:
         r"""Plain numbers, for JSON or ``torch.save``."""
@@ -228,6 +251,7 @@ class PrequentialRadius:
                 "squared": self._squared,
                 "noise_std": list(self._noise_std),
                 "outcomes": list(self._outcomes),
+                "inputs": [list(row) for row in self._inputs],
             }
         )
 
@@ -245,12 +269,15 @@ class PrequentialRadius:
             "squared": states.real(self._least_squared, _LARGEST_SQUARE),
             "noise_std": states.sequence(states.real(SMALLEST, LARGEST)),
             "outcomes": states.sequence(states.real(-LARGEST, LARGEST)),
+            "inputs": saved_rows,
         }
         saved = states.read_state("PrequentialRadius", state_dict, readers)
-        if len(saved["noise_std"]) != len(saved["outcomes"]):
+        counts = [len(saved[name]) for name in ("noise_std", "outcomes", "inputs")]
+        if len(set(counts)) > 1:
             raise StateError(
-                f"The state has {len(saved['noise_std'])} noise scales and "
-                f"{len(saved['outcomes'])} outcomes; their numbers must agree."
+                f"The state has {counts[0]} noise scales, {counts[1]} outcomes and "
+                f"{counts[2]} inputs; their numbers must agree."
             )
         with self._exclusive:
-            self._keep(saved["squared"], saved["noise_std"], saved["outcomes"])
+            kept = (saved[name] for name in ("noise_std", "outcomes", "inputs"))
+            self._keep(saved["squared"], *kept)
