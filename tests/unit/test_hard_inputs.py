@@ -1,6 +1,5 @@
 """Inputs that break numerics or assumptions: the right band, or a typed error."""
 
-from copy import deepcopy
 
 import pytest
 import torch
