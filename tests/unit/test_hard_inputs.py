@@ -1,6 +1,5 @@
 """Inputs that break numerics or assumptions: the right band, or a typed error."""
 
-
 import pytest
 import torch
 from botorch.exceptions import (
