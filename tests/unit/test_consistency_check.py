@@ -50,8 +50,8 @@ def test_noise_too_small_for_any_norm():
     assert result.least_consistent_norm == math.inf
     assert result.cause == "noise"
     found = re.search(
-        r"noise_std is too small: repeated inputs scatter (.*) times .* about (.*) \(given "
-        r"0\.02\)",
+        r"noise_std is too small: repeated inputs scatter (.*) times .* "
+        r"so about (.*) \(given 0\.02\)",
         result.remedy,
     )
     assert [float(number) for number in found.groups()] == pytest.approx([50.0, 1.0], 0.2)

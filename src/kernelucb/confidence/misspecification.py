@@ -194,34 +194,27 @@ def sharp_least_norm(
 
 
 class _Replicates(NamedTuple):
-    r"""What repeated inputs alone say about the noise.
+    r"""What repeated inputs say: how many outcomes, and their scatter, noise units."""
 
-    Attributes:
-        count: Number of observations beyond the first at each input.
-        scatter: Squared distance of the outcomes to their means, noise units.
-    """
-
-    count: int
+    number: int
     scatter: float
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "_Replicates":
         distinct = len(regression.distinct_inputs)
         rest = regression.targets[: len(regression.targets) - distinct]
-        count = regression.num_observations - distinct
-        return cls(count, float(rest.square().sum()))
+        number = regression.num_observations - distinct
+        return cls(number, float(rest.square().sum()))
 
     @property
     def ratio(self) -> float:
-        r"""Their scatter over the noise scale."""
-        return math.sqrt(self.scatter / self.count)
+        r"""Their standard deviation over the noise scale."""
+        return math.sqrt(self.scatter / max(self.number, 1))
 
     def allow(self, factor: float, delta: float) -> bool:
         r"""Whether normal noise of a scale that many times as large scatters as little."""
-        if self.count == 0:
-            return True
-        quantile = 2.0 * float(gammaincinv(0.5 * self.count, delta))  # of chi-squared
-        return self.scatter >= quantile * factor**2
+        quantile = 2.0 * float(gammaincinv(0.5 * self.number, delta))  # of chi-squared
+        return self.number == 0 or self.scatter >= quantile * factor**2
 
 
 def _diagnosis(
@@ -236,12 +229,11 @@ def _diagnosis(
     again, finite = _Replicates.of(regression), math.isfinite(least)
     given = float(regression.noise_std.max())
     larger_noise = "Give a larger one, or noise_std=UnknownNoise()."
-    larger_norm = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
-    if again.count and again.scatter > noise_energy_bound(again.count, delta):
+    scatter = f"repeated inputs scatter {again.ratio:.3g} times as much as noise_std says"
+    if again.number and again.scatter > noise_energy_bound(again.number, delta):
         return "noise", (
-            f"noise_std is too small: repeated inputs scatter {again.ratio:.3g} times as "
-            f"much as it says, so about {again.ratio * given:.3g} (given {given:.3g}). "
-            f"{larger_noise}"
+            f"noise_std is too small: {scatter}, so about {again.ratio * given:.3g} (given "
+            f"{given:.3g}). {larger_noise}"
         )
     base = float(_log_evidence(regression, (1.0,))[0])
     noise = _log_evidence(regression, _NOISE_FACTORS) - base
@@ -249,23 +241,20 @@ def _diagnosis(
     factor = _NOISE_FACTORS[int(noise.argmax())]
     noise_gain = float(noise.max()) if again.allow(factor, delta) else 0.0
     length_gain = float(lengths.max())
-    scatter = (
-        f"repeated inputs scatter {again.ratio:.3g} times as much as noise_std says"
-        if again.count
-        else ""
-    )
     if max(noise_gain, length_gain) < _GAIN and finite:
-        doubt = f"; {scatter}" if scatter else ". If it is right, noise_std is too small"
+        doubt = ". If it is right, noise_std is too small"
+        doubt = f"; {scatter}" if again.number else doubt
         return "norm", (
             "norm_bound is too small for this noise_std: the data allow no function of "
             f"norm below {least:.4g} (given {norm_bound:.4g}). Give a larger one, or none "
             f"to have it estimated{doubt}."
         )
-    if max(noise_gain, length_gain) < _GAIN and scatter:
+    if max(noise_gain, length_gain) < _GAIN and again.number:
         return "kernel", (
             f"The kernel explains these data at no norm, and {scatter}. Use a rougher "
             "kernel, or shorter length scales."
         )
+    larger_norm = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
     rest = f" If it is right, {larger_norm}" if finite else ""
     if length_gain > noise_gain:
         factor = _LENGTHSCALE_FACTORS[int(lengths.argmax())]
