@@ -82,7 +82,8 @@ def counts(kind, there):
     kernel = frozen_kernel("matern52")
     data = LikelihoodRegression(there.X, outcomes, kernel, likelihood=kind)
     told = PrequentialLikelihood(kind)
-    told.observe_predictions(torch.full_like(outcomes, -1.0).reshape(-1), outcomes)
+    logs = torch.full_like(outcomes, -1.0).reshape(-1)
+    told.observe_predictions(logs, outcomes, there.X)
     mixed, predicted = (
         LikelihoodUCB(data, norm_bound=3.0, evidence=evidence)
         for evidence in ("elbo", told)

@@ -66,7 +66,9 @@ class Stream:
         radius = PrequentialRadius(DELTA)
         rows = slice(0, min(_FIRST, len(self.X)))
         prior = self.kernel(self.X[rows], diag=True)
-        radius.observe_predictions(0.0 * prior, prior, self.Y[rows], NOISE_STD)
+        radius.observe_predictions(
+            0.0 * prior, prior, self.Y[rows], NOISE_STD, self.X[rows]
+        )
         targets = self.Y.unsqueeze(-1)
         model = BKBModel(self.X[rows], targets[rows], self.kernel, NOISE_STD**2, QBAR)
         while (seen := radius.num_observations) < len(self.X):

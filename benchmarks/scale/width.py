@@ -24,11 +24,12 @@ HEADER = (
 
 
 class _Given(PrequentialRadius):
-    r"""A squared radius as it is, of observations with given noise scales."""
+    r"""A squared radius as it is, of the observations of a stream."""
 
-    def __init__(self, squared: float, noise_std: torch.Tensor) -> None:
+    def __init__(self, squared: float, stream: Stream) -> None:
         super().__init__(DELTA)
-        self._given, self._noise_std = squared, noise_std.tolist()
+        self._given = squared
+        self.observe_predictions(stream.Y, 0.0 * stream.Y, stream.Y, NOISE_STD, stream.X)
 
     @property
     def squared(self) -> float:
@@ -79,7 +80,7 @@ def _rows(setting: tuple[str, float, int], count: int, seed: int) -> list[list]:
         pairs, sketch, trace = (
             stream.state(inducing, rest) for rest in (None, further, further[:0])
         )
-        given = _Given(squared, pairs.noise_std)
+        given = _Given(squared, stream)
         widths = [
             width(SketchedMartingaleMixtureUCB(state, fit=fit, **options))
             for state, fit in (

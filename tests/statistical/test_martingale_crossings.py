@@ -83,12 +83,13 @@ def library_refitted(history):
     for n in range(len(history.Y)):
         x, y, noise = history.X[n : n + 1], history.Y[n], history.noise_std[n]
         if n == 0:
-            radius.observe_predictions(0.0, best(x).to_dense(), y, noise)
+            radius.observe_predictions(0.0, best(x).to_dense(), y, noise, x)
         else:
             past = History(*(values[:n] for values in history))
             states = [past.state(kernel) for kernel in kernels]
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
-            radius.observe_predictions(state.mean(x), state.variance(x), y, noise)
+            predicted = state.mean(x), state.variance(x)
+            radius.observe_predictions(*predicted, y, noise, x)
     return radius.state_dict()["squared"]  # before it is mixed with the energy
 
 

@@ -34,12 +34,12 @@ def fails(seed, shrink):
     for _ in range(ROUNDS):
         y = truth[chosen[-1]] + NOISE_STD * torch.randn((), generator=random).double()
         mean, variance = torch.zeros(1).double(), torch.ones(1).double()
+        x = ARMS[chosen[-1:]]
         if outcomes:
             past = likeliest(ARMS[chosen[:-1]], torch.stack(outcomes), claimed)
-            x = ARMS[chosen[-1:]]
             mean, variance = past.mean(x), past.variance(x)
         outcomes.append(y)
-        radius.observe_predictions(mean, variance, y, claimed)
+        radius.observe_predictions(mean, variance, y, claimed, x)
         fixed = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, claimed)
         acqf = MartingaleMixtureUCB(
             fixed, norm_bound=shrink * NORM, delta=CLAIM.delta, fit=radius

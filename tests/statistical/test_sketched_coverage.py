@@ -38,7 +38,8 @@ def fails(seed, prequential, further, shrink=1.0):
                 if past is None
                 else (past.mean(X[-1:]), past.variance(X[-1:]))
             )
-            radius.observe_predictions(mean, variance, Y[-1:], shrink * NOISE_STD)
+            noise_std = shrink * NOISE_STD
+            radius.observe_predictions(mean, variance, Y[-1:], noise_std, X[-1:])
         inducing = X[torch.randperm(len(X), generator=random)[:INDUCING]]
         options = {"remainder_points": ARMS[::5]} if further else {}
         past = NystromRegression(X, Y, kernel, shrink * NOISE_STD, inducing, **options)

@@ -1,16 +1,25 @@
 r"""What the consistency check says, and the norm that it rests on."""
 
 import math
+import re
 
 import pytest
 import torch
 from botorch.models.transforms.outcome import Standardize
+from gpytorch.kernels import LinearKernel, RBFKernel
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import mixture_radius
 from oracles import socp
-from problems import frozen_model, make_problem
+from problems import (
+    RKHSFunction,
+    frozen_kernel,
+    frozen_model,
+    make_problem,
+    normal,
+    uniform,
+)
 from tolerances import LEAST_NORM, SOCP
 
 
@@ -40,7 +49,66 @@ def test_noise_too_small_for_any_norm():
     assert not result.consistent
     assert result.least_consistent_norm == math.inf
     assert result.cause == "noise"
-    assert "noise_std is too small: about" in result.remedy
+    found = re.search(
+        r"noise_std is too small: repeated inputs scatter (.*) times .* "
+        r"so about (.*) \(given 0\.02\)",
+        result.remedy,
+    )
+    assert [float(number) for number in found.groups()] == pytest.approx([50.0, 1.0], 0.2)
+    assert "norm_bound" not in result.remedy
+
+
+def large(norm, noise_std, kernel="rbf", repeats=1, n=40, seed=0):
+    r"""Values of a function of large norm, with noise; each input several times."""
+    kernel = frozen_kernel(kernel)
+    function = RKHSFunction.random(kernel, norm, d=2, seed=seed)
+    X = uniform(n, 2, seed + 1).repeat(repeats, 1)
+    return X, function(X) + noise_std * normal(len(X), seed + 2), kernel
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("kernel", ["rbf", "matern52"])
+@pytest.mark.parametrize("norm", [100.0, 3e3, 1e5])
+def test_the_norm_is_named_where_the_noise_is_right(norm, kernel, repeats):
+    r"""Of a norm far above that of a draw from the prior, at the noise that there is."""
+    X, Y, own = large(norm, 1.0, kernel, repeats)
+    state = KernelRegression(X, Y, own, 1.0)
+    result = check_consistency(state, norm / 20.0)
+    assert result.cause == "norm"
+    assert f"no function of norm below {result.least_consistent_norm:.4g}" in result.remedy
+    assert "Give a larger one" in result.remedy
+    assert "noise_std" in result.remedy
+    assert ("repeated inputs scatter" in result.remedy) == (repeats > 1)
+
+
+class OwnRBF(RBFKernel):
+    r"""One whose length scales are not known to be length scales."""
+
+
+@pytest.mark.parametrize(("smooth", "cause"), [(OwnRBF, "norm"), (LinearKernel, "kernel")])
+def test_repeated_inputs_decide_about_the_noise(smooth, cause):
+    r"""A rough function under a smooth kernel looks like noise, but for repeated inputs.
+
+    Under a linear kernel no norm is enough.
+    """
+    X, Y, _ = large(20.0, 0.1, "matern12", repeats=2)
+    smooth = smooth().double().requires_grad_(False)
+    if smooth.has_lengthscale:
+        smooth.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    once = check_consistency(KernelRegression(X[:40], Y[:40], smooth, 0.1), 5.0)
+    assert once.cause == "noise"
+    least = once.least_consistent_norm
+    named = f"If it is right, norm_bound must be at least {least:.4g} (given 5)"
+    assert (named in once.remedy) == math.isfinite(least)
+    asserted = "noise_std is too small" in once.remedy
+    assert asserted == math.isinf(least)
+    twice = check_consistency(KernelRegression(X, Y, smooth, 0.1), 5.0)
+    assert math.isfinite(twice.least_consistent_norm) == (cause == "norm")
+    assert twice.cause == cause
+    assert re.search(r"repeated inputs scatter (0\.9|1\.0)\d* times", twice.remedy)
+    noisy = check_consistency(KernelRegression(X, Y, smooth, 0.01), 5.0)
+    assert noisy.cause == "noise"
+    assert "repeated inputs scatter" in noisy.remedy
 
 
 def test_length_scale_too_long():

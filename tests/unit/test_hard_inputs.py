@@ -1,7 +1,5 @@
 """Inputs that break numerics or assumptions: the right band, or a typed error."""
 
-from copy import deepcopy
-
 import pytest
 import torch
 from botorch.exceptions import (
@@ -227,15 +225,6 @@ class TestModelsOfTheirOwn:
         model = LCEAGP(X, outcomes(X), None, decomposition={"a": [0, 1], "b": [2, 3]})
         with pytest.raises(UnsupportedError, match="cannot be copied"):
             KernelRegression.from_model(model)
-
-    def test_exchanged_inputs_of_a_single_precision_model(self):
-        X, other = points(12).float(), points(12, seed=5).float()
-        model = SingleTaskGP(X, outcomes(X), input_transform=Normalize(3))
-        model.eval()
-        model.set_train_data(model.transform_inputs(other), outcomes(other)[:, 0])
-        reference = deepcopy(model).double()
-        state = KernelRegression.from_model(model)
-        assert torch.equal(state.train_inputs, reference.train_inputs[0])
 
 
 class TestPoints:

@@ -3,6 +3,7 @@ r"""Families of length scales: which kernels they hold, and what lies between th
 import copy
 import itertools
 import math
+import operator
 import pickle
 
 import pytest
@@ -194,6 +195,30 @@ def test_parts_sums_and_copies_stay_families():
     assert "in part" in family[1:].covers
     for copied in (copy.deepcopy(family), pickle.loads(pickle.dumps(family))):
         assert variances(copied) == variances(family)
+
+
+def test_a_family_is_not_changed_in_place():
+    r"""Kernels in another order, or another one among them, would leave holes."""
+    family = lengthscale_family(RBFKernel(), 0.1, 0.4)
+    changes = (
+        lambda: family.reverse(),
+        lambda: family.sort(key=id),
+        lambda: family.append(RBFKernel()),
+        lambda: family.__setitem__(0, RBFKernel()),
+        lambda: family.__delitem__(0),
+        lambda: operator.iadd(family, [RBFKernel()]),
+        lambda: operator.imul(family, 2),
+        lambda: setattr(family, "steps", family.steps[::-1]),
+        lambda: setattr(family, "covers", "everything"),
+    )
+    for change in changes:
+        with pytest.raises((AttributeError, TypeError)):
+            change()
+    assert factors(family, 2) == [1.0, 1.0, 1.0]
+    reverse = family[::-1]
+    assert variances(reverse) == pytest.approx(variances(family)[::-1])
+    assert lengths(reversed(family)) == lengths(family)[::-1]
+    assert "3 kernels: RBF with length scales from 0.1 to 0.4" in repr(family)
 
 
 def test_ranges_in_words():

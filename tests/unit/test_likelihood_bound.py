@@ -15,6 +15,7 @@ from botorch.exceptions import (
 )
 from botorch.models import SingleTaskGP, SingleTaskVariationalGP
 from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import Warp
 from botorch.optim import optimize_acqf
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import BernoulliLikelihood
@@ -169,6 +170,17 @@ def test_from_a_variational_model(acqf):
         LikelihoodUCB.from_model(variational(outcomes=None), **NORM)
 
 
+def test_a_transform_that_was_trained_needs_the_raw_inputs():
+    r"""A variational model keeps inputs as its transform made them at the beginning."""
+    model = variational(input_transform=Warp(2, [0, 1])).requires_grad_(False)
+    model.input_transform.concentration0.fill_(2.0)
+    data = {"train_X": X, "train_Y": Y}
+    warped = LikelihoodUCB.from_model(model, **data, **NORM)
+    assert_close(warped.data.train_inputs, model.transform_inputs(X))
+    with pytest.raises(InputDataError, match="train_X and train_Y"):
+        LikelihoodUCB.from_model(model, **NORM)
+
+
 class Latent(ApproximateGP):
     r"""GPyTorch's own, with a forward of kernel and mean, or of something else."""
 
@@ -311,8 +323,8 @@ def test_predictions_in_place_of_the_mixture():
     evidence = PrequentialLikelihood("bernoulli")
     p = FUNCTION(X).sigmoid()
     known = torch.where(Y > 0.0, p, 1.0 - p).log()
-    evidence.observe_predictions(known[:30], Y[:30])
-    evidence.observe_predictions(known[30:], Y[30:])
+    evidence.observe_predictions(known[:30], Y[:30], X[:30])
+    evidence.observe_predictions(known[30:], Y[30:], X[30:])
     told = LikelihoodUCB(X, Y, KERNEL, evidence=evidence, **NORM)
     mixed = LikelihoodUCB(X, Y, KERNEL, **NORM)
     widths = [
@@ -325,10 +337,14 @@ def test_predictions_in_place_of_the_mixture():
     same(LikelihoodUCB(X, Y, KERNEL, evidence=again, **NORM), told)
     with pytest.raises(ValueError, match="same outcomes"):
         LikelihoodUCB(X, 1.0 - Y, KERNEL, evidence=evidence, **NORM)
+    data = LikelihoodRegression(X.flip(0), Y, KERNEL, likelihood="bernoulli")
+    for each in (evidence, again):
+        with pytest.raises(ValueError, match="hold different inputs"):
+            LikelihoodUCB(data, evidence=each, **NORM)
     with pytest.raises(StateError):
         again.load_state_dict(evidence.state_dict() | {"counts": [1.0]})
     with pytest.raises(InputDataError, match="at most 0"):
-        again.observe_predictions(0.5, 1.0)
+        again.observe_predictions(0.5, 1.0, X[0])
 
 
 def bounds_at(acqf):

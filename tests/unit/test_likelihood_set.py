@@ -241,6 +241,17 @@ def test_the_check_names_a_norm_or_a_kernel():
         check_consistency(low, norm_bound=1.0, noise_std=0.1)
 
 
+def test_the_check_names_the_norm_where_it_is_large():
+    r"""Log odds far above those of a draw from the prior, under the right kernel."""
+    kernel, X = frozen_kernel("rbf"), uniform(80, 2, 8)
+    function = RKHSFunction.random(kernel, 100.0, 2, seed=1)
+    chances = torch.rand(30, 80, dtype=torch.float64, generator=generator(1))
+    outcomes = (chances < function(X).sigmoid()).double().sum(0)
+    steps = {"likelihood": "binomial", "num_trials": 30.0}
+    result = check_consistency(LikelihoodRegression(X, outcomes, kernel, **steps), 10.0)
+    assert result.cause == "norm"
+
+
 def test_the_level_is_the_evidence_and_delta():
     data = problem("bernoulli")
     own = LikelihoodRegression(*data)

@@ -77,7 +77,8 @@ def options_of(fit, problem):
     if fit != "prequential":
         return {"fit": fit}
     radius, n = PrequentialRadius(), len(problem.Y)
-    radius.observe_predictions(torch.zeros(n), torch.ones(n), problem.Y, problem.noise_std)
+    known = problem.Y, problem.noise_std, problem.X
+    radius.observe_predictions(torch.zeros(n), torch.ones(n), *known)
     return {"fit": radius}
 
 

@@ -85,6 +85,29 @@ def test_slope_of_a_rational_quadratic():
     assert exact <= described.inputs[0].slope <= exact * (1.0 + SLOPE)
 
 
+@pytest.mark.parametrize("lower", [0.0, -3.0, 20.0])
+@pytest.mark.parametrize("name", [*KERNELS, "matern12"])
+@pytest.mark.parametrize("length", [1e-19, 1e-34, 1e-100])
+def test_a_collapsed_length_scale_is_named(length, name, lower):
+    r"""Too small to see across the domain: that is no statement about derivatives."""
+    box = torch.tensor([[lower, lower], [lower + 1.0, lower + 60.0]]).double()
+    described = describe_norm_bound(state(frozen_kernel(name, length)), NORM, bounds=box)
+    for change in described.inputs:
+        assert change.slope == math.inf
+        assert "the length scale is too small to see across" in str(change)
+        assert "derivative" not in str(change)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("lower", "length"), [(0.0, 1e-12), (0.0, 1e-3), (1e3, 1e-3)])
+def test_a_short_length_scale_is_seen(name, lower, length):
+    box = torch.tensor([[lower, lower], [lower + 1.0, lower + 60.0]]).double()
+    described = describe_norm_bound(state(frozen_kernel(name, length)), NORM, bounds=box)
+    exact = NORM * SLOPES[name] / length
+    for change in described.inputs:
+        assert exact * (1.0 - SLOPE) <= change.slope <= exact * (1.0 + 3.0 * SLOPE)
+
+
 def test_default_steps_are_a_tenth_of_the_domain():
     box = torch.tensor([[0.0, 1.0], [1.0, 5.0]]).double()
     described = describe_norm_bound(state(frozen_kernel("rbf")), NORM, bounds=box)

@@ -147,7 +147,7 @@ def test_no_norm_is_consistent(problem):
     X, Y = torch.cat([problem.X, problem.X]), torch.cat([problem.Y, problem.Y + 1.0])
     state = KernelRegression(X, Y, problem.kernel, 1e-3)
     radius = PrequentialRadius()
-    radius.observe_predictions(Y, torch.zeros_like(Y), Y, 1e-3)
+    radius.observe_predictions(Y, torch.zeros_like(Y), Y, 1e-3, X)
     with pytest.warns(InconsistentConfidenceSetWarning, match="noise_std is too small"):
         acqf = MartingaleMixtureUCB(state, fit=radius)
     assert acqf.least_consistent_norm == math.inf

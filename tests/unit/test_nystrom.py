@@ -247,7 +247,7 @@ def zeros_radius(problem, delta=0.05):
     radius = PrequentialRadius(delta)
     variance = problem.kernel(problem.X, diag=True)
     radius.observe_predictions(
-        torch.zeros_like(problem.Y), variance, problem.Y, problem.noise_std
+        torch.zeros_like(problem.Y), variance, problem.Y, problem.noise_std, problem.X
     )
     return radius
 
@@ -272,9 +272,8 @@ def test_a_hundred_thousand_predictions_are_added_in_chunks():
     radius, count = PrequentialRadius(0.05), 100_000
     outcomes = normal(count, 0)
     for rows in torch.arange(count).split(10_000):
-        radius.observe_predictions(
-            0.0 * outcomes[rows], 0.0 * outcomes[rows], outcomes[rows], 1.0
-        )
+        zeros, part = torch.zeros(len(rows)), outcomes[rows]
+        radius.observe_predictions(zeros, zeros, part, 1.0, part.unsqueeze(-1))
     assert radius.num_observations == count
     predicted = float(outcomes.square().sum()) + 2.0 * math.log(20.0)
     expected = with_energy(predicted, count, 0.05)

@@ -316,7 +316,7 @@ def test_predictions_of_the_transformed_outcome_give_a_radius():
     radius = PrequentialRadius()
     states = [KernelRegression.from_model(m, 0.2) for m in (transformed("log"), by_hand())]
     mean = torch.zeros_like(LATENT)
-    radius.observe_predictions(mean, mean + 1.0, LATENT, 0.2)
+    radius.observe_predictions(mean, mean + 1.0, LATENT, 0.2, X)
     own, other = (MartingaleMixtureUCB(each, **NORM, fit=radius) for each in states)
     assert_close(own.latent_bounds(POINTS), other.bounds(POINTS), rtol=0.0, atol=1e-9)
 

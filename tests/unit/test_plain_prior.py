@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
+from botorch.models.transforms.input import ChainedInputTransform, Normalize
 from gpytorch.kernels import (
     LinearKernel,
     MaternKernel,
@@ -17,11 +18,16 @@ from gpytorch.kernels import (
 from gpytorch.means import ConstantMean, LinearMean, ZeroMean
 from torch.testing import assert_close
 
-from kernelucb import MartingaleMixtureUCB
+from kernelucb import (
+    KernelRegression,
+    MartingaleMixtureUCB,
+    describe_norm_bound,
+    regret_certificate,
+)
 from kernelucb._numerics.kernels import Stationary, diagonal
 from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.regression.prior import Prior
-from problems import make_problem, uniform
+from problems import make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED
 
 UNSCALED = {
@@ -148,3 +154,42 @@ def test_gradients_at_fixed_regularisers(sign):
     assert_close(fused, whole, rtol=REARRANGED, atol=REARRANGED)
     slopes = [torch.autograd.grad(v.sum(), X, retain_graph=True)[0] for v in (fused, whole)]
     assert_close(*slopes, rtol=REARRANGED, atol=REARRANGED)
+
+
+class Wavy(ScaleKernel):
+    r"""A subclass may do anything: here the prior variance is not the same everywhere."""
+
+    def forward(self, x1, x2, diag=False, **params):
+        values = super().forward(x1, x2, diag=diag, **params)
+        left, right = (2.0 + torch.sin(9.0 * x[..., 0]) for x in (x1, x2))
+        return values * (left * right if diag else left.unsqueeze(-1) * right)
+
+
+class Doubled(ChainedInputTransform):
+    def transform(self, X):
+        return torch.cat([super().transform(X), X.square()], -1)
+
+
+def test_nothing_is_known_of_a_subclass():
+    wavy = frozen(Wavy(RBFKernel()))
+    for kernel in (wavy, frozen(ScaleKernel(wavy)), wavy + frozen(RBFKernel())):
+        prior = Prior(kernel)
+        assert not prior.has_constant_variance
+        assert not prior.falls_with_distance()
+    assert prior.variance(uniform(20, 2, 0)).std() > 0.1
+    chained = Doubled(first=Normalize(2, bounds=torch.eye(2).double()))
+    assert not Prior(frozen(RBFKernel()), None, chained).falls_with_distance()
+
+
+def test_a_subclass_has_no_certificate_over_a_box():
+    X, Y, box = uniform(8, 1, 0), normal(8, 1), torch.tensor([[0.0], [1.0]]).double()
+    state = KernelRegression(X, Y, frozen(Wavy(RBFKernel())), 0.1)
+    band = MartingaleMixtureUCB(state, norm_bound=50.0)
+    assert not regret_certificate(band, bounds=box).rigorous
+    described = describe_norm_bound(state, 50.0, bounds=box)
+    assert not described.everywhere
+    assert described.range > 50.0 * 2.0
+
+
+def frozen(module):
+    return module.double().requires_grad_(False)

@@ -2,15 +2,18 @@ r"""The prequential radius: identities and bookkeeping."""
 
 import json
 import math
+import warnings
 
 import pytest
 import torch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
+    InputDataWarning,
     UnsupportedError,
 )
 from botorch.models import MultiTaskGP, SingleTaskGP
+from botorch.models.transforms.input import ChainedInputTransform, Normalize, Warp
 from gpytorch.kernels import RBFKernelGrad
 from torch.testing import assert_close
 
@@ -21,8 +24,10 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
+from kernelucb._numerics import states
 from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.exceptions import StateError
 from problems import (
     frozen_model,
     make_problem,
@@ -45,7 +50,8 @@ def one_step_ahead(problem, c=1.0, noise_std=None):
                 problem.X[:s], problem.Y[:s], problem.kernel, problem.noise_std
             )
             mean, variance = past.mean(x, 1.0 / c), past.variance(x, 1.0 / c)
-        radius.observe_predictions(mean, c * variance, y, noise_std or problem.noise_std)
+        noise = noise_std or problem.noise_std
+        radius.observe_predictions(mean, c * variance, y, noise, x)
     return radius
 
 
@@ -63,7 +69,7 @@ def test_many_predictions_at_once(monkeypatch):
     Y = X.sum(-1)
     by_model, by_numbers = PrequentialRadius(DELTA), PrequentialRadius(DELTA)
     posterior = problem.model.posterior(X)
-    by_numbers.observe_predictions(posterior.mean, posterior.variance, Y, 0.1)
+    by_numbers.observe_predictions(posterior.mean, posterior.variance, Y, 0.1, X)
     plain = type(problem.model).posterior
 
     def counted(self, part):
@@ -105,7 +111,7 @@ def test_a_model_predicts():
     problem = make_problem(n=12, d=2, kernel="matern52")
     by_model, by_numbers = PrequentialRadius(DELTA), one_step_ahead(problem)
     by_model.observe_predictions(
-        0.0, problem.kernel(problem.X[:1], diag=True), problem.Y[0], 0.1
+        0.0, problem.kernel(problem.X[:1], diag=True), problem.Y[0], 0.1, problem.X[0]
     )
     for s in range(1, 12):
         model = frozen_model(problem.X[:s], problem.Y[:s], problem.kernel, 0.1)
@@ -118,9 +124,11 @@ def test_several_at_once_are_the_sum_of_each():
     singles, together = PrequentialRadius(DELTA), PrequentialRadius(DELTA)
     means, variances, outcomes = uniform(4, 3, 0).mT
     noise = 0.1 + uniform(4, 1, 1)[:, 0]
-    for each in zip(means, variances, outcomes, noise, strict=True):
+    X = uniform(4, 2, 2)
+    for each in zip(means, variances, outcomes, noise, X, strict=True):
         singles.observe_predictions(*each)
-    together.observe_predictions(means, variances, outcomes, noise)
+    together.observe_predictions(means, variances, outcomes, noise, X)
+    assert together.state_dict()["inputs"] == singles.state_dict()["inputs"] == X.tolist()
     assert together.squared == pytest.approx(singles.squared)
     assert torch.equal(together.noise_std, noise)
 
@@ -129,7 +137,8 @@ def test_noise_of_each_observation_is_its_own():
     problem = make_problem(n=5, d=2)
     radius = PrequentialRadius(DELTA)
     noise = torch.linspace(0.1, 0.5, 5).double()
-    radius.observe_predictions(torch.zeros(5), torch.ones(5), problem.Y, noise)
+    zeros, ones = torch.zeros(5), torch.ones(5)
+    radius.observe_predictions(zeros, ones, problem.Y, noise, problem.X)
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=NORM, delta=DELTA, fit=radius)
     assert_close(acqf.regression.noise_std, noise)
     squared = acqf.function_constraints.radius.squared(acqf.regression)
@@ -142,27 +151,35 @@ def test_saved_and_resumed():
     resumed = PrequentialRadius(DELTA)
     resumed.load_state_dict(json.loads(json.dumps(radius.state_dict())))
     for each in (radius, resumed):
-        each.observe_predictions(0.1, 0.2, 0.3, 0.4)
+        each.observe_predictions(0.1, 0.2, 0.3, 0.4, problem.X[0])
     assert resumed.state_dict() == radius.state_dict()
     with pytest.raises(ValueError, match=r"delta is 0\.1 in the state and 0\.2 here"):
         PrequentialRadius(0.2).load_state_dict(radius.state_dict())
-    with pytest.raises(ValueError, match="lacks checksum, estimated, noise_std, outcomes"):
+    with pytest.raises(
+        ValueError, match="lacks checksum, estimated, inputs, noise_std, outcomes"
+    ):
         resumed.load_state_dict({"delta": DELTA})
 
 
 def test_bad_input():
     radius, problem = PrequentialRadius(DELTA), make_problem(n=3)
+    x = problem.X[0]
     before = radius.squared
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         PrequentialRadius(1.0)
     with pytest.raises(BotorchTensorDimensionError, match="2 means, 1 variances and 1"):
-        radius.observe_predictions(torch.zeros(2), 1.0, 0.0, 0.1)
+        radius.observe_predictions(torch.zeros(2), 1.0, 0.0, 0.1, x)
     with pytest.raises(InputDataError, match="outcome contains NaN"):
-        radius.observe_predictions(0.0, 1.0, math.nan, 0.1)
+        radius.observe_predictions(0.0, 1.0, math.nan, 0.1, x)
     with pytest.raises(ValueError, match="variance must not be negative"):
-        radius.observe_predictions(0.0, -1.0, 0.0, 0.1)
+        radius.observe_predictions(0.0, -1.0, 0.0, 0.1, x)
     with pytest.raises(ValueError, match="noise_std must be a finite number above 0"):
-        radius.observe_predictions(0.0, 1.0, 0.0, 0.0)
+        radius.observe_predictions(0.0, 1.0, 0.0, 0.0, x)
+    for wrong in (problem.X[:2], torch.zeros(0), torch.zeros(())):
+        with pytest.raises(BotorchTensorDimensionError, match="n x d` with n = 1"):
+            radius.observe_predictions(0.0, 1.0, 0.0, 0.1, wrong)
+    with pytest.raises(InputDataError, match="X contains NaN"):
+        radius.observe_predictions(0.0, 1.0, 0.0, 0.1, x * math.nan)
     assert radius.squared == before
     assert radius.num_observations == 0
     full = one_step_ahead(problem)
@@ -183,9 +200,8 @@ def test_a_radius_of_other_observations_is_refused(count):
     r"""One noise scale fits any number of observations; the radius does not."""
     problem = make_problem(n=3)
     radius = PrequentialRadius(DELTA)
-    radius.observe_predictions(
-        torch.zeros(count), torch.ones(count), torch.zeros(count), 0.1
-    )
+    zeros = torch.zeros(count)
+    radius.observe_predictions(zeros, zeros + 1.0, zeros, 0.1, uniform(count, 2, 0))
     with pytest.raises(ValueError, match=f"fit holds {count} observations"):
         MartingaleMixtureUCB(problem.state, norm_bound=1.0, delta=DELTA, fit=radius)
     sketch = NystromRegression(problem.X, problem.Y, problem.kernel, 0.1, problem.X)
@@ -265,5 +281,78 @@ def test_a_radius_of_other_outcomes_is_refused():
     problem = make_problem(n=3)
     radius = one_step_ahead(problem)
     other = KernelRegression(problem.X, problem.Y + 0.01, problem.kernel, problem.noise_std)
-    with pytest.raises(ValueError, match="fit and the model hold different outcomes"):
+    with pytest.raises(ValueError, match="hold different inputs or outcomes"):
         MartingaleMixtureUCB(other, norm_bound=9.0, delta=DELTA, fit=radius)
+
+
+class TestInputs:
+    r"""The radius is of outcomes at inputs: the same at others say another function."""
+
+    problem = make_problem(n=12, d=2, duplicates=True)
+    columns = torch.tensor([[0.0, -3.0], [2.0, 5.0]], dtype=torch.float64)
+
+    def radius(self, X):
+        radius = PrequentialRadius(DELTA)
+        radius.observe(self.problem.model, X, self.problem.Y, self.problem.noise_std)
+        return radius
+
+    @pytest.mark.parametrize("sketched", [False, True])
+    def test_others_are_refused(self, sketched):
+        X, Y, noise = self.problem.X, self.problem.Y, self.problem.noise_std
+        radius = self.radius(X)
+        resumed = PrequentialRadius(DELTA)
+        resumed.load_state_dict(radius.state_dict())
+        swapped = X.clone()
+        swapped[[2, 7]] = X[[7, 2]]
+        for inputs in (X.flip(0), swapped, X + 0.01, X[:, :1]):
+            kernel = self.problem.kernel
+            state = KernelRegression(inputs, Y, kernel, noise)
+            bound = MartingaleMixtureUCB
+            if sketched:
+                state = NystromRegression(inputs, Y, kernel, noise, inputs[:5])
+                bound = SketchedMartingaleMixtureUCB
+            for each in (radius, resumed):
+                with pytest.raises(ValueError, match="hold different inputs or outcomes"):
+                    bound(state, norm_bound=9.0, delta=DELTA, fit=each)
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_they_are_raw_ones(self, dtype):
+        X, Y = self.columns[0] + self.problem.X * self.columns[1], self.problem.Y
+        X, Y = X.to(dtype), Y.to(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputDataWarning)
+            transform = ChainedInputTransform(first=Normalize(2), second=Warp(2, [0, 1]))
+            model = SingleTaskGP(
+                X, Y.unsqueeze(-1), input_transform=transform, outcome_transform=None
+            )
+        radius = PrequentialRadius(DELTA)
+        radius.observe(model, X, Y, 0.1)
+        options = {"norm_bound": 99.0, "delta": DELTA, "fit": radius}
+        MartingaleMixtureUCB(model, **options)
+        state = NystromRegression.from_model(model, X[:5], 0.1)
+        for each in (state, NystromRegression.from_model(model, X[:5], 0.1)):
+            SketchedMartingaleMixtureUCB(each, **options)
+
+    def test_of_a_state_that_grew(self):
+        X, Y, noise = self.problem.X, self.problem.Y, self.problem.noise_std
+        state = NystromRegression(X[:6], Y[:6], self.problem.kernel, noise, X[:5])
+        grown = state.observe(X[6:], Y[6:])
+        options = {"norm_bound": 9.0, "delta": DELTA, "fit": self.radius(X)}
+        SketchedMartingaleMixtureUCB(grown, **options)
+        with pytest.raises(ValueError, match="hold different inputs"):
+            SketchedMartingaleMixtureUCB(state.observe(X[6:].flip(0), Y[6:]), **options)
+
+    def test_a_saved_state_has_one_for_each_outcome(self):
+        saved = self.radius(self.problem.X).state_dict()
+        for inputs, message in (
+            (saved["inputs"][1:], "11 inputs"),
+            ([[0.0], *saved["inputs"][1:]], "same number of columns"),
+            ([["x", 0.0], *saved["inputs"][1:]], "must be a number"),
+            (saved["inputs"][::-1], "changed after it was saved"),
+        ):
+            entries = {**saved, "inputs": inputs}
+            if "changed" not in message:
+                del entries["version"], entries["checksum"]
+                entries = states.sealed(entries)
+            with pytest.raises(StateError, match=message):
+                PrequentialRadius(DELTA).load_state_dict(entries)

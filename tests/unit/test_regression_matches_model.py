@@ -1,14 +1,19 @@
 r"""The regression state is the model's own posterior, in outcome units."""
 
+import pickle
+
 import pytest
 import torch
+from botorch.exceptions import InputDataError
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize, Round, Warp
 from botorch.models.transforms.outcome import ChainedOutcomeTransform, Standardize
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, ScaleKernel
 from gpytorch.means import ConstantMean, LinearMean
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression
+from kernelucb import KernelRegression, SafeSet
+from kernelucb.regression.observed import observed_inputs
 from problems import float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR
 
@@ -174,3 +179,122 @@ def test_noise_std_in_outcome_units_overrides_the_likelihood():
     )
     posterior = standardized.posterior(TEST_X)
     assert_close(state.mean(TEST_X), posterior.mean[:, 0], rtol=POSTERIOR, atol=POSTERIOR)
+
+
+OTHER_X = 10.0 * uniform(N, D, seed=5)
+
+
+def transformed(transform=normalize, kernel=None, **options):
+    r"""A model of ``X`` and ``Y`` that has been put into eval mode."""
+    kernel = frozen_kernel("matern52") if kernel is None else kernel
+    return frozen_model(X, Y, kernel, 0.1, input_transform=transform(), **options).eval()
+
+
+def raw_in_eval_mode(model):
+    model.set_train_data(OTHER_X, Y)
+
+
+def transformed_in_eval_mode(model):
+    r"""BoTorch keeps the old raw inputs, and goes back to them in training mode."""
+    model.set_train_data(model.transform_inputs(OTHER_X), Y)
+
+
+def more_in_eval_mode(model):
+    model.set_train_data(torch.cat([X, OTHER_X]), torch.cat([Y, Y]), strict=False)
+
+
+def other_transform_in_eval_mode(model):
+    model.load_state_dict(transformed(lambda: Normalize(d=D)).state_dict())
+
+
+CHANGES = {
+    "raw": raw_in_eval_mode,
+    "transformed": transformed_in_eval_mode,
+    "more": more_in_eval_mode,
+    "transform": other_transform_in_eval_mode,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_inputs_that_are_not_the_transformed_raw_ones_are_refused(change):
+    model = transformed()
+    change(model)
+    listed = ModelListGP(transformed(), model)
+    uses = (
+        lambda: KernelRegression.from_model(model),
+        lambda: observed_inputs(model),
+        lambda: SafeSet.from_models(listed, norm_bound=99.0, noise_std=0.1),
+    )
+    for use in uses:
+        with pytest.raises(InputDataError, match=r"Call model\.train\(\) before"):
+            use()
+
+
+@pytest.mark.filterwarnings("ignore:.*not contained to the unit cube")
+@pytest.mark.parametrize("transform", INPUT_TRANSFORMS.values(), ids=INPUT_TRANSFORMS)
+def test_data_are_exchanged_in_training_mode(transform):
+    r"""The remedy that the refusal names, before and after it; the raw inputs follow."""
+    model, kernel = transformed(transform), frozen_kernel("matern52")
+    other = frozen_model(OTHER_X, Y, kernel, 0.1, input_transform=transform()).train()
+    other.load_state_dict(model.state_dict())  # learned bounds are those of the first data
+    model.set_train_data(OTHER_X, Y)
+    model.train()
+    model.set_train_data(OTHER_X, Y)
+    assert torch.equal(observed_inputs(model), OTHER_X)
+    assert_same_posterior(model)
+    assert torch.equal(observed_inputs(model), OTHER_X)
+    expected = KernelRegression.from_model(other)
+    assert_close(KernelRegression.from_model(model).mean(TEST_X), expected.mean(TEST_X))
+
+
+def only_for_queries():
+    return ChainedInputTransform(
+        first=normalize(),
+        second=Round(integer_indices=[1], approximate=False, transform_on_train=False),
+    )
+
+
+MORE_TRANSFORMS = {
+    **INPUT_TRANSFORMS,
+    "not of the data": lambda: Normalize(d=D, bounds=BOUNDS, transform_on_train=False),
+    "not of queries": lambda: Normalize(d=D, bounds=BOUNDS, transform_on_eval=False),
+    "rounded queries": only_for_queries,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*not contained to the unit cube")
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+@pytest.mark.parametrize("transform", MORE_TRANSFORMS.values(), ids=MORE_TRANSFORMS)
+def test_what_botorch_itself_does_to_the_inputs_is_taken(transform):
+    r"""Further observations, copies, other precision, a loaded state, a refit."""
+    model = transformed(transform)
+    assert_same_posterior(model)
+    conditioned = model.condition_on_observations(OTHER_X[:3], Y[:3].unsqueeze(-1))
+    assert torch.equal(observed_inputs(conditioned), torch.cat([X, OTHER_X[:3]]))
+    assert_same_posterior(conditioned)
+    loaded = frozen_model(X, Y, model.covar_module, 0.1, input_transform=transform())
+    loaded.load_state_dict(model.state_dict())
+    assert_same_posterior(loaded)
+    copied = pickle.loads(pickle.dumps(model))
+    assert_same_posterior(copied)
+    copied.train()
+    assert torch.equal(observed_inputs(copied), X)
+    KernelRegression.from_model(copied.eval().float())
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_a_model_that_went_from_single_to_double_precision_is_taken():
+    r"""BoTorch leaves its raw inputs in single precision."""
+    single = SingleTaskGP(X.float(), Y.float().unsqueeze(-1), input_transform=normalize())
+    assert_same_posterior(single.eval().double())
+
+
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
+def test_single_precision_inputs_are_transformed_in_double_precision():
+    r"""Where the model has transformed all of them: those before a query's rounding."""
+    for transform in (normalize, only_for_queries):
+        model = SingleTaskGP(
+            X.float(), Y.float().unsqueeze(-1), input_transform=transform()
+        )
+        state = KernelRegression.from_model(model)
+        assert_close(state.train_inputs, normalize()(X.float().double()))

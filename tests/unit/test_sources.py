@@ -78,7 +78,7 @@ META = "Wang, Kim & Kaelbling (2018)"
 
 def predicted():
     radius = PrequentialRadius()
-    radius.observe_predictions(torch.zeros(6), torch.ones(6), PROBLEM.Y, 0.1)
+    radius.observe_predictions(torch.zeros(6), torch.ones(6), PROBLEM.Y, 0.1, PROBLEM.X)
     return radius
 
 
@@ -147,7 +147,7 @@ MIXED = f"Likelihood ratio with a mixture ({RATIO}), evidence bounded (ours)"
 
 def test_successes_and_counts():
     successes, told = (Y.median() < Y).double(), PrequentialLikelihood()
-    told.observe_predictions(torch.full((len(Y),), 0.5).log(), successes)
+    told.observe_predictions(torch.full((len(Y),), 0.5).log(), successes, X)
     expected = {
         (): f"{ELLIPSOID}; fit: {MIXED}",
         (("form", "convex"),): f"Exponential cone program (ours); fit: {MIXED}",

@@ -120,7 +120,7 @@ def resealed(state):
         ("norm", {"least_consistent_norm": 1e9}, "least_consistent_norm is above"),
         ("bounded noise", {"lower": 4.0, "upper": 3.0}, "lower is above upper"),
         ("bounded noise", {"estimated": ["prior"]}, r"estimated\[0\] must be \"kernel\""),
-        ("radius", {"outcomes": [0.0]}, "8 noise scales and 1 outcomes"),
+        ("radius", {"outcomes": [0.0]}, "8 noise scales, 1 outcomes"),
         ("radius", {"squared": 4.6}, "squared must lie in"),
     ],
 )

@@ -60,6 +60,7 @@ def methods() -> list[Target]:
         variance=1.0,
         outcome=0.5,
         noise_std=0.1,
+        X=w.X[0],
     )
     add("radius", "observe", None, model=w.model, X=w.X[:2], Y=w.Y[:2], noise_std=0.1)
     add("radius", "radius", None, regression=w.state)

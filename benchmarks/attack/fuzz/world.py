@@ -46,7 +46,7 @@ def _prototypes() -> dict[str, Any]:
     tracker = k.StreamingNoiseTracker(5.0, k.UnknownNoise(0.01, 1.0))
     tracker.observe(w.state)
     radius = k.PrequentialRadius(0.1)
-    radius.observe_predictions(torch.zeros(8), torch.ones(8), w.Y, 0.1)
+    radius.observe_predictions(torch.zeros(8), torch.ones(8), w.Y, 0.1, w.X)
     norms = k.NormTracker()
     norms.observe(w.state)
     mixture = k.MartingaleMixtureUCB(w.state, **given)

@@ -206,12 +206,15 @@ def _union(options: list[_Kind | None]) -> _Kind | None:
     return _Kind(_either(words), error, read)
 
 
+_BUILT_IN = list, tuple, range
+
+
 def _sequence(item: _Kind | None) -> _Kind:
     def read(name: str, value: Any) -> Any:
         if not _is_sequence(value):
             return _NO
         parts = [_read(f"{name}[{i}]", item, part) for i, part in enumerate(value)]
-        own_kind = isinstance(value, list) and type(value) is not list
+        own_kind = isinstance(value, Sequence) and not isinstance(value, _BUILT_IN)
         unchanged = own_kind and all(map(operator.is_, parts, value))
         return value if unchanged else parts
 

@@ -123,7 +123,7 @@ def constant_variance(kernel: Kernel) -> bool:
 
     GPyTorch's ``is_stationary`` is no proof: it only asks whether there is a lengthscale.
     """
-    while isinstance(kernel, ScaleKernel):
+    while type(kernel) is ScaleKernel:  # a subclass may be anything
         kernel = kernel.base_kernel
     if type(kernel) in _COMBINED:
         parts: Any = kernel

@@ -2,11 +2,12 @@ r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
+from scipy.special import gammaincinv
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
@@ -15,7 +16,6 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
-    DEFAULT_SCALES,
     CovarianceScale,
     Radius,
     misfit_of_error,
@@ -34,6 +34,8 @@ Cause = Literal["norm", "noise", "kernel"]
 # Factors by which noise scales may be too small, and length scales too large.
 _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
 _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
+# Covariance scales: functions of norms up to a million, prior units.
+_SCALES = tuple(4.0**j for j in range(-4, 21))
 # Log-evidence, in nats, that another scale must gain before it is named as the cause.
 _GAIN = 5.0
 
@@ -131,7 +133,7 @@ def check_consistency(
         how = _LENGTHSCALE_FACTORS, _GAIN
         cause, remedy = likely_cause(data, least, norm_bound, *how)
     else:
-        cause, remedy = _diagnosis(data, least, norm_bound)
+        cause, remedy = _diagnosis(data, least, norm_bound, delta)
     return ConsistencyCheck(False, least, norm_bound, cause, remedy)
 
 
@@ -193,35 +195,80 @@ def sharp_least_norm(
     return least_norm(regression, radius)
 
 
+class _Replicates(NamedTuple):
+    r"""What repeated inputs say: how many outcomes, and their scatter, noise units."""
+
+    number: int
+    scatter: float
+
+    @classmethod
+    def of(cls, regression: KernelRegression) -> "_Replicates":
+        distinct = len(regression.distinct_inputs)
+        rest = regression.targets[: len(regression.targets) - distinct]
+        number = regression.num_observations - distinct
+        return cls(number, float(rest.square().sum()))
+
+    @property
+    def ratio(self) -> float:
+        r"""Their standard deviation over the noise scale."""
+        return math.sqrt(self.scatter / max(self.number, 1))
+
+    def allow(self, factor: float, delta: float) -> bool:
+        r"""Whether normal noise of a scale that many times as large scatters as little."""
+        quantile = 2.0 * float(gammaincinv(0.5 * self.number, delta))  # of chi-squared
+        return self.number == 0 or self.scatter >= quantile * factor**2
+
+
 def _diagnosis(
-    regression: KernelRegression, least: float, norm_bound: float
+    regression: KernelRegression, least: float, norm_bound: float, delta: float
 ) -> tuple[Cause, str]:
     r"""What explains a contradiction best, and what to do about it.
 
-    More noise, shorter length scales, or neither: then the norm bound is too small.
+    More noise, shorter length scales, or neither: then the norm bound is too small. What
+    the data contradict is all of them together, so the norm that would be enough is named
+    as well. Repeated inputs may show that the noise scale is too small, or that it is not.
     """
+    again, finite = _Replicates.of(regression), math.isfinite(least)
+    given = float(regression.noise_scales.max())
+    larger_noise = "Give a larger one, or noise_std=UnknownNoise()."
+    scatter = f"repeated inputs scatter {again.ratio:.3g} times as much as noise_std says"
+    if again.number and again.scatter > noise_energy_bound(again.number, delta):
+        return "noise", (
+            f"noise_std is too small: {scatter}, so about {again.ratio * given:.3g} (given "
+            f"{given:.3g}). {larger_noise}"
+        )
     base = float(_log_evidence(regression, (1.0,))[0])
     noise = _log_evidence(regression, _NOISE_FACTORS) - base
     lengths = _lengthscale_gains(regression) - base
-    noise_gain, length_gain = float(noise.max()), float(lengths.max())
-    if max(noise_gain, length_gain) < _GAIN and math.isfinite(least):
+    factor = _NOISE_FACTORS[int(noise.argmax())]
+    noise_gain = float(noise.max()) if again.allow(factor, delta) else 0.0
+    length_gain = float(lengths.max())
+    if max(noise_gain, length_gain) < _GAIN and finite:
+        doubt = ". If it is right, noise_std is too small"
+        doubt = f"; {scatter}" if again.number else doubt
         return "norm", (
-            "norm_bound is too small: the data allow no function of norm below "
-            f"{least:.4g} (given {norm_bound:.4g}). Give a larger one, or none to have it "
-            "estimated."
+            "norm_bound is too small for this noise_std: the data allow no function of "
+            f"norm below {least:.4g} (given {norm_bound:.4g}). Give a larger one, or none "
+            f"to have it estimated{doubt}."
         )
+    if max(noise_gain, length_gain) < _GAIN and again.number:
+        return "kernel", (
+            f"The kernel explains these data at no norm, and {scatter}. Use a rougher "
+            "kernel, or shorter length scales."
+        )
+    larger_norm = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."
+    rest = f" If it is right, {larger_norm}" if finite else ""
     if length_gain > noise_gain:
         factor = _LENGTHSCALE_FACTORS[int(lengths.argmax())]
         return "kernel", (
             "The kernel is too smooth for these data: length scales about "
             f"{factor:.2g} times shorter explain them better. Fit the model again, or fix "
-            "a shorter one."
+            f"a shorter one.{rest}"
         )
-    factor = _NOISE_FACTORS[int(noise.argmax())]
-    largest = float(regression.noise_scales.max())
+    which = "noise_std or norm_bound" if finite else "noise_std"
     return "noise", (
-        f"noise_std is too small: about {factor * largest:.3g} (given {largest:.3g}) "
-        "explains the data better. Give a larger one, or noise_std=UnknownNoise()."
+        f"{which} is too small: a noise_std of about {factor * given:.3g} (given "
+        f"{given:.3g}) explains the data better. {larger_noise}{rest}"
     )
 
 
@@ -231,7 +278,7 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     The covariance scale is the best one for each.
     """
     lam, z = regression.eigenvalues, regression.targets
-    scales = torch.tensor(DEFAULT_SCALES).to(lam).reshape(-1, 1, 1)
+    scales = torch.tensor(_SCALES).to(lam).reshape(-1, 1, 1)
     variances = torch.tensor(factors).to(lam).square().unsqueeze(-1)
     signal = scales * lam
     form = (z.square() / (signal + variances)).sum(-1)

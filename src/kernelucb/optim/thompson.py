@@ -120,6 +120,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             return assumptions
         return assumptions.without_guarantee("the samples are not inflated")
 
+    @checked
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:

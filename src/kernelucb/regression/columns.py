@@ -23,8 +23,8 @@ def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
         transform: An input transform; None leaves inputs as they are.
         fixed: Raw columns that do not change, so that what becomes of them does not count.
     """
-    is_chain = isinstance(transform, ChainedInputTransform)
-    steps = list(transform.values()) if is_chain else [transform]
+    is_chain = type(transform) is ChainedInputTransform
+    steps = [*transform.values()] if is_chain else [transform]
     decoded = False
     for step in steps:
         groups = _one_hot_columns(step)

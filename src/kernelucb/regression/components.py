@@ -67,7 +67,7 @@ def additive_components(prior: Prior) -> list[Component]:
     Raw columns are those of the kernel, so transforms that move them give none.
     """
     transform = prior.input_transform
-    chain = isinstance(transform, ChainedInputTransform)
+    chain = type(transform) is ChainedInputTransform
     steps = list(transform.values()) if chain else [transform]
     if any(isinstance(step, OneHotToNumeric) for step in steps):
         return []

@@ -185,10 +185,12 @@ class KernelRegression(RidgeState):
 
         Without a new decomposition where only the unit of the noise changes.
         """
-        noise = positive_values("noise_std", noise_std, self.num_observations)
-        factors = noise.to(self.noise_scales) / self.noise_scales
+        noise = positive_values("noise_std", noise_std, self.num_observations).to(
+            self.noise_scales
+        )
+        factors = noise / self.noise_scales
         if bool((factors == factors[0]).all()):
-            state = self._in_units(factors[0])
+            state = self._in_units(noise, factors[0])
         else:
             state = self._of_data(self.train_inputs, self.train_targets, noise)
         state.estimated = with_noise(self.estimated, noise_std)
@@ -202,10 +204,10 @@ class KernelRegression(RidgeState):
             self.prior, inputs, targets, noise_std, self.dimension, self.estimated
         )
 
-    def _in_units(self, factor: Tensor) -> "KernelRegression":
-        r"""The state with all noise scales multiplied by ``factor``."""
+    def _in_units(self, noise: Tensor, factor: Tensor) -> "KernelRegression":
+        r"""The state with all noise scales multiplied by ``factor``, which is ``noise``."""
         state = draft_of(self)
-        state.register_buffer("noise_std", self.noise_scales * factor)
+        state.register_buffer("noise_std", noise)
         state.distinct_noise_std = self.distinct_noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
         state.singular_values = self.singular_values / factor

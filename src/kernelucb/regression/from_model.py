@@ -20,7 +20,7 @@ from kernelucb.regression.prior import Prior
 from kernelucb.regression.supported import (
     check_prior,
     check_supported,
-    kernel_inputs,
+    data_inputs,
     raw_inputs,
 )
 
@@ -83,9 +83,8 @@ def read_model(model: Any) -> ModelData:
     check_prior(model, inputs)
     raw = raw_inputs(model)
     if inputs.dtype != torch.float64:
-        # Where the inputs were exchanged in eval mode, only the transformed ones are known.
-        known = torch.equal(kernel_inputs(model, raw), model.train_inputs[0])
-        inputs = prior.transform(raw.double()) if known else inputs.double()
+        as_data = torch.equal(data_inputs(model, raw), inputs)
+        inputs = data_inputs(prior, raw.double()) if as_data else inputs.double()
     return ModelData(
         prior=prior,
         train_inputs=inputs,

@@ -2,8 +2,9 @@ r"""Families of kernels, for when the length scale is not known."""
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Self, SupportsIndex, overload
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -31,39 +32,35 @@ _ROUNDING = 1e-9  # steps
 Lengths = float | Sequence[float] | Tensor
 
 
-class LengthscaleFamily(list[Kernel]):
+@dataclass(frozen=True, eq=False, repr=False)
+class LengthscaleFamily(Sequence[Kernel]):
     r"""Kernels that differ in their length scales, and what lies between them.
 
-    A list of kernels. The balls of its ``covering`` kernels hold all functions of bounded
-    norm under any length scale of the family. Slices and sums of families are families; as
-    a plain list of kernels it covers these kernels only.
+    A sequence of kernels that cannot be changed. The balls of its ``covering`` kernels hold
+    all functions of bounded norm under any length scale of the family. Slices and sums of
+    families are families; a plain list of its kernels covers these kernels only.
 
     Source: ours, from the order of spectral densities (``docs/mathematics.md``), for RBF,
     Matern and rational quadratic kernels on any domain.
 
     Attributes:
+        kernels: The kernels.
         steps: For each kernel the longest length scale that it covers over its own, one
             number or one for each coordinate.
         covers: What the family covers, in words.
         together: For each kernel, whether its coordinates become longer together.
     """
 
-    def __init__(
-        self,
-        kernels: Iterable[Kernel],
-        steps: Iterable[Tensor],
-        covers: str,
-        together: Iterable[bool],
-    ) -> None:
-        super().__init__(kernels)
-        self.steps, self.covers = tuple(steps), covers
-        self.together = tuple(together)
-        self._covering: dict[int, list[Cover]] = {}
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Tensor, ...]
+    covers: str
+    together: tuple[bool, ...]
+    _covering: dict[int, list[Cover]] = field(default_factory=dict, init=False)
 
     def covering(self, dimension: int) -> list[Cover]:
         r"""For each kernel one that covers its range, and a factor of the norm bound.
 
-        Made once for each dimension: a family is not to be changed.
+        Made once for each dimension.
 
         Args:
             dimension: Number of input columns of the kernels.
@@ -102,23 +99,32 @@ class LengthscaleFamily(list[Kernel]):
         ]
         return f"length scales {' and '.join(texts)}"
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
-            return super().__add__(other)
-        covers = f"{self.covers}, or {other.covers}"
-        both = self.together + other.together
-        return LengthscaleFamily([*self, *other], self.steps + other.steps, covers, both)
+            return NotImplemented
+        return LengthscaleFamily(
+            self.kernels + other.kernels,
+            self.steps + other.steps,
+            f"{self.covers}, or {other.covers}",
+            self.together + other.together,
+        )
+
+    def __len__(self) -> int:
+        return len(self.kernels)
 
     @overload
-    def __getitem__(self, index: SupportsIndex, /) -> Kernel: ...
+    def __getitem__(self, index: int) -> Kernel: ...
     @overload
-    def __getitem__(self, index: slice, /) -> Self: ...
-    def __getitem__(self, index: Any, /) -> Any:
-        chosen = super().__getitem__(index)
+    def __getitem__(self, index: slice) -> "LengthscaleFamily": ...
+    def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
-            return chosen
+            return self.kernels[index]
         covers = f"{self.covers}, in part"
-        return type(self)(chosen, self.steps[index], covers, self.together[index])
+        parts = self.kernels[index], self.steps[index], covers, self.together[index]
+        return LengthscaleFamily(*parts)
+
+    def __repr__(self) -> str:
+        return f"LengthscaleFamily({len(self)} kernels: {self.covers})"
 
 
 @checked
@@ -187,8 +193,8 @@ def lengthscale_family(
             kernels.append(_with_lengths(base, long * step**-taken))
             steps.append(torch.where(taken > 0, step, 1.0))
     covers = _covered(bases, short, long, each_coordinate)
-    together = [not each_coordinate] * len(kernels)
-    return LengthscaleFamily(kernels, steps, covers, together)
+    together = (not each_coordinate,) * len(kernels)
+    return LengthscaleFamily(tuple(kernels), tuple(steps), covers, together)
 
 
 def _cover(kernel: Kernel, step: Tensor, together: bool, dimension: int) -> Cover:
@@ -262,9 +268,8 @@ def _corners(
     range in every coordinate that has one.
     """
     longest = (0,) * len(counts)
-    number = num_bases * (
-        1 + (math.prod(map(_at_least_one, counts)) if each_coordinate else counts[0])
-    )
+    cells = math.prod(max(count, 1) for count in counts) if each_coordinate else counts[0]
+    number = num_bases * (1 + cells)
     if number > _MOST_MEMBERS:
         raise ValueError(
             f"The family would have {number} kernels, and {_MOST_MEMBERS} is the limit. "
@@ -276,10 +281,6 @@ def _corners(
     ranges = [range(min(count, 1), count + 1) for count in counts]
     rest = [corner for corner in itertools.product(*ranges) if any(corner)]
     return [longest, *sorted(rest, key=sum)]
-
-
-def _at_least_one(count: int) -> int:
-    return max(count, 1)
 
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:

@@ -81,7 +81,7 @@ def _parts(transform: Any) -> list[Any]:
     r"""The single transforms, in the order in which they are applied."""
     if transform is None:
         return []
-    if isinstance(transform, ChainedOutcomeTransform):
+    if type(transform) is ChainedOutcomeTransform:
         return [part for each in transform.values() for part in _parts(each)]
     return [transform]
 

@@ -18,10 +18,45 @@ from torch import Tensor
 _COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
 
 
+@torch.no_grad()
 def raw_inputs(model: Any) -> Tensor:
-    r"""Inputs of the observations before the input transform, ``n x d``."""
-    raw = getattr(model, "_original_train_inputs", None)
-    return (model.train_inputs[0] if raw is None else raw).detach()
+    r"""Inputs of the observations before the input transform, ``n x d``.
+
+    Raises:
+        InputDataError: If the model is in eval mode and its training inputs are not what
+            the input transform makes of these.
+    """
+    inputs = model.train_inputs[0].detach()
+    if not getattr(model, "_has_transformed_inputs", False):
+        return inputs
+    raw = model._original_train_inputs.detach().to(inputs.device)
+    # Observations that a model was conditioned on are transformed as queries are.
+    ways = data_inputs(model, raw), kernel_inputs(model, raw)
+    accuracy = max(torch.finfo(part.dtype).eps for part in (raw, inputs)) ** 0.75
+    known = torch.stack([_same_rows(way, inputs, accuracy) for way in ways]).any(0)
+    if not bool(known.all()):
+        raise InputDataError(
+            f"The training inputs of {type(model).__name__} are not what its input "
+            "transform makes of the raw ones: in eval mode, set_train_data takes inputs as "
+            "they are, and a changed transform leaves them as they were. Call "
+            "model.train() before model.set_train_data with raw inputs, and before the "
+            "transform is changed."
+        )
+    return raw
+
+
+def data_inputs(model: Any, raw: Tensor) -> Tensor:
+    r"""``n x d`` raw inputs as BoTorch transforms those of the data, not of queries."""
+    transform = getattr(model, "input_transform", None)
+    return raw if transform is None else transform.preprocess_transform(raw)
+
+
+def _same_rows(inputs: Tensor, other: Tensor, accuracy: float) -> Tensor:
+    r"""Which rows of ``other`` are those of ``inputs``, up to rounding in each column."""
+    if inputs.shape[-2:] != other.shape[-2:]:
+        return other.new_zeros(other.shape[:-1], dtype=torch.bool)
+    rounding = accuracy * other.norm(dim=-2, keepdim=True)
+    return ((inputs - other).abs() <= rounding).all(-1)
 
 
 def kernel_inputs(model: Any, raw: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     LARGEST,
     SMALLEST,
+    as_double,
     finite,
     positive_values,
     probability,
@@ -23,9 +24,18 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.fit.predictions import check_predicts, predicted
+from kernelucb.confidence.fit.predictions import (
+    ROUNDED,
+    Rows,
+    check_predicts,
+    predicted,
+    rows_of,
+    same_inputs,
+    same_sums,
+    saved_rows,
+)
 from kernelucb.exceptions import StateError
-from kernelucb.regression import KernelRegression, RidgeState
+from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 PREDICTED = Assumption(
     "predictions",
@@ -33,7 +43,6 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
-_ROUNDED = 1e-6  # largest error of outcomes that were standardised and back
 _LARGEST_SQUARE = LARGEST**4  # of an outcome over a noise scale
 
 
@@ -90,6 +99,7 @@ class PrequentialRadius:
         self._noise_std: list[float] = []
         self._estimated = False  # whether a noise scale was
         self._outcomes: list[float] = []
+        self._inputs: Rows = []
 
     @property
     def _least_squared(self) -> float:
@@ -119,6 +129,7 @@ class PrequentialRadius:
         variance: float | Tensor,
         outcome: float | Tensor,
         noise_std: float | Tensor,
+        X: Tensor,
     ) -> None:
         r"""Add outcomes, one or ``n``, with what was predicted before they arrived.
 
@@ -128,6 +139,8 @@ class PrequentialRadius:
             outcome: Outcomes.
             noise_std: Sub-Gaussian noise scale, one number or one per outcome; known, not
                 fitted to these outcomes.
+            X: ``n x d`` raw inputs of the outcomes, or the ``d`` numbers of a single one.
+                The radius holds for the data with these, in this order.
 
         Raises:
             BotorchTensorDimensionError: If the numbers of values differ.
@@ -150,11 +163,13 @@ class PrequentialRadius:
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
+        rows = rows_of(X, len(outcomes), self._inputs)
         with self._exclusive:
             self._keep(
                 self._squared + float(terms.sum()),
                 self._noise_std + noise.tolist(),
                 self._outcomes + outcomes.tolist(),
+                self._inputs + rows,
                 self._estimated or is_estimate(noise_std),
             )
 
@@ -163,15 +178,12 @@ class PrequentialRadius:
         squared: float,
         noise_std: list[float],
         outcomes: list[float],
+        inputs: Rows,
         noise_was_estimated: bool,
     ) -> None:
         # In one step: an interrupt leaves the old or the new record.
-        vars(self).update(
-            _squared=squared,
-            _noise_std=noise_std,
-            _outcomes=outcomes,
-            _estimated=noise_was_estimated,
-        )
+        kept = {"_noise_std": noise_std, "_outcomes": outcomes, "_inputs": inputs}
+        vars(self).update(_squared=squared, _estimated=noise_was_estimated, **kept)
 
     @checked
     @torch.no_grad()
@@ -201,7 +213,7 @@ class PrequentialRadius:
         finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
         means, variances = in_parts(rows, lambda part: predicted(model, part))
-        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std)
+        self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
     @checked
     def radius(self, regression: RidgeState) -> Radius:
@@ -212,8 +224,8 @@ class PrequentialRadius:
 
         Raises:
             UnsupportedError: If ``regression`` is not a regression state.
-            ValueError: If it does not hold the same observations: their number, noise
-                scales or (where the state keeps them) outcomes differ.
+            ValueError: If it does not hold the same observations in the same order: their
+                number, noise scales, inputs or outcomes differ.
         """
         noise = regression.noise_scales.cpu()
         own = torch.tensor(self._noise_std, dtype=torch.float64)
@@ -222,19 +234,24 @@ class PrequentialRadius:
                 f"fit holds {len(own)} observations and the model {len(noise)}, or their "
                 "noise scales differ; give both the same observations, in order."
             )
-        if isinstance(regression, KernelRegression):
-            outcomes = torch.tensor(self._outcomes, dtype=torch.float64)
-            far = (regression.train_targets.cpu() - outcomes).abs() > _ROUNDED * (
-                outcomes.abs() + own
+        if not self._is_of(regression):
+            raise ValueError(
+                "fit and the model hold different inputs or outcomes; give both the same "
+                "observations, in order."
             )
-            if bool(far.any()):
-                raise ValueError(
-                    "fit and the model hold different outcomes; give both the same "
-                    "observations, in order."
-                )
         tau_ref = 1.0
         slack = self.squared - float(regression.quadratic_form(tau_ref))
         return Radius(tau_ref, slack)
+
+    def _is_of(self, regression: RidgeState) -> bool:
+        r"""Whether a state holds these inputs and outcomes; of a sketch, their sums."""
+        outcomes = as_double(self._outcomes)
+        if isinstance(regression, KernelRegression):
+            far = (regression.train_targets.cpu() - outcomes).abs()
+            near = far <= ROUNDED * (outcomes.abs() + self.noise_std)
+            return bool(near.all()) and same_inputs(self._inputs, regression)
+        is_sketch = isinstance(regression, NystromRegression)
+        return is_sketch and same_sums(self._inputs, outcomes, regression)
 
     def state_dict(self) -> dict[str, Any]:
         r"""Plain numbers, for JSON or ``torch.save``."""
@@ -244,6 +261,7 @@ class PrequentialRadius:
                 "squared": self._squared,
                 "noise_std": list(self._noise_std),
                 "outcomes": list(self._outcomes),
+                "inputs": [list(row) for row in self._inputs],
                 "estimated": self._estimated,
             }
         )
@@ -262,14 +280,16 @@ class PrequentialRadius:
             "squared": states.real(self._least_squared, _LARGEST_SQUARE),
             "noise_std": states.sequence(states.real(SMALLEST, LARGEST)),
             "outcomes": states.sequence(states.real(-LARGEST, LARGEST)),
+            "inputs": saved_rows,
             "estimated": states.flag,
         }
         saved = states.read_state("PrequentialRadius", state_dict, readers)
-        if len(saved["noise_std"]) != len(saved["outcomes"]):
+        counts = [len(saved[name]) for name in ("noise_std", "outcomes", "inputs")]
+        if len(set(counts)) > 1:
             raise StateError(
-                f"The state has {len(saved['noise_std'])} noise scales and "
-                f"{len(saved['outcomes'])} outcomes; their numbers must agree."
+                f"The state has {counts[0]} noise scales, {counts[1]} outcomes and "
+                f"{counts[2]} inputs; their numbers must agree."
             )
         with self._exclusive:
-            names = ("squared", "noise_std", "outcomes", "estimated")
+            names = ("squared", "noise_std", "outcomes", "inputs", "estimated")
             self._keep(*(saved[name] for name in names))

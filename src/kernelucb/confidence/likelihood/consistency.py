@@ -8,6 +8,9 @@ from kernelucb.confidence.likelihood.least import least_norm_at
 from kernelucb.confidence.likelihood.problem import LIKELIHOOD_SCALES, Ratio
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
+# Covariance scales of the evidence: log odds and log rates from small to very large.
+_SCALES = (0.125, 1.0, 8.0, 64.0, 512.0)
+
 
 def least_likely_norm(
     data: LikelihoodRegression, delta: float, covariance_scale: CovarianceScale | None
@@ -30,7 +33,7 @@ def likely_cause(
     Shorter length scales, where their log-evidence is higher by ``gain`` nats, or a norm
     bound that is too small.
     """
-    scales = covariance_scales(LIKELIHOOD_SCALES)
+    scales = covariance_scales(_SCALES)
     base = log_evidence(data, scales)
     shorter = map(data.with_shorter_lengthscales, lengthscale_factors)
     gains = [log_evidence(each, scales) - base for each in shorter if each is not None]
@@ -44,5 +47,6 @@ def likely_cause(
     return "kernel", (
         "The kernel is too smooth for these outcomes: length scales about "
         f"{lengthscale_factors[gains.index(best)]:.2g} times shorter explain them better. "
-        "Fix a shorter one."
+        f"Fix a shorter one. If it is right, norm_bound must be at least "
+        f"{least:.4g} (given {norm_bound:.4g})."
     )

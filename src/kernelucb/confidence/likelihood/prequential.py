@@ -12,7 +12,13 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import LARGEST, finite
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.predictions import check_predicts
+from kernelucb.confidence.fit.predictions import (
+    Rows,
+    check_predicts,
+    rows_of,
+    same_inputs,
+    saved_rows,
+)
 from kernelucb.confidence.likelihood.predicted import log_probabilities
 from kernelucb.exceptions import StateError
 from kernelucb.regression.likelihood.outcomes import Likelihood, Outcomes
@@ -57,6 +63,7 @@ class PrequentialLikelihood:
         self._log_evidence = 0.0
         self._counts: list[float] = []
         self._amounts: list[float] = []
+        self._inputs: Rows = []
 
     @property
     def num_observations(self) -> int:
@@ -73,6 +80,7 @@ class PrequentialLikelihood:
         self,
         log_probability: float | Tensor,
         outcome: float | Tensor,
+        X: Tensor,
         *,
         num_trials: float | Tensor | None = None,
         exposure: float | Tensor | None = None,
@@ -84,6 +92,7 @@ class PrequentialLikelihood:
                 outcome, at most 0. Of several outcomes at once each must be predicted from
                 the past, or from those listed before it.
             outcome: 0 or 1, numbers of successes, or counts.
+            X: ``n x d`` raw inputs of the outcomes, or the ``d`` numbers of a single one.
             num_trials: As for ``LikelihoodUCB``.
             exposure: As for ``LikelihoodUCB``.
 
@@ -108,12 +117,14 @@ class PrequentialLikelihood:
                 "probability is above 1."
             )
         outcomes = Outcomes.of(self._kind, counts, num_trials, exposure)
+        rows = rows_of(X, len(counts), self._inputs)
         with self._exclusive:
             # In one step: an interrupt leaves the old or the new record.
             vars(self).update(
                 _log_evidence=self._log_evidence + float(logs.sum()),
                 _counts=self._counts + outcomes.counts.tolist(),
                 _amounts=self._amounts + outcomes.amounts.tolist(),
+                _inputs=self._inputs + rows,
             )
 
     @checked
@@ -160,13 +171,13 @@ class PrequentialLikelihood:
                 "with a constant one, and give them to observe_predictions."
             )
         amounts = {"num_trials": num_trials, "exposure": exposure}
-        self.observe_predictions(logs.clamp_max(0.0), counts, **amounts)
+        self.observe_predictions(logs.clamp_max(0.0), counts, rows, **amounts)
 
     def loss_bound(self, data: LikelihoodRegression) -> float:
         r"""Minus the log-evidence, for a loss without terms that no function changes.
 
         Raises:
-            ValueError: If ``data`` does not hold the same outcomes, in order.
+            ValueError: If ``data`` does not hold the same inputs and outcomes, in order.
         """
         own = self._kind, self._counts, self._amounts
         outcomes = data.outcomes
@@ -176,6 +187,11 @@ class PrequentialLikelihood:
                 f"evidence holds {len(own[1])} {own[0]} outcomes and the data "
                 f"{len(given[1])} {given[0]} ones, or they differ; give both the same "
                 "outcomes, in order."
+            )
+        if not same_inputs(self._inputs, data):
+            raise ValueError(
+                "evidence and the data hold different inputs; give both the same "
+                "observations, in order."
             )
         return float(outcomes.log_base_measure().sum()) - self._log_evidence
 
@@ -187,6 +203,7 @@ class PrequentialLikelihood:
                 "log_evidence": self._log_evidence,
                 "counts": list(self._counts),
                 "amounts": list(self._amounts),
+                "inputs": [list(row) for row in self._inputs],
             }
         )
 
@@ -204,13 +221,15 @@ class PrequentialLikelihood:
             "log_evidence": states.real(-(LARGEST**4), 0.0),
             "counts": states.sequence(states.real(0.0, LARGEST)),
             "amounts": states.sequence(states.real(0.0, LARGEST)),
+            "inputs": saved_rows,
         }
         saved = states.read_state("PrequentialLikelihood", state_dict, readers)
-        if len(saved["counts"]) != len(saved["amounts"]):
-            raise StateError("The state has other numbers of counts and of amounts.")
+        if len({len(saved[name]) for name in ("counts", "amounts", "inputs")}) > 1:
+            raise StateError("The state has other numbers of counts, amounts and inputs.")
         with self._exclusive:
             vars(self).update(
                 _log_evidence=saved["log_evidence"],
                 _counts=saved["counts"],
                 _amounts=saved["amounts"],
+                _inputs=saved["inputs"],
             )

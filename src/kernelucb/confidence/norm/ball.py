@@ -27,6 +27,8 @@ _UNSEEN = 1e-12
 # and by 2 for Matern 1/2.
 _DIVERGES = 1.5
 _MOST_HALVINGS = 60
+# Above this share at the smallest step, the length scale is smaller than that step.
+_SATURATED = 0.5
 
 
 class Domain(NamedTuple):
@@ -88,7 +90,8 @@ class InputChange:
         over_side: Largest change over the side of the domain, outcome units.
         side: Length of that side, raw units.
         slope: Largest slope, outcome units per raw unit; None where it has no bound
-            because the kernel has no derivative (Matern 1/2).
+            because the kernel has no derivative (Matern 1/2), infinite where the length
+            scale is too small to see across the domain.
     """
 
     name: str
@@ -99,11 +102,12 @@ class InputChange:
     slope: float | None
 
     def __str__(self) -> str:
-        slope = (
-            "slope without bound (the kernel has no derivative)"
-            if self.slope is None
-            else f"slope at most {self.slope:.3g} per unit"
-        )
+        if self.slope is None:
+            slope = "slope without bound (the kernel has no derivative)"
+        elif math.isinf(self.slope):
+            slope = "the length scale is too small to see across the domain"
+        else:
+            slope = f"slope at most {self.slope:.3g} per unit"
         return (
             f"{self.name}: at most {self.over_step:.3g} over a step of {self.step:.3g}, "
             f"{self.over_side:.3g} over all {self.side:.3g}; {slope}"
@@ -165,7 +169,7 @@ class NormBall:
         return self.norm * self._metric(column, step)
 
     def slope(self, column: int) -> float | None:
-        r"""Largest slope of ``f - m`` along one input; None where it has no bound.
+        r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
 
         ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
         ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
@@ -177,14 +181,23 @@ class NormBall:
         step = float(self.box[1, column] - self.box[0, column])
         if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
             return self.change(column, step) / step
+        # Shorter ones would be rounded by more than the margin.
+        largest = float(self.points[:, column].abs().max())
+        shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
+        small = False
         for _ in range(_MOST_HALVINGS):
-            if self._metric(column, step) ** 2 <= _SMALL * self.variance:
+            small = self._metric(column, step) ** 2 <= _SMALL * self.variance
+            if small or step <= shortest:
                 break
             step *= 0.5
-        coarse = (self._metric(column, step) / step) ** 2
-        fine = (self._metric(column, 0.5 * step) / (0.5 * step)) ** 2
+        coarse, fine = (self._metric(column, each * step) ** 2 for each in (1.0, 0.5))
+        if fine > _SATURATED * self.variance:
+            return math.inf
+        coarse, fine = coarse / step**2, fine / (0.5 * step) ** 2
         if fine > _DIVERGES * coarse:
             return None
+        if not small:
+            return math.inf
         # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
         limit = max(2.0 * fine - coarse, fine)
         return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)

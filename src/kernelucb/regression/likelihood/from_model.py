@@ -156,10 +156,16 @@ def _kept(model: Any, inner: Any, name: str) -> tuple[Tensor, Tensor, int]:
         raise InputDataError(
             f"{name} does not keep its outcomes; give train_X and train_Y as well."
         )
+    transform = getattr(model, "input_transform", None)
+    if transform is not None and any(True for _ in transform.parameters()):
+        raise InputDataError(
+            f"{name} keeps its inputs as its transform made them when it was built, and "
+            "the transform has parameters that may be others now; give train_X and "
+            "train_Y as well."
+        )
     inputs = kept[0]
     if inputs.dim() != 2:
         raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-    transform = getattr(model, "input_transform", None)
     dimension = inputs.shape[-1]
     if transform is not None:
         dimension = getattr(transform, "d", dimension)
