@@ -1,4 +1,4 @@
-r"""Command line: ``python -m benchmarks.trust {stops,unsafe,demo,lost,all,report}``."""
+r"""Command line of ``python -m benchmarks.trust``: one experiment, ``all`` or ``report``."""
 
 from collections.abc import Iterator
 from pathlib import Path
