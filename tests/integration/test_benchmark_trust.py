@@ -97,9 +97,8 @@ def test_a_refusal_is_no_statement(monkeypatch):
     def refused(game):
         raise ValueError
 
-    edge = edges.EDGES[0]
-    monkeypatch.setitem(edges._PLAIN, edge, refused)
-    run = edges.play(edges.Task(edge, 0))
+    monkeypatch.setitem(edges.EDGES, "refused", refused)
+    run = edges.play(edges.Task("refused", 0))
     assert (run.refused, run.certified, run.wrong) == (True, False, False)
 
 
@@ -122,7 +121,7 @@ def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypa
     monkeypatch.setattr(experiments, "UNSAFE_ROUNDS", 2)
     monkeypatch.setattr(experiments, "LOST_OUTCOMES", 3)
     monkeypatch.setattr(experiments, "DEMO_FUNCTIONS", ("rkhs",))
-    monkeypatch.setattr(edges, "EDGES", edges.EDGES[:2])
+    monkeypatch.setattr(edges, "EDGES", dict([*edges.EDGES.items()][:2]))
     arguments = [name, "--seeds", "1", "--output", str(tmp_path)]
     if name == "demo":
         known = experiments.EXPERIMENTS[name]._replace(play=lambda _: KNOWN)
