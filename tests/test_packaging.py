@@ -89,6 +89,11 @@ def test_extras_are_named_for_people():
     assert set(PROJECT["optional-dependencies"]) == extras
 
 
+def test_the_extra_of_the_site_brings_what_wraps_its_signatures():
+    docs = {Requirement(text).name for text in PROJECT["optional-dependencies"]["docs"]}
+    assert docs & {"black", "ruff"}
+
+
 def description():
     core = ProjectMetadata(str(ROOT), PluginManager()).core
     assert core.readme_content_type == "text/markdown"

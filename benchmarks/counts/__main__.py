@@ -47,7 +47,7 @@ def run_coverage(call: Call) -> list[Path]:
     ),
 )
 def run_width(call: Call) -> list[Path]:
-    r"""Mean widths of the bands, against the exact set and rivals."""
+    r"""Mean widths of the bands, against the whole set and rivals."""
     part, options = CONFIGURATION.width, call.options
     tasks = part.tasks(options.functions, options.observations)
     return _summarised(call, width, tasks, partial(tables.width_table, part))

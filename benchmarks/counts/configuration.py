@@ -14,7 +14,7 @@ class WidthTask(runner.Task):
     r"""One function and its data, on which all bands are computed.
 
     Attributes:
-        exact_queries: Of the ``queries``, how many the exact set is computed at.
+        exact_queries: Of the ``queries``, how many the whole set is computed at.
     """
 
     protocol: Protocol

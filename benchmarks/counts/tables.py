@@ -59,7 +59,7 @@ def _means(frame: pd.DataFrame, column: str) -> str:
 
 
 def width_table(part: Width, found: list[dict]) -> list[str]:
-    r"""Mean widths at the points of the exact set, and the ratios to it."""
+    r"""Mean widths at the points of the whole set, and the ratios to it."""
     frame, lines, largest = pd.DataFrame(found), [], []
     loose = frame.given.astype(float) != part.norm_bound
     many = frame.dimension == part.many_dimensions
@@ -81,7 +81,7 @@ def width_table(part: Width, found: list[dict]) -> list[str]:
         for label, rows in harder.items():
             if (own & rows).any():
                 lines += [f"The same, {label}:", "", *_widths(frame[own & rows])[0], ""]
-    header = ["outcomes", "mean width over that of the exact set", "largest"]
+    header = ["outcomes", "mean width over that of the whole set", "largest"]
     summary = [*markdown_table([*header, "target", "met"], largest), ""]
     frame = frame[~loose & ~many]
     return [*summary, *lines, *_room_table(frame), "", *_width_summary(frame)]
@@ -107,13 +107,13 @@ def _widths(frame: pd.DataFrame) -> tuple[list[str], dict[str, list[float]]]:
         for index, ((kernel, d, n), group) in enumerate(groups)
     ]
     cells.sort(key=lambda row: row[0])
-    over = (f"{name} over exact" for name in ratios)
+    over = (f"{name} over the whole set" for name in ratios)
     header = ["function", "outcomes", *names, *over, "functions"]
     return markdown_table(header, cells), ratios
 
 
 def _ratio(group: pd.DataFrame, band: str, scale: str) -> float:
-    r"""Of the mean widths of a band and of the exact set."""
+    r"""Of the mean widths of a band and of the whole set."""
     both = (group[group.band == name] for name in (band, width.EXACT))
     own, exact = (each[scale].astype(float).mean() for each in both)
     return float(own / exact)
@@ -142,10 +142,10 @@ def _width_summary(frame: pd.DataFrame) -> list[str]:
         cells.append([name, f"{own.missed.sum()} of {len(own)}"])
     count = frame[frame.band == width.EXACT].shape[0]
     return [
-        f"The exact set stayed inside the others at every point tried, in "
+        f"The whole set stayed inside the others at every point tried, in "
         f"{count} problems; the smallest distance is {inside:.1g} (log odds or log rate)."
         if inside >= 0.0
-        else f"The exact set left one of them by {-inside:.1g}.",
+        else f"The whole set left one of them by {-inside:.1g}.",
         "",
         *markdown_table(["band", "left out the probability at a query point"], cells),
     ]

@@ -21,7 +21,7 @@ from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid
 _GRIDS = 2  # dimensions up to which a grid is fine
-ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "exact set"
+ELLIPSOID, TANGENTS, EXACT = "ellipsoid", "tangents", "whole set"
 UNCUT = "uncut ellipsoid"
 FORMS: dict[str, LikelihoodForm] = {
     ELLIPSOID: "ellipsoid",
@@ -38,15 +38,15 @@ class Run:
     r"""What is measured for each band that there is for the kind of outcome.
 
     Attributes:
-        widths: Mean widths of probability or rate, at the points of the exact set.
+        widths: Mean widths of probability or rate, at the points of the whole set.
         all_widths: At all query points, where a band is computed there.
-        latent_widths: Of log odds or log rate, at the points of the exact set, for the
+        latent_widths: Of log odds or log rate, at the points of the whole set, for the
             forms of ``LikelihoodUCB`` and ``EXACT``.
         room: How far the limit on the loss is above the loss of the function, in nats,
             with the evidence of these and of ``RUNNING``.
         missed: Whether the function is outside at any of these points.
         seconds: Of processor time.
-        containment: How far the exact set stays inside the forms, at the worst point.
+        containment: How far the whole set stays inside the forms, at the worst point.
         norm: Of the probability function, as the Gaussian band has it; 0 for counts.
     """
 

@@ -1,10 +1,10 @@
-r"""Command line: ``python -m benchmarks.filters width|calibrated|weights``."""
+r"""Command line: ``python -m benchmarks.filters width|lengths|...|branin``."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.filters import calibrated, weights, width
+from benchmarks.filters import branin, calibrated, weights, width
 from benchmarks.filters.configuration import Configuration, Task
 from benchmarks.filters.tables import (
     calibrated_rows,
@@ -86,6 +86,16 @@ def run_weights(call: Call) -> list[Path]:
     store = call.play(tasks, weights.Run, weights.play, "weights")
     rows = weights_rows((task, store.load(task)) for task in tasks)
     return write_summary(call.folders.results, "weights", rows, weights_table(rows))
+
+
+@BENCHMARK.command("branin")
+def run_branin(call: Call) -> list[Path]:
+    r"""Certified gaps on Branin under kernels of very different norms."""
+    part = CONFIGURATION.branin
+    tasks = part.tasks(call.options.functions)
+    store = call.play(tasks, branin.Run, branin.play, "branin")
+    rows = list(branin.rows(store, tasks))
+    return write_summary(call.folders.results, "branin", rows, branin.table(part, rows))
 
 
 if __name__ == "__main__":

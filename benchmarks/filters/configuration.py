@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import PurePath
 
 from benchmarks import runner
+from benchmarks.filters.branin import Branin
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,4 @@ class Configuration:
     lengths: Lengths
     calibrated: Calibrated
     weights: Weights
+    branin: Branin

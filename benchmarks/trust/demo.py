@@ -5,9 +5,10 @@ from pathlib import PurePath
 
 from benchmarks import runner
 from kernelucb._demo import loop
-from kernelucb._demo.problems import PROBLEMS, make_problem
+from kernelucb._demo.options import FUNCTIONS
+from kernelucb._demo.problems import make_problem
 
-FUNCTIONS = tuple(PROBLEMS)
+__all__ = ["FUNCTIONS", "Run", "Task", "play"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Run:
 
     Attributes:
         missed_rounds: Rounds in which the band missed the black box at one of the demo's
-            candidates or more.
-        gap_below_regret_rounds: Rounds in which the gap was below the true regret of the
-            recommended point.
-        final_gap: Of the last round, outcome units.
-        final_regret: Of the last round, outcome units.
+            settings or more.
+        gap_below_regret_rounds: Rounds whose gap was below the true regret of the point it
+            is about; also 1 if only the smallest gap, the last line's, was.
+        final_gap: Of the last line, outcome units.
+        final_regret: Of the point in the last line, outcome units.
         norm_bound: In the end.
         norm: The black box's.
     """
@@ -60,14 +61,15 @@ class Run:
 def play(task: Task) -> Run:
     r"""Play the demo once and count its misses."""
     problem = make_problem(task.function)
-    settings = loop.Settings(seed=task.seed, estimate=task.estimate, rounds=task.rounds)
-    demo = loop.Run(problem, settings)
+    demo = loop.Run(problem, rounds=task.rounds, seed=task.seed, estimate=task.estimate)
     rows = list(demo.steps())
+    regret = demo.regret(demo.best)
+    wrong = sum(row.certificate.gap < row.regret for row in rows)
     return Run(
-        sum(row.covered < 1.0 for row in rows),
-        sum(row.gap < row.regret for row in rows),
-        rows[-1].gap,
-        rows[-1].regret,
-        demo.acquisition.norm_bound,
+        sum(not row.covered for row in rows),
+        wrong or int(demo.best.gap < regret),
+        demo.best.gap,
+        regret,
+        demo.band.norm_bound,
         problem.function.norm,
     )

@@ -8,9 +8,9 @@ from benchmarks.runner import ROOT, read_table
 from benchmarks.trust import demo, edges, lost, stops, unsafe
 from benchmarks.trust.counts import Group
 from benchmarks.trust.functions import TEST_FUNCTIONS
-from kernelucb._demo.loop import Settings
+from kernelucb._demo.loop import Run as Demo
 
-STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Settings().rounds
+STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Demo.rounds
 _BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"
 CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), demo.FUNCTIONS
 
@@ -142,7 +142,7 @@ def _demo(seeds: int) -> list[Group]:
             ):
                 command = "`--estimate`" if estimate else "default"
                 labels = {"command": command, "function": function, "event": event}
-                promise = None if estimate else Settings().delta
+                promise = None if estimate else Demo.delta
                 groups.append(Group(labels, tasks, _has(attribute), promise))
     return groups
 

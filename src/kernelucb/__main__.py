@@ -1,7 +1,8 @@
 r"""The demo: ``python -m kernelucb`` minimises a noisy black box.
 
-Here is only what must be there before torch is: Ctrl-C ends the process with one line at
-any moment, also while the libraries are imported and while the process ends.
+Here is only what must be there before torch is: wrong options are answered at once, and
+Ctrl-C ends the process with one line at any moment, also while the libraries are imported
+and while the process ends.
 """
 
 import os
@@ -9,6 +10,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+
+from kernelucb._demo.options import read_arguments
 
 _INTERRUPTED = 130  # what shells report for Ctrl-C
 
@@ -18,10 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit status: 0, 1 when the run had to stop, 130 after Ctrl-C.
     """
+    arguments = read_arguments(argv)
     from kernelucb._demo.command import run_demo
 
     try:
-        return run_demo(argv)
+        return run_demo(arguments)
     except KeyboardInterrupt:
         print("kernelucb: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -32,6 +36,7 @@ def command() -> int:
     # A KeyboardInterrupt in the middle of an import may come out as an ImportError, and
     # one that comes while Python shuts down as a traceback.
     signal.signal(signal.SIGINT, _leave)
+    read_arguments(None)
     import kernelucb._demo.command as _  # noqa: F401
 
     signal.signal(signal.SIGINT, _interrupt_once)

@@ -5,7 +5,7 @@ import logging
 import pandas
 import pytest
 import torch
-from ax.api.configs import ChoiceParameterConfig
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.api.protocols.metric import IMetric
 from ax.api.protocols.runner import IRunner
 from ax.core.data import Data
@@ -71,6 +71,20 @@ class TestBatchTrials:
             gaps.append(stopping(client).decide().certificate.gap)
         assert gaps[-1] < gaps[0]
         assert kernelucb.ax.current_bound(client).regression.num_observations == 9
+
+    @pytest.mark.parametrize(
+        ("search", "turns"), [(None, None), (SEARCH, {"ucb_every": 2})]
+    )
+    def test_batches_of_a_mixed_space(self, search, turns):
+        line = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
+        whole = RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 2))
+        client = fixed_client([line, whole], search=search, search_options=turns)
+        run(client, 3, lambda p: {"y": p["x"] * (2 - p["n"])})
+        trial = batch(client, 3)
+        assert len({tuple(arm.parameters.values()) for arm in trial.arms}) == 3
+        assert set(trial.arm_weights.values()) == {1.0}
+        assert acquisition(client).X_pending is None
+        assert acquisition(client).band.X_pending is None
 
     def test_arms_that_are_abandoned_are_not_recommended(self):
         client = begun(3)

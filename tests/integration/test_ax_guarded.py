@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.core.parameter_constraint import ParameterConstraint
 from ax_bench import (
     FAST,
     GUARDED_WARNINGS,
@@ -13,6 +14,7 @@ from ax_bench import (
     SEARCH,
     UNIT,
     begun,
+    fixed_client,
     next_trial,
     node,
     points,
@@ -29,6 +31,7 @@ from botorch.acquisition import (
     qUpperConfidenceBound,
 )
 from botorch.exceptions import UnsupportedError
+from constrained_bench import constrained_client
 from torch.testing import assert_close
 
 import kernelucb.ax
@@ -105,6 +108,38 @@ class TestSearch:
         drawn = torch.rand(3)
         torch.manual_seed(5)
         assert torch.equal(drawn, torch.rand(3))
+
+
+SQUARE = [
+    RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0))
+    for name in ("x", "t")
+]
+
+
+@pytest.mark.parametrize("kind", [None, "explored"])
+def test_the_reference_keeps_the_parameter_constraints_in_the_context(kind):
+    def outcome(parameters):
+        x = parameters["x"]
+        return {"y": 0.5 * x} | ({} if kind is None else {"z": 0.3 * x * x})
+
+    if kind is None:
+        client = fixed_client(SQUARE, search=SEARCH)
+    else:
+        client = constrained_client(
+            kind, parameters=SQUARE, constraints=["z >= -9"], search=SEARCH
+        )
+    limit = ParameterConstraint(inequality="x + t <= 1.0")
+    client._experiment.search_space.add_parameter_constraints([limit])
+    for t in (0.1, 0.1, 0.1, 0.1, 0.5):
+        fixed = {"max_trials": 1, "fixed_parameters": {"t": t}}
+        ((index, parameters),) = client.get_next_trials(**fixed).items()
+        client.complete_trial(trial_index=index, raw_data=outcome(parameters))
+    # In the context known points lie where they could not have been observed.
+    observed = client._generation_strategy.adapter.generator._acquisition.X_observed
+    assert float(observed.sum(-1).max()) > 1.0
+    reference = acquisition(client).reference
+    assert len(reference) == 1
+    assert float(reference.sum()) <= 1.0
 
 
 FEATURES = CosineFeatures(torch.tensor([[0.0, 3.0, 6.0]]), torch.tensor([0.0, 0.5, 1.0]))

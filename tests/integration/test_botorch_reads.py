@@ -48,6 +48,7 @@ from botorch.optim.utils.acquisition_utils import get_X_baseline
 from torch.testing import assert_close
 
 from kernelucb import ConstraintWidth
+from kernelucb.acquisition import BOUNDS
 
 FAST = {"num_restarts": 2, "raw_samples": 8}
 FEW = {"maxiter": 3}
@@ -245,6 +246,30 @@ def test_joint_values(use):
     assert acqf.X_pending is None
     with pytest.raises(BotorchError, match=r"must be `b x 1 x d`|one point at a time"):
         JOINT[use](width)
+
+
+@pytest.mark.parametrize("name", ACQUISITIONS)
+def test_printed_in_a_few_lines(name):
+    acqf = made(name)
+    parts = ("confidence_set", "outcome_constraints", "safe_set")
+    for each in (acqf, *(getattr(acqf, part, None) for part in parts)):
+        if each is None:
+            continue
+        lines = repr(each).splitlines()
+        assert len(lines) <= 10
+        assert max(map(len, lines)) <= 300
+        assert lines[0].startswith(f"{type(each).__name__}(")
+        assert str(each.assumptions).partition("\n")[0] in repr(each)
+        delta, norm = each.assumptions.delta, getattr(each, "norm_bound", None)
+        assert delta is None or f"delta={delta:.6g}" in lines[0]
+        assert norm is None or f"norm_bound={norm:.6g}" in lines[0]
+    if name != "width":
+        count = 2 if name in ("meta", "improvement") else len(PROBLEM.X)
+        assert f"num_observations={count}" in repr(acqf)
+
+
+def test_all_bounds_are_here():
+    assert set(BOUNDS) <= {type(made(name)) for name in ACQUISITIONS}
 
 
 @pytest.mark.parametrize("name", ACQUISITIONS)

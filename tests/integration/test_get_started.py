@@ -42,17 +42,6 @@ def test_commands_install_with_the_pins():
         assert commands[0].endswith("-m kernelucb\n")
 
 
-def test_the_ranks_are_the_recorded_ones():
-    table = (ROOT / "benchmarks/practical/results/compare_ranks.md").read_text()
-    text = (DOCS / "search.md").read_text().replace("\n", " ")
-    guarded, bound = (
-        re.search(rf"\| {label} \| ([^|]+) \|", table).group(1)
-        for label in ("Guarded qLogNEI, every fourth by U", "MartingaleMixtureUCB")
-    )
-    assert f"has the best mean rank: {guarded}, against" in text
-    assert f"its mean rank is {bound}." in text
-
-
 def test_classes_in_the_tables_of_bounds_exist():
     page = (DOCS / "choosing.md").read_text()
     names = set(re.findall(r"^\| `(\w+)", page, flags=re.MULTILINE))

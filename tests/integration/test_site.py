@@ -1,5 +1,6 @@
 r"""The site builds without a warning, and what its pages lead to is there."""
 
+import html
 import importlib
 import os
 import re
@@ -122,6 +123,28 @@ def test_the_reference_has_no_markup_of_docstrings_left(site):
     for path in (site / "api").glob("*.html"):
         text = " ".join(read(path).words)
         assert not re.search(r"``|:\w+:`|>>>", text), path
+
+
+def plain(markup):
+    return html.unescape(re.sub("<[^>]+>", "", markup))
+
+
+def test_signatures_of_the_reference_are_wrapped(site):
+    blocks = r'<div class="language-python doc-signature highlight">(.*?)</div>'
+    signatures = [
+        plain(block)
+        for path in (site / "api").glob("*.html")
+        for block in re.findall(blocks, path.read_text(), re.DOTALL)
+    ]
+    assert sum("\n    " in signature for signature in signatures) > 40
+    assert max(len(line) for each in signatures for line in each.splitlines()) <= 80
+
+
+def test_lists_of_the_reference_have_one_name_an_entry(site):
+    entries = r'<li class="doc-section-item field-body">\s*<b>(.*?)</b>'
+    for path in (site / "api").glob("*.html"):
+        for entry in re.findall(entries, path.read_text(), re.DOTALL):
+            assert re.fullmatch(r"[\w*.]+", plain(entry)), (path.name, plain(entry))
 
 
 def test_the_statements_of_the_papers_lead_to_a_line(site):

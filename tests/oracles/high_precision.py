@@ -19,11 +19,13 @@ def exact_bands(
     delta: float,
     covariance_scale: float = 1.0,
     filtered: tuple[SpectralFilter, float] | None = None,
+    hidden: float = 0.0,
 ) -> list[tuple[float, float]]:
     """Lower and upper bound at each query: Flynn & Reeb (2024), Eqs. (8) and (12).
 
     Or, of a mixture of filters, those of a filter ``a`` and a squared radius: the misfit
     is ``sum_i a_i eps_i^2``, so that ``a lam`` stands for ``lam``, ``sqrt(a) z`` for ``z``.
+    ``hidden`` is added to the squared radius of the former.
 
     Inputs are taken as the exact binary numbers that they are; kernel values, the
     eigendecomposition and the minimum over the regulariser are computed in 60 digits.
@@ -46,6 +48,7 @@ def exact_bands(
             mp.fsum(v**2 / (1 + c * e) for v, e in zip(z, lam, strict=True))
             + mp.fsum(mp.log(1 + c * e) for e in lam)
             + 2 * mp.log(1 / mp.mpf(delta))
+            + mp.mpf(hidden)
         )
         roots = [mp.mpf(1)] * n
         if filtered is not None:

@@ -18,7 +18,6 @@ from kernelucb import (
 )
 from kernelucb.bandit import bounds, mixtures
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.confidence.fit.mixture import Radius, mixture_radius
 from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
@@ -82,15 +81,11 @@ def same_fit(bandit, regression):
         state, radius = regression, radius_of(bandit, regression)
     else:
         state, squared = filtered(regression, bound, filters)
-        squared += hidden_part(bound.norm_bound, cutoff_of(bandit), squared)
+        squared += filters.ratio.at_zero * bandit._bands.consistency.hidden_part
         radius = Radius(1.0, squared - float(state.quadratic_form(1.0)))
     norm, least = bound.norm_bound, least_norm(state, radius)
     constraints = consistent_constraints(state, radius, norm, least, strict=False)
     return bound.confidence_set(state, constraints)
-
-
-def cutoff_of(bandit):
-    return bandit._bands.consistency.eigenvalue_cutoff
 
 
 def radius_of(bandit, regression):
@@ -98,7 +93,7 @@ def radius_of(bandit, regression):
     predicted = mixture_radius(regression, bound.delta, bound.scales)
     form = float(regression.quadratic_form(predicted.tau_ref))
     count = regression.num_observations
-    return bound.with_energy(predicted, form, count, cutoff_of(bandit))
+    return bound.with_energy(predicted, form, count, bandit._bands.consistency.hidden_part)
 
 
 def filtered(regression, bound, filters):

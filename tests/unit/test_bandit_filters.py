@@ -15,7 +15,6 @@ from kernelucb.bandit.resolvents import Ratio, Resolvents
 from kernelucb.bandit.two_filters import TwoFilters
 from kernelucb.confidence.fit import energy
 from kernelucb.confidence.fit.e_processes import ALONE
-from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.exceptions import StateError
 from problems import float64, frozen_kernel
 from tolerances import BANDIT, PARTIAL_FRACTIONS, REARRANGED
@@ -37,7 +36,7 @@ def test_prices_are_those_of_the_whole_mixture():
     weights = [0.0] * len(mixture.prices)
     weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share
     expected = mixture.squared_radius(float64(weights).numpy())
-    expected += hidden_part(NORM, mixture.regression.eigenvalue_cutoff, expected)
+    expected += filters.ratio.at_zero * mixture.regression.hidden_part(NORM)
     found = bandit._bands.current().filtered.squared_radius
     assert found == pytest.approx(expected, rel=BANDIT)
 

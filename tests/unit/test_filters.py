@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from botorch.utils.sampling import draw_sobol_samples
 from scipy.special import logsumexp
 from torch.testing import assert_close
 
@@ -13,17 +14,22 @@ from kernelucb import (
     least_consistent_norm,
     regret_certificate,
 )
+from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
 from kernelucb.confidence.fit.e_processes import EProcesses, Hybrids
 from kernelucb.confidence.fit.energy import noise_ball, with_energy
+from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
 from oracles import socp
 from oracles.filtered import counted
-from problems import make_problem, uniform
+from problems import frozen_kernel, make_problem, normal, uniform
 from tolerances import LEAST_NORM, LINEAR_SOLVE, REARRANGED, SOCP
 
 NORM = 6.0
+UNIT_SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 CASES = {
     "rbf": {"kernel": "rbf"},
     "matern32": {"kernel": "matern32", "d": 2, "n": 14},
@@ -188,14 +194,51 @@ def test_weights_that_are_chosen_keep_their_price():
     assert e_processes.squared_radius(weights) == pytest.approx(expected)
 
 
-def test_where_round_off_shows_the_first_member_stands_alone():
-    problem = make_problem(n=12, noise_std=1e-9)
-    options = {"norm_bound": NORM, "delta": 0.05}
-    alone = MartingaleMixtureUCB(problem.state, fit="filters", **options)
-    assert isinstance(alone.confidence_set.regression, KernelRegression)
-    other = {**options, "delta": 0.7 * 0.05}  # its prior weight times delta
-    martingale = MartingaleMixtureUCB(problem.state, fit="martingale", **other)
-    for one, two in zip(
-        alone.bounds(problem.test_X), martingale.bounds(problem.test_X), strict=True
-    ):
-        assert_close(one, two, rtol=0.0, atol=1e-12 * NORM)
+def test_round_off_takes_no_more_than_the_outcomes_that_it_hides():
+    r"""A smooth kernel and a large norm, where the filters were dropped for this once."""
+    X = draw_sobol_samples(UNIT_SQUARE, n=65, q=1, seed=0).squeeze(1)
+    kernel = frozen_kernel("rbf", 0.7)
+    outcomes = torch.sin(5.0 * X[:, 0]) * X[:, 1] + 0.02 * normal(65, 1)
+    state = KernelRegression(X, outcomes, kernel, 0.02)
+    assert state.hidden_part(1e4) > 0.1
+    widths = {}
+    for fit in ("filters", "martingale"):
+        band = MartingaleMixtureUCB(state, norm_bound=1e4, fit=fit)
+        lower, upper = band.bounds(uniform(50, 2, 3))
+        widths[fit] = float((upper - lower).mean())
+    assert widths["filters"] < 0.75 * widths["martingale"]
+
+
+@pytest.mark.parametrize("along", [0, 3])
+@pytest.mark.parametrize("norm", [6.0, 60.0, 6000.0])
+def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, norm):
+    r"""With a cut-off so large that what it hides can be computed.
+
+    The outcomes are those of a function along one hidden direction: the band of the same
+    weights without cut-off lies within the one that takes in what is hidden.
+    """
+    problem = make_problem(n=12)
+    whole = KernelRegression(problem.X, problem.Y, problem.kernel, 0.1)
+    u = norm * torch.eye(12, dtype=torch.float64)[along]
+    vectors = whole.feature_basis * whole.singular_values * 0.1
+    outcomes = 0.1 * (vectors @ (whole.singular_values * u) + normal(12, 5))
+    states = []
+    for factor in (4.0, 4e10):
+        monkeypatch.setattr(spectral, "_CUT_OFF", factor)
+        states.append(KernelRegression(problem.X, outcomes, problem.kernel, 0.1))
+    whole, cut = states
+    assert whole.eigenvalues[along] > 0.0 == cut.eigenvalues[along]
+    weights = uniform(66, 1, 9)[:, 0].numpy()[:65]
+    weights /= weights.sum()
+    bands = []
+    for state in (cut, whole):
+        mixture = FilterMixture(EProcesses(state, 0.05, 1.0, norm))
+        fit = mixture.constraint(weights)
+        fit = fit.beside_hidden(norm) if state is cut else fit
+        constraints = Constraints(fit.radius, norm, None)
+        given = MartingaleMixtureUCB(cut, norm_bound=norm).assumptions
+        bands.append(ExactSet(fit.regression, constraints, given).bounds(problem.test_X))
+    (lower, upper), (inner_lower, inner_upper) = bands
+    room = 1e-9 * norm
+    assert bool((lower <= inner_lower + room).all())
+    assert bool((inner_upper <= upper + room).all())

@@ -16,13 +16,29 @@ from botorch.acquisition import (
     qLogNoisyExpectedImprovement,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.objective import ScalarizedPosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
+from botorch.acquisition.multi_objective import (
+    IdentityMCMultiOutputObjective,
+    qLogNoisyExpectedHypervolumeImprovement,
+)
+from botorch.acquisition.multi_objective.parego import qLogNParEGO
+from botorch.acquisition.objective import (
+    IdentityMCObjective,
+    LinearMCObjective,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import ModelListGP
 from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_mixed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelucb import (
+    ConstrainedUCB,
     GuardedAcquisition,
     KernelFamilyUCB,
     KernelRegression,
@@ -93,6 +109,70 @@ def test_every_maximiser_of_a_function_in_the_set_is_kept(seed):
     witness = acqf.band.witness(x)
     best = witness(GRID).argmax()
     assert float(acqf.excess(GRID[best : best + 1])) >= -REARRANGED
+
+
+LINE = torch.stack([torch.linspace(0.0, 1.0, 501).double()] * 2, -1)
+# Where x1 + x2 is at most 0.6, as BoTorch writes it.
+SUM = [(torch.tensor([0, 1]), float64([-1.0, -1.0]), -0.6)]
+DOMAINS = {
+    "context": ({"fixed_features": {1: 0.0}}, LINE * float64([1.0, 0.0])),
+    "box": ({"bounds": float64([[0.0, 0.0], [0.4, 0.5]])}, GRID * float64([0.4, 0.5])),
+    "constraint": ({"inequality_constraints": SUM}, GRID[GRID.sum(-1) <= 0.6]),
+    "context in a box": (
+        {"bounds": float64([[0.6, 0.3], [1.0, 0.5]]), "fixed_features": {1: 0.0}},
+        LINE * float64([0.4, 0.0]) + float64([0.6, 0.0]),
+    ),
+    "context and constraint": (
+        {"fixed_features": {1: 0.3}, "inequality_constraints": SUM},
+        LINE * float64([0.3, 0.0]) + float64([0.0, 0.3]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_the_maximiser_of_another_domain_is_kept(name):
+    options, X = DOMAINS[name]
+    values = PROBLEM.function(X)
+    lower, upper = band().bounds(X)
+    assert bool(((lower <= values) & (values <= upper)).all())
+    best = X[values.argmax()].unsqueeze(0)
+    # A reference from elsewhere excludes the whole domain.
+    assert float(guarded().excess(X).max()) < 0.0
+    acqf = guarded(**options, temperature=0.0)
+    assert float(acqf.excess(best)) >= 0.0
+    assert float(acqf.acqf(best)) == float(acqf(best))
+    gap = (acqf.reference - X).abs().amax(-1).min()
+    assert float(gap) < (1e-3 if "context" in name else 0.1)
+    torch.testing.assert_close(acqf.excess(acqf.reference), torch.zeros(1).double())
+    point, _ = optimize_acqf_discrete(acqf, 1, X)
+    assert float(acqf.excess(point)) >= 0.0
+
+
+def test_points_that_no_context_of_the_constraint_allows_are_no_reference():
+    acqf = guarded(inequality_constraints=SUM, fixed_features={0: 0.7})
+    assert acqf.reference.shape == (0, 2)
+    assert torch.equal(acqf.excess(GRID), torch.full_like(GRID[:, 0], torch.inf))
+    assert math.isfinite(float(acqf(GRID[:1])))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"fixed_features": {2: 0.0}}, ValueError, "There is no column 2"),
+        ({"fixed_features": {-1: 0.0}}, ValueError, "There is no column -1"),
+        (
+            {"inequality_constraints": [(torch.tensor([2]), float64([1.0]), 0.0)]},
+            ValueError,
+            "There is no column 2",
+        ),
+        ({"bounds": CUBE.flip(0)}, ValueError, "below its upper"),
+        ({"bounds": CUBE[:, :1]}, BotorchTensorDimensionError, "bounds must be `2 x 2`"),
+        ({"bounds": [(0.0, 1.0)] * 2}, InputDataError, "bounds must be a torch"),
+    ],
+)
+def test_domains_that_are_none(options, error, words):
+    with pytest.raises(error, match=words):
+        guarded(**options)
 
 
 def test_the_set_is_never_empty():
@@ -284,6 +364,61 @@ def test_both_must_seek_the_same():
         guarded(PosteriorMean(PROBLEM.model, transform))
 
 
+def two_outcomes():
+    return ModelListGP(PROBLEM.model, PROBLEM.model)
+
+
+def weights(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def hypervolume(model):
+    return qLogNoisyExpectedHypervolumeImprovement(model, weights(-3.0, -3.0), PROBLEM.X)
+
+
+SEVERAL = {
+    "hypervolume": hypervolume,
+    "scalarized at random": lambda m: qLogNParEGO(m, PROBLEM.X),
+    "no objective": Plain,
+    "first of two": lambda m: _with(Plain(m), objective=IdentityMCObjective()),
+    "an objective for each": lambda m: _with(
+        Plain(m), objective=IdentityMCMultiOutputObjective()
+    ),
+}
+ONE_OF_TWO = {
+    "sum": lambda m: qUpperConfidenceBound(
+        m, 2.0, objective=LinearMCObjective(weights(1.0, 0.5))
+    ),
+    "transform": lambda m: PosteriorMean(
+        m, ScalarizedPosteriorTransform(weights(1.0, 0.0))
+    ),
+    "constrained": lambda m: LogConstrainedExpectedImprovement(
+        m, 0.0, objective_index=0, constraints={1: (0.0, None)}
+    ),
+    "constrained bound": lambda m: ConstrainedUCB.from_model(
+        m, constraints={1: (0.0, None)}, norm_bound=5.0
+    ),
+    "sum of bounds": lambda m: ScalarizedUCB([band(), band()], [1.0, 0.5]),
+}
+
+
+def _with(acqf, **attributes):
+    for name, value in attributes.items():
+        setattr(acqf, name, value)
+    return acqf
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_functions_of_several_objectives_are_refused(name):
+    with pytest.raises(UnsupportedError, match="one objective"):
+        guarded(SEVERAL[name](two_outcomes()))
+
+
+@pytest.mark.parametrize("name", ONE_OF_TWO)
+def test_one_objective_of_several_outcomes(name):
+    assert guarded(ONE_OF_TWO[name](two_outcomes()))(GRID[:1]).shape == (1,)
+
+
 def test_one_shot_functions_are_refused():
     with pytest.raises(UnsupportedError, match="one-shot"):
         guarded(qKnowledgeGradient(PROBLEM.model, num_fantasies=2))
@@ -316,9 +451,9 @@ def test_on_its_turn_the_upper_bound_is_maximised():
         turns[count] = is_turn
         values = acqf(GRID.unsqueeze(-2))
         assert torch.equal(values, own(GRID.unsqueeze(-2))) == is_turn
-        if is_turn:
-            with pytest.raises(BotorchTensorDimensionError, match="sequential=True"):
-                acqf(GRID.reshape(500, 2, 2))
+        # In the first round, not in the one in which it is the bound's turn.
+        with pytest.raises(BotorchTensorDimensionError, match="sequential=True"):
+            acqf(GRID.reshape(500, 2, 2))
     assert sum(turns.values()) == 1
     points, _ = optimize_acqf(
         GuardedAcquisition(log_nei(), band(), ucb_every=2), CUBE, 4, sequential=True,
@@ -346,6 +481,15 @@ def test_what_was_observed_must_be_known():
         GuardedAcquisition(Plain(PROBLEM.model), own)
     with pytest.raises(BotorchTensorDimensionError, match="observed must be `n x 2`"):
         guarded(observed=PROBLEM.X[:, :1])
+
+
+def test_printed_in_a_few_lines():
+    acqf = guarded(log_nei())
+    assert repr(acqf).splitlines() == [
+        "GuardedAcquisition(acqf=qLogNoisyExpectedImprovement, band=MartingaleMixtureUCB, "
+        "norm_bound=5, delta=0.05, num_observations=20)",
+        "  " + str(acqf.assumptions).partition("\n")[0],
+    ]
 
 
 def test_copies_and_states():

@@ -69,6 +69,20 @@ def test_bands_are_those_of_the_constrained_bound(options):
     assert acqf.assumptions.delta == pytest.approx(0.1)
 
 
+def test_the_reference_lies_in_the_domain():
+    x, y = built(constraints=LIMITS).reference[0].tolist()
+    limit = (torch.tensor([1]), float64([-1.0]), -0.9 * y)
+    (context,) = built(constraints=LIMITS, fixed_features={0: 0.98 * x}).reference
+    (inside,) = built(
+        constraints=LIMITS, bounds=[(0.9 * x, 1.1 * x), (0.0, 0.9 * y)]
+    ).reference
+    (kept,) = built(constraints=LIMITS, inequality_constraints=[limit]).reference
+    assert context[0] == 0.98 * x
+    assert 0.9 * x <= inside[0] <= 1.1 * x
+    assert inside[1] <= 0.9 * y
+    assert kept[1] <= 0.9 * y
+
+
 def test_the_search_is_told_of_the_constraints_too():
     acqf = built(constraints={1: (None, LEVEL)})
     search = acqf.acqf

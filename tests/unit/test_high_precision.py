@@ -61,6 +61,9 @@ def relative_error(
         assert isinstance(counted, FilteredRegression)
         squared = acqf.function_constraints.radius.squared(counted)
         arguments["filtered"] = (counted.spectral_filter, squared)
+    else:
+        hidden = state.hidden_part(arguments["norm_bound"])
+        arguments["hidden"] = hidden if hidden > 0.01 else 0.0
     queries = torch.stack([X.new_tensor([0.9, 0.9]), X[0], X[0] + 1e-5])
     errors = []
     length = float(kernel.lengthscale.detach())

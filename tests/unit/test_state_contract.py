@@ -49,6 +49,7 @@ STATES = {
 def test_every_state_has_what_its_readers_ask_for(name):
     state = STATES[name]()
     assert state.dimension == 1
+    assert state.num_observations == (3 if name == "posterior" else 12)
     assert state.prior_std > 0.0
     assert state.mean(QUERIES).shape == (5,)
     points = state.project(QUERIES)

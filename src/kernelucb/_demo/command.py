@@ -1,8 +1,7 @@
-r"""What ``python -m kernelucb`` does, from its arguments to its last line."""
+r"""What ``python -m kernelucb`` does, from its options to its last line."""
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,50 +9,56 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kernelucb._demo.loop import Run, Settings
-from kernelucb._demo.options import read_arguments
-from kernelucb._demo.own import BlackBoxError
-from kernelucb._demo.table import print_table
-from kernelucb._demo.wording import conclusion, details, origin, promise, task
+from kernelucb._demo.loop import Run
+from kernelucb._demo.problems import BlackBoxError, make_problem, own_problem
+from kernelucb._demo.report import conclusion, opening, print_rounds
 from kernelucb.exceptions import SolverError
 
 _STOPPED = 1
 _INTERRUPTED = 130  # what shells report for Ctrl-C
 
 
-def run_demo(argv: Sequence[str] | None = None) -> int:
-    r"""Run the demo with these arguments, by default those of the process.
-
-    Returns the exit status: 0, 1 when the run had to stop, 130 after Ctrl-C in a round.
-    """
-    arguments = read_arguments(argv)
-    names = Settings.__dataclass_fields__
-    settings = Settings(**{name: getattr(arguments, name) for name in names})
+def run_demo(arguments: Namespace) -> int:
+    r"""Run the demo; the exit status: 0, 1 when it had to stop, 130 after Ctrl-C."""
     threads = torch.get_num_threads()
     # The matrices are tiny: on a busy machine threads only wait for each other.
     torch.set_num_threads(1)
     try:
-        return _run(settings, arguments)
-    except BlackBoxError as error:  # among the initial points
+        return _run(_start(arguments), arguments)
+    except BlackBoxError as error:  # before the first round
         print(f"kernelucb: {error}", file=sys.stderr)
         return _STOPPED
     finally:
         torch.set_num_threads(threads)
 
 
-def _run(settings: Settings, arguments: Namespace) -> int:
+def _start(arguments: Namespace) -> Run:
+    name = arguments.function
+    if ":" in name:
+        said = arguments.length_scale or 0.5, arguments.mean or 0.0
+        problem = own_problem(name, arguments.bounds, *said)
+    else:
+        problem = make_problem(name)
+    return Run(
+        problem,
+        rounds=arguments.rounds,
+        seed=arguments.seed,
+        delta=arguments.delta,
+        noise_std=arguments.noise_std,
+        given_norm=arguments.norm_bound,
+        estimate=arguments.estimate,
+    )
+
+
+def _run(run: Run, arguments: Namespace) -> int:
     console = Console(highlight=False, markup=False)
-    run = Run(arguments.make_problem(), settings)
-    console.print(f"{promise(run)}\n\n{task(run)}\n\n{origin(run)}")
+    console.print(opening(run))
     status, ending = _play(run)
     if ending:
         print(f"kernelucb: {ending}", file=sys.stderr)
-    if not run.rounds:
+    if not run.played:
         return status
-    print_table(run, console)
-    console.print(details(run))
-    for message in run.messages:
-        console.print(f"Warning: {message}")
+    print_rounds(run, console)
     console.print("\nWhat the band rests on:", style="bold")
     console.print(str(run.assumptions))
     if not arguments.no_picture and not _write_picture(run, arguments.output, console):
@@ -74,15 +79,14 @@ def _play(run: Run) -> tuple[int, str]:
         transient=True,
         disable=not terminal.is_terminal,
     )
-    total = run.settings.rounds
     with progress:
-        task = progress.add_task(run.problem.name, total=total, state="starting")
+        task = progress.add_task(run.problem.name, total=run.rounds, state="starting")
         try:
             for row in run.steps():
-                state = f"best {row.best:.4g}, gap {row.gap:.4g}"
+                state = f"best {row.best:.4g}, gap {row.certificate.gap:.4g}"
                 progress.update(task, advance=1, state=state)
         except (KeyboardInterrupt, SolverError, BlackBoxError) as error:
-            played = f"after {len(run.rounds)} of {total} rounds"
+            played = f"after {len(run.played)} of {run.rounds} rounds"
             if isinstance(error, KeyboardInterrupt):
                 return _INTERRUPTED, f"interrupted {played}"
             return _STOPPED, f"stopped {played}: {error}"
@@ -98,7 +102,7 @@ def _write_picture(run: Run, path: Path, console: Console) -> bool:
 
     try:
         write_picture(run, path)
-    except OSError as error:  # found writable before the run; the disk may be full
+    except OSError as error:
         print(f"kernelucb: no picture: {error}", file=sys.stderr)
         return False
     console.print(f"\nPicture: {path}", soft_wrap=True)

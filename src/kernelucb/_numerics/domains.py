@@ -1,9 +1,17 @@
-r"""Checks of the domains that users give: points and boxes."""
+r"""Checks of the domains that users give: points, boxes, fixed columns."""
 
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.checks import finite, finite_scalar, tensor
+
+# Columns, their coefficients, and what the sum must at least be, as in BoTorch.
+LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
+FixedFeatures = Mapping[int, float]
 
 
 def check_one_domain(**domains: object) -> None:
@@ -43,3 +51,47 @@ def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
     if not bool((limits[0] < limits[1]).all()):
         raise ValueError("Every lower limit in bounds must be below its upper limit.")
     return limits
+
+
+def fixed_candidates(X: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
+    r"""``n x d`` candidates with some columns set, each once."""
+    fixed = checked_fixed(fixed_features, X.shape[1])
+    if not fixed:
+        return X
+    X = X.clone()
+    for column, value in fixed.items():
+        X[:, column] = value
+    return X.unique(dim=0)
+
+
+def checked_fixed(fixed_features: FixedFeatures | None, dimension: int) -> dict[int, float]:
+    r"""Values of columns that exist, as numbers."""
+    given = fixed_features or {}
+    check_columns(list(given), dimension)
+    return {i: finite_scalar("fixed_features", value) for i, value in given.items()}
+
+
+def check_columns(columns: list[int], dimension: int) -> None:
+    r"""Refuse columns that do not exist, and those that are listed twice."""
+    for column in columns:
+        if not 0 <= column < dimension:
+            raise ValueError(f"There is no column {column}; there are {dimension}.")
+        if columns.count(column) > 1:
+            raise ValueError(f"Column {column} is listed twice.")
+
+
+def checked_inequalities(
+    constraints: LinearConstraints, dimension: int
+) -> LinearConstraints:
+    r"""Linear constraints on single points, whose columns exist."""
+    for columns, coefficients, limit in constraints:
+        if columns.dim() != 1 or columns.shape != coefficients.shape:
+            raise BotorchTensorDimensionError(
+                "inequality_constraints needs as many columns as coefficients, on single "
+                f"points; got shapes {tuple(columns.shape)} and "
+                f"{tuple(coefficients.shape)}."
+            )
+        finite("inequality_constraints", coefficients)
+        finite_scalar("inequality_constraints", limit)
+        check_columns(columns.tolist(), dimension)
+    return list(constraints)

@@ -58,6 +58,24 @@ def cutoff_of(eigenvalues: Tensor) -> float:
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
 
 
+def hidden_part(length: float, reach: float) -> float:
+    r"""What a squared radius must grow by for what round-off hides of the outcomes.
+
+    Along eigenvectors whose eigenvalues count as zero a function says some ``s`` of the
+    outcomes ``z``, with ``|s| <= reach``; ``|z|^2`` is counted there in place of
+    ``|z - s|^2``, which may be smaller by ``reach (2 |z| - reach)``, or by all of
+    ``|z|^2`` where that is shorter than ``reach``.
+
+    Source: ours; ``docs/mathematics.md``, "Round-off".
+
+    Args:
+        length: ``|z|``.
+        reach: Norm of the function times the square root of the cut-off.
+    """
+    reach = min(reach, length)
+    return reach * (2.0 * length - reach)
+
+
 def covariance_root(matrix: Tensor) -> Tensor:
     r"""A square root of a covariance that may be singular, ``root @ root.T = matrix``.
 

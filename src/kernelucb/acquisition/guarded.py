@@ -6,11 +6,19 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError
+from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
-from kernelucb._numerics.domains import checked_points
+from kernelucb._numerics.domains import (
+    FixedFeatures,
+    LinearConstraints,
+    checked_box,
+    checked_inequalities,
+    checked_points,
+    fixed_candidates,
+)
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import ConstrainedUCB
@@ -18,7 +26,6 @@ from kernelucb.acquisition.edge import edge_penalty, infeasibility_penalty, unit
 from kernelucb.acquisition.guarded_checks import (
     check_guard,
     check_pending,
-    num_observations,
 )
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
@@ -36,9 +43,15 @@ class GuardedAcquisition(BuiltOnce):
     or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
     function of the band's confidence set is at least what it is at the ``reference``, the
     observed point with the largest lower bound. Where the true function is in the set (with
-    the probability that ``band.assumptions`` states, on what they rest on) every maximiser
-    among the candidates is one of them: the guard takes nothing away that can be the
-    optimum. With ``maximize=False`` all of this is about minimisers.
+    the probability that ``band.assumptions`` states, on what they rest on) and the
+    reference is in the domain that is searched, every maximiser over the domain is one of
+    them: the guard takes nothing away that can be the optimum. With ``maximize=False`` all
+    of this is about minimisers.
+
+    **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
+    ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
+    them there. With a context (``fixed_features``) that ``optimize_acqf`` alone is told of,
+    the reference comes from another one, and all of this context may be excluded.
 
     With ``constraints`` it also keeps to the points that may be feasible, and the reference
     is the best of the observed points that are certainly feasible; while none is, nothing
@@ -49,11 +62,12 @@ class GuardedAcquisition(BuiltOnce):
     ``temperature`` and by one for every further one, the unit being one where ``acqf`` is a
     logarithm and the spread of its values around the observed points elsewhere. So
     ``optimize_acqf`` works as with ``acqf``, with ``q > 1`` (jointly for Monte Carlo
-    functions, ``sequential=True`` where ``acqf`` takes pending points), constraints and
-    fixed features. A candidate may lie outside by a few ``temperature``. With
-    ``temperature=0`` the restriction is exact; use that with ``optimize_acqf_discrete``,
-    where no gradient is needed. The set always holds the ``reference``; if no candidate is
-    in it, the one that may come closest to the reference is chosen.
+    functions, ``sequential=True`` where ``acqf`` takes pending points, and always with
+    ``ucb_every``), constraints and fixed features. A candidate may lie outside by a few
+    ``temperature``. With ``temperature=0`` the restriction is exact; use that with
+    ``optimize_acqf_discrete``, where no gradient is needed. The set always holds the
+    ``reference``; if no candidate is in it, the one that may come closest to the reference
+    is chosen.
 
     **What holds.** What ``band.assumptions`` say. Most bounds, such as
     ``MartingaleMixtureUCB`` and ``KernelFamilyUCB``, and certificates from them, allow
@@ -78,9 +92,9 @@ class GuardedAcquisition(BuiltOnce):
         acqf: As given.
         band: As given.
         outcome_constraints: The constraints as given.
-        reference: ``1 x d``, the observed point whose lower bound is largest (whose upper
-            bound is smallest, where small outcomes are sought); ``0 x d`` if no observed
-            point is certainly feasible.
+        reference: ``1 x d``, the observed point, moved into the domain, whose lower bound
+            is largest (whose upper bound is smallest, where small outcomes are sought);
+            ``0 x d``, which excludes nothing, if none keeps the constraints for certain.
     """
 
     reference: Tensor
@@ -94,6 +108,9 @@ class GuardedAcquisition(BuiltOnce):
         *,
         constraints: OutcomeConstraints | None = None,
         observed: Tensor | None = None,
+        bounds: Tensor | None = None,
+        fixed_features: FixedFeatures | None = None,
+        inequality_constraints: LinearConstraints | None = None,
         temperature: float = 0.02,
         ucb_every: int | None = None,
         X_pending: Tensor | None = None,
@@ -107,7 +124,17 @@ class GuardedAcquisition(BuiltOnce):
             band: A bound of this package, for the same objective and direction.
             constraints: Outcomes that must stay on their side of a threshold.
             observed: ``n x d`` points among which the reference is chosen; by default those
-                that the band's model has observed. Any points of the domain will do.
+                that the band's model has observed. Any points will do that lie in the
+                domain, or are moved there by the next three arguments: for
+                ``optimize_acqf_discrete`` its ``choices``.
+            bounds: ``2 x d`` limits of the domain, as ``optimize_acqf`` has them. Points
+                outside are moved to the nearest point inside.
+            fixed_features: Columns that are given, such as a context, and their values, as
+                ``optimize_acqf`` has them, whatever their bounds. All points are moved
+                there.
+            inequality_constraints: Linear constraints on single points, as
+                ``optimize_acqf`` has them; an equality is two. After those moves, points
+                that violate one by more than BoTorch's tolerance of 1e-8 are left out.
             temperature: Width of the edge, in prior standard deviations of the band and of
                 each constrained outcome. Zero makes the restriction exact and leaves no
                 gradient outside.
@@ -119,12 +146,14 @@ class GuardedAcquisition(BuiltOnce):
                 of ``acqf`` when absent.
 
         Raises:
-            UnsupportedError: If ``acqf`` is a one-shot function or one with an output for
-                each point of the batch, if it seeks the other direction than ``band``, or
-                if the inputs that were observed are not known.
-            ValueError: If a scalar is out of its range.
-            BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or the inputs of
-                the band and of the constraints differ in dimension.
+            UnsupportedError: If ``acqf`` is a one-shot function, one with an output for
+                each point of the batch or one for several objectives, if it seeks the other
+                direction than ``band``, or if the inputs that were observed are not known.
+            ValueError: If a scalar is out of its range, a column does not exist, or lower
+                limits are not below upper ones.
+            BotorchTensorDimensionError: If ``observed`` is not ``n x d``, ``bounds`` are
+                not ``2 x d``, or the inputs of the band and of the constraints differ in
+                dimension.
         """
         check_guard(acqf, band)
         super().__init__(model=getattr(acqf, "model", band.model))
@@ -134,13 +163,20 @@ class GuardedAcquisition(BuiltOnce):
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
         points = observed_inputs(band.model) if observed is None else observed
         points = checked_points("observed", points, band.regression.dimension)
+        dimension = points.shape[1]
+        if bounds is not None:
+            points = points.clamp(*checked_box(bounds, dimension).to(points))
+        points = fixed_candidates(points, fixed_features)
+        inequalities = checked_inequalities(inequality_constraints or [], dimension)
+        allowed = evaluate_feasibility(points.unsqueeze(-2), inequalities)
         self.outcome_constraints, self._upper = constraints, band
         if constraints is not None:
             self._upper = ConstrainedUCB(
                 band, constraints, observed=points, temperature=temperature
             )
         with torch.no_grad():
-            self.register_buffer("reference", _best_known(band, constraints, points))
+            best = _best_known(band, constraints, points[allowed])
+            self.register_buffer("reference", best)
             self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
         self._told = inherited is not None
@@ -169,7 +205,7 @@ class GuardedAcquisition(BuiltOnce):
         self.band.set_X_pending(points)
         count = 0 if points is None else len(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            num_observations(self.band) + count, self.ucb_every
+            self.band.regression.num_observations + count, self.ucb_every
         )
         # Some functions forget their own when told of none, and analytic ones refuse to be.
         if not self._is_ucb_turn and (points is not None or self._told):
@@ -183,10 +219,16 @@ class GuardedAcquisition(BuiltOnce):
 
         Raises:
             BotorchTensorDimensionError: If ``X`` does not fit the band or ``acqf``, or has
-                ``q > 1`` where it is the band's turn.
+                ``q > 1`` with ``ucb_every``.
         """
+        if self.ucb_every is not None and X.shape[-2] != 1:
+            raise BotorchTensorDimensionError(
+                f"X has q = {X.shape[-2]}. With ucb_every points are chosen one after the "
+                "other: use optimize_acqf with sequential=True, or return_acq_values=False "
+                "where an optimiser asks for a joint value at the end."
+            )
         if self._is_ucb_turn:
-            return self._upper_bound(X)
+            return self._upper(X)
         value = self.acqf(X)
         shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
         penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
@@ -226,15 +268,6 @@ class GuardedAcquisition(BuiltOnce):
     def _settings(self) -> Any:
         limits = plain_limits(self.outcome_constraints)
         return self.temperature, self.ucb_every, limits
-
-    def _upper_bound(self, X: Tensor) -> Tensor:
-        if X.shape[-2] != 1:
-            raise BotorchTensorDimensionError(
-                f"X has q = {X.shape[-2]}, and it is the turn of the upper bound, which "
-                "scores one point at a time; with ucb_every use optimize_acqf with "
-                "sequential=True."
-            )
-        return self._upper(X)
 
 
 def is_ucb_turn(count: int, every: int) -> bool:

@@ -5,20 +5,37 @@ from typing import Any
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition.multi_objective.base import (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
 
+_FOR_SEVERAL = (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
+
 
 def check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
-    r"""Refuse one-shot functions, and those that seek the other direction."""
+    r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
     name = type(acqf).__name__
     if isinstance(acqf, OneShotAcquisitionFunction):
         raise UnsupportedError(
             f"{name} is a one-shot function: its points are candidates and fantasies "
             "together. Guard another one, such as qLogNoisyExpectedImprovement."
+        )
+    if _is_of_several(acqf):
+        raise UnsupportedError(
+            f"{name} is for several outcomes, and the band is for one objective: a point "
+            "that cannot be its optimum may be the best for another. Give an objective or "
+            "posterior_transform that makes one of them, or search without a guard."
         )
     direction = _direction(acqf)
     if direction * band.direction < 0:
@@ -28,6 +45,20 @@ def check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
             f"{names[band.direction]} ones; give both the same maximize and "
             "posterior_transform."
         )
+
+
+def _is_of_several(acqf: AcquisitionFunction) -> bool:
+    r"""Whether it is for several objectives, or nothing makes one of several outcomes."""
+    if isinstance(acqf, _FOR_SEVERAL):
+        return True
+    objective: Any = getattr(acqf, "objective", None)
+    transform: Any = getattr(acqf, "posterior_transform", None)
+    is_one = (
+        hasattr(acqf, "objective_index")
+        or getattr(transform, "scalarize", False)
+        or (objective is not None and not isinstance(objective, _OF_EACH_OUTCOME))
+    )
+    return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
 
 
 def _direction(acqf: AcquisitionFunction) -> int:
@@ -55,20 +86,3 @@ def check_pending(acqf: AcquisitionFunction, count: int) -> None:
             f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
             "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
         )
-
-
-def num_observations(band: KernelUCB[Any, Any]) -> int:
-    r"""How many observations a band is made of, the most of any outcome."""
-    parts: Any = getattr(band, "acqfs", None)
-    if parts is not None:
-        return max(num_observations(part) for part in parts)
-    name = "num_observations"
-    places = ((band, name), (band.regression, name), (band.model, "num_evaluations"))
-    for owner, attribute in places:
-        count = getattr(owner, attribute, None)
-        if count is not None:
-            return int(count)
-    raise UnsupportedError(
-        f"{type(band).__name__} does not say how many observations it has, which "
-        "ucb_every counts; leave out ucb_every."
-    )

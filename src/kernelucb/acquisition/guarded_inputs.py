@@ -23,6 +23,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.domains import FixedFeatures, LinearConstraints
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained_inputs import (
     Limits,
@@ -56,6 +57,8 @@ def guarded_inputs(
     training_data: Any = None,
     X_baseline: Tensor | None = None,
     bounds: Any = None,
+    fixed_features: FixedFeatures | None = None,
+    inequality_constraints: LinearConstraints | None = None,
     posterior_transform: PosteriorTransform | None = None,
     constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
     constraints_tuple: tuple[Tensor, Tensor] | None = None,
@@ -82,7 +85,10 @@ def guarded_inputs(
         training_data: BoTorch's data sets, which some acquisition functions ask for.
         X_baseline: ``n x d`` observed points, which some acquisition functions ask for and
             whose lower bounds are compared; by default those that the model has observed.
-        bounds: Ranges of the inputs, which some acquisition functions ask for.
+        bounds: Ranges ``(lower, upper)`` of the ``d`` inputs, which limit the domain; some
+            acquisition functions ask for them, too.
+        fixed_features: See ``GuardedAcquisition``.
+        inequality_constraints: See ``GuardedAcquisition``.
         posterior_transform: For both.
         constraints: Outcome constraints, ``{output: (lower, upper)}``; functions of samples
             are accepted beside ``constraints_tuple`` and not read.
@@ -128,6 +134,9 @@ def guarded_inputs(
         **bands,
         "acqf": searched(**construct(model=model, **own, **(search_options or {}))),
         "observed": observed_inputs(model) if X_baseline is None else X_baseline,
+        "bounds": None if bounds is None else as_double(bounds).mT,
+        "fixed_features": fixed_features,
+        "inequality_constraints": inequality_constraints,
         "temperature": temperature,
         "ucb_every": ucb_every,
         "X_pending": X_pending,

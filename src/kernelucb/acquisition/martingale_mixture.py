@@ -123,10 +123,10 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
                 with equal weights: anytime as well, and the squared radius (in noise units)
                 is at most ``2 ln J`` above that of the best scale in hindsight. By default
                 1; ``"mixture"`` for unknown noise.
-            form: ``"dual"`` is the exact bound (or, with ``alphas``, the minimum over that
-                grid), ``"analytic"`` the closed form at one ridge parameter, ``"convex"``
-                the exact bound as a cone program (``"dual"`` for a set that was empty and
-                had to be widened).
+            form: ``"dual"`` is the minimum over every ridge parameter (with ``alphas``,
+                over that grid), ``"analytic"`` the closed form at one, ``"convex"`` the
+                same as ``"dual"`` through a cone program (but ``"dual"`` for a set that was
+                empty and had to be widened).
             alphas: Ridge parameters, outcome units squared; read against the largest noise
                 scale. For ``"dual"`` a grid, or ``"paper"`` for the paper's. For
                 ``"analytic"`` one number, by default the one of the narrowest band at
@@ -188,11 +188,11 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
 
     @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
-        r"""The function that attains the exact upper (or lower) bound at a ``1 x d`` point.
+        r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.
 
         It maps ``n x d`` points to ``n`` outcomes, knows its norm and its distance to the
-        data, and belongs to the exact set whatever the form. With a ``model_error`` it is a
-        function of bounded norm near ``f`` and attains the bound but for that error.
+        data, and belongs to the confidence set whatever the form. With a ``model_error`` it
+        is a function of bounded norm near ``f`` and attains the bound but for that error.
         """
         if X.shape != (1, self.regression.dimension):
             raise BotorchTensorDimensionError(

@@ -7,11 +7,12 @@ from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
 from kernelucb._numerics.fingerprint import plain_digest, same_tensors
+from kernelucb.confidence.base import Described
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import StateError
 
 
-class BuiltOnce(AcquisitionFunction):
+class BuiltOnce(Described, AcquisitionFunction):
     r"""An acquisition function that takes only the state of one that was built alike.
 
     Attributes:

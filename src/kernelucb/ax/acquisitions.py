@@ -9,7 +9,13 @@ from typing import Any
 
 import torch
 from ax.core.data import MAP_KEY
-from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.core.search_space import SearchSpaceDigest
+from ax.generators.torch.botorch_modular.acquisition import (
+    Acquisition,
+    determine_optimizer,
+)
+from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
+from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError
 from botorch.optim.utils import fix_features
@@ -35,10 +41,12 @@ class BoundAcquisition(Acquisition):
     Attributes:
         band: The bound of the objective.
         context: Columns of the inputs that are fixed, and their values.
+        domain: Where the trial will be, as ``GuardedAcquisition`` takes it.
     """
 
     band: KernelUCB
     context: dict[int, float]
+    domain: dict[str, Any]
 
     def __init__(self, **arguments: Any) -> None:
         config = arguments["torch_opt_config"]
@@ -47,6 +55,8 @@ class BoundAcquisition(Acquisition):
         # Ax would drop all trials of other contexts, observed or under way.
         step = {i: value for i, value in fixed.items() if names[i] == MAP_KEY}
         self.context = {i: value for i, value in fixed.items() if i not in step}
+        limits = to_inequalities(config.linear_constraints)
+        self.domain = {"fixed_features": fixed, "inequality_constraints": limits}
         arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
         super().__init__(**arguments)
 
@@ -64,6 +74,35 @@ class BoundAcquisition(Acquisition):
             self.X_observed = torch.unique(here, dim=0)
         super()._instantiate_acquisition()
 
+    def optimize(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        *arguments: Any,
+        fixed_features: dict[int, float] | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""``n`` points, one after the other; their values; weights of one."""
+        choices = mk_discrete_choices(search_space_digest, fixed_features)
+        optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
+        options |= {"fixed_features": fixed_features}
+        if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
+            return super().optimize(n, search_space_digest, *arguments, **options)
+        # The others would ask for one value of all points together.
+        points: list[Tensor] = []
+        values: list[Tensor] = []
+        before = [] if self.X_pending is None else [self.X_pending]
+        while len(points) < n:
+            if points:
+                self.X_pending = torch.cat([*before, *points])
+                self.acqf.set_X_pending(self.X_pending)
+            found = super().optimize(1, search_space_digest, *arguments, **options)
+            points.append(found[0])
+            values.append(found[1])
+        self.X_pending = before[0] if before else None
+        self.acqf.set_X_pending(self.X_pending)
+        return torch.cat(points), torch.stack(values), values[0].new_ones(n)
+
     def _construct_botorch_acquisition(
         self,
         botorch_acqf_class: type[AcquisitionFunction],
@@ -73,7 +112,7 @@ class BoundAcquisition(Acquisition):
         bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
         own: dict[str, Any] = resolved(bound, options, self.names)
         if guard is not None:
-            own = {**botorch_acqf_options, "band_options": own}
+            own = {**botorch_acqf_options, "band_options": own, **self.domain}
         acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
         self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
         return acqf

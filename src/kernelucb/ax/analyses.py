@@ -102,7 +102,10 @@ class BandAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.BandAnalysis("temperature")])
 
     Attributes:
-        parameter, metric, num_points, fixed_parameters: As given.
+        parameter: As given.
+        metric: As given.
+        num_points: As given.
+        fixed_parameters: As given.
     """
 
     @checked
@@ -180,7 +183,9 @@ class GapAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.GapAnalysis()])
 
     Attributes:
-        most_rounds, max_evaluations, fixed_parameters: As given.
+        most_rounds: As given.
+        max_evaluations: As given.
+        fixed_parameters: As given.
     """
 
     @checked
@@ -238,7 +243,8 @@ class OptimumAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.OptimumAnalysis()])
 
     Attributes:
-        max_evaluations, fixed_parameters: As given.
+        max_evaluations: As given.
+        fixed_parameters: As given.
     """
 
     @checked

@@ -32,6 +32,7 @@ class ExploredAcquisition(ConstrainedAcquisition):
             constraints=self.outcome_constraints,
             observed=self.X_observed,
             X_pending=self.X_pending,
+            **self.domain,
             **options_of_guard(guard),
         )
 
@@ -74,6 +75,7 @@ class SafeAcquisition(ConstrainedAcquisition):
             self.band,
             observed=torch.cat([points, observed[self.safe_set.is_safe(observed)]]),
             X_pending=self.X_pending,
+            **self.domain,
             **options_of_guard(guard),
         )
 

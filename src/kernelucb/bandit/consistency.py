@@ -17,7 +17,6 @@ from kernelucb.bandit.resolvents import Ratio
 from kernelucb.bandit.ridge_search import RidgeSearch
 from kernelucb.bandit.spectral import SpectralHistory
 from kernelucb.bandit.two_filters import TwoFilters
-from kernelucb.confidence.fit.filters import hidden_part
 from kernelucb.confidence.fit.mixture import Radius, combined_radius
 from kernelucb.confidence.geometry import (
     Constraints,
@@ -119,7 +118,7 @@ class Consistency:
         fit = self.history.systems("radius", taus).fit()
         predicted, form = self._predicted(fit)
         count = self.history.observations.count
-        radius = bound.with_energy(predicted, form, count, self.eigenvalue_cutoff)
+        radius = bound.with_energy(predicted, form, count, self.hidden_part)
         current = CurrentSet(Constraints(radius, bound.norm_bound, None), form)
         misfit = math.inf if self._feasible is None else self._feasible[1]
         if count > 0 and misfit > current.squared_radius:
@@ -145,10 +144,7 @@ class Consistency:
         if isinstance(self.history, SpectralHistory):
             log_det += self.history.basis.hidden_log_det(filters.corner)
         squared = filters.squared_radius(predicted, log_det, count, bound.delta)
-        hidden = hidden_part(bound.norm_bound, self.eigenvalue_cutoff, squared)
-        if hidden is None:
-            return current
-        squared += hidden
+        squared += filters.ratio.at_zero * self.hidden_part
         return current._replace(filtered=FilteredFit(filters.ratio, squared))
 
     def from_scratch(self) -> FunctionSet[Any]:
@@ -165,10 +161,10 @@ class Consistency:
         return self.bound.confidence_set(state, constraints)
 
     @property
-    def eigenvalue_cutoff(self) -> float:
-        r"""Eigenvalues that the history counts as zero."""
+    def hidden_part(self) -> float:
+        r"""What round-off hides of the outcomes; nothing of Cholesky factors'."""
         if isinstance(self.history, SpectralHistory):
-            return self.history.basis.eigenvalue_cutoff
+            return self.history.basis.hidden_part(self.bound.norm_bound)
         return 0.0
 
     def _predicted(self, fit: Fit) -> tuple[Radius, float]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.features import Sections
+from kernelucb._numerics.spectral import hidden_part
 from kernelucb.regression import KernelRegression
 
 
@@ -20,6 +21,7 @@ class Eigenbasis(NamedTuple):
     rows: Tensor  # position of an observation at each of them
     targets: Tensor  # r coordinates z of the whitened outcomes
     unresolved: float  # squared norm of the outcomes outside these directions
+    hidden_length: float  # of those that eigenvalues near round-off would explain
     eigenvalue_cutoff: float  # what round-off can make of a zero eigenvalue
 
     @classmethod
@@ -27,7 +29,7 @@ class Eigenbasis(NamedTuple):
         r"""The basis before any observation."""
         none, matrix = like.new_empty(0), like.new_empty(0, 0)
         sections, tiny = Sections(matrix, none, none), torch.finfo(like.dtype).tiny
-        return cls(0, none, matrix, sections, none.long(), none, 0.0, tiny)
+        return cls(0, none, matrix, sections, none.long(), none, 0.0, 0.0, tiny)
 
     @classmethod
     def of(cls, regression: KernelRegression) -> "Eigenbasis":
@@ -43,8 +45,13 @@ class Eigenbasis(NamedTuple):
             rows=rows,
             targets=regression.targets[zeros:].clone(),
             unresolved=float(regression.targets[:zeros].square().sum()),
+            hidden_length=regression.hidden_length,
             eigenvalue_cutoff=regression.eigenvalue_cutoff,
         )
+
+    def hidden_part(self, norm: float) -> float:
+        r"""See ``KernelRegression``."""
+        return hidden_part(self.hidden_length, norm * math.sqrt(self.eigenvalue_cutoff))
 
     def hidden_log_det(self, regularizer: float) -> float:
         r"""What eigenvalues that count as zero may add to ``ln det(I + K_w / tau)``."""

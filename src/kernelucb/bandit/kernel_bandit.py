@@ -80,16 +80,16 @@ class KernelBandit:
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
-            form: Of the martingale mixture: ``"dual"`` (the default) is the exact bound
-                or, with ``alphas``, the minimum over that grid; ``"analytic"`` is the
-                closed form at one ridge parameter.
+            form: Of the martingale mixture: ``"dual"`` (the default) is the minimum over
+                every ridge parameter or, with ``alphas``, over that grid; ``"analytic"``
+                is the closed form at one.
             alphas: Ridge parameters, outcome units squared. For ``"dual"`` a grid, or
                 ``"paper"`` for the paper's; one number for ``"analytic"``
                 (``noise_std^2 / covariance_scale`` by default) and for
                 ``"abbasi_yadkori"`` (``noise_std^2`` by default).
             fit: Of the martingale mixture: ``"filters"`` (the default) or
-                ``"martingale"``; see ``MartingaleMixtureUCB``. Of the filters the exact
-                bound uses two, chosen anew with each eigenbasis of the data; with
+                ``"martingale"``; see ``MartingaleMixtureUCB``. Of the filters the
+                ``"dual"`` form uses two, chosen anew with each eigenbasis of the data; with
                 ``alphas`` and in closed form the energy of the noise joins the fit.
             covariance_scale: Of the martingale mixture: scale ``c``, 1 by default,
                 several, or ``"mixture"``; see ``MartingaleMixtureUCB``.

@@ -1,6 +1,5 @@
 r"""The bounds over the functions that satisfy a fit and a norm constraint."""
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,17 +11,15 @@ from kernelucb.bandit.bounds import BanditBound
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
 from kernelucb.confidence.fit.e_processes import (
-    ALONE,
     EProcesses,
     Hybrids,
     first_ball,
 )
 from kernelucb.confidence.fit.energy import (
-    PREDICTION_SHARE,
     energy_source,
     with_energy,
 )
-from kernelucb.confidence.fit.filters import FilterMixture, hidden_part
+from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.mixture import (
     FitConstraint,
     Radius,
@@ -57,41 +54,32 @@ class MartingaleMixture(BanditBound):
         taus = [self.regularizers(tau_ref) for tau_ref in self.references.tolist()]
         return torch.cat([self.references, *taus]).unique()
 
-    def radius(self, regression: KernelRegression) -> Radius:
-        r"""Squared radius of the fit where no eigenvalue counts as zero."""
-        return self._radius(regression, 0.0)
-
-    def _radius(self, regression: KernelRegression, eigenvalue_cutoff: float) -> Radius:
+    def radius(self, regression: KernelRegression, hidden: float = 0.0) -> Radius:
+        r"""Squared radius of the fit; ``hidden`` as for ``with_energy``."""
         predicted = mixture_radius(regression, self.delta, self.scales)
         form = float(regression.quadratic_form(predicted.tau_ref))
         count = regression.num_observations
-        return self.with_energy(predicted, form, count, eigenvalue_cutoff)
+        return self.with_energy(predicted, form, count, hidden)
 
     def with_energy(
-        self, predicted: Radius, form: float, count: int, eigenvalue_cutoff: float
+        self, predicted: Radius, form: float, count: int, hidden: float
     ) -> Radius:
         r"""The radius of the fit, from that of the predictions.
-
-        It grows by what round-off hides; where that is much, the predictions count alone,
-        at the price of their share.
 
         Args:
             predicted: Of the martingale mixture.
             form: Quadratic form of the data at its ``tau_ref``.
             count: Number of observations.
-            eigenvalue_cutoff: Eigenvalues that count as zero.
+            hidden: What round-off hides of the outcomes; see ``hidden_part``.
         """
         if self.fit == "martingale":
-            return predicted
-        squared, share = self._mixed(form + predicted.slack, count)
-        hidden = hidden_part(self.norm_bound, eigenvalue_cutoff, squared)
-        if hidden is None:
-            return predicted._replace(slack=predicted.slack - 2.0 * math.log(share))
+            return predicted.beside_hidden(hidden)
+        squared = self._mixed(form + predicted.slack, count)
         return predicted._replace(slack=squared + hidden - form)
 
-    def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
-        r"""Squared radius with the energy of the noise, and share of the predictions."""
-        return with_energy(predicted, count, self.delta), PREDICTION_SHARE
+    def _mixed(self, predicted: float, count: int) -> float:
+        r"""Squared radius with the energy of the noise."""
+        return with_energy(predicted, count, self.delta)
 
     def assumptions(self, known: PriorKnowledge) -> Assumptions:
         r"""What the bound rests on."""
@@ -121,7 +109,7 @@ class MartingaleMixture(BanditBound):
 
     def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as stateless sets take it."""
-        radius = self._radius(regression, regression.eigenvalue_cutoff)
+        radius = self.radius(regression, regression.hidden_part(self.norm_bound))
         return FitConstraint(regression, radius)
 
 
@@ -154,9 +142,8 @@ class Dual(MartingaleMixture):
             return super().constraint(regression)
         return self.mixture(regression).for_band(self.norm_bound)
 
-    def _mixed(self, predicted: float, count: int) -> tuple[float, float]:
-        ball = first_ball(predicted, count, self.delta)
-        return ball.squared_radius, ALONE.predicted
+    def _mixed(self, predicted: float, count: int) -> float:
+        return first_ball(predicted, count, self.delta).squared_radius
 
     def estimate_norm(self, regression: KernelRegression) -> None:
         r"""Estimate the norm bound again; does nothing where it was given."""

@@ -26,6 +26,11 @@ class Ratio(NamedTuple):
     foot: float
     corner: float
 
+    @property
+    def at_zero(self) -> float:
+        r"""``a(0)``."""
+        return self.foot / self.corner
+
 
 class Terms(NamedTuple):
     r"""Estimates at ``k`` regularisers, as they count for those at ``m`` values of ``tau``.

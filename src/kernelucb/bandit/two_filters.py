@@ -11,7 +11,7 @@ from kernelucb.confidence.fit.e_processes import (
     first_ball,
     first_price,
 )
-from kernelucb.confidence.fit.filters import FilterMixture, hidden_part
+from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.norm.least import least_norm
 
 # A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
@@ -51,7 +51,8 @@ class TwoFilters(NamedTuple):
         r"""Those of a narrow band, for a norm bound in prior units.
 
         None where the first member alone is about as good, as it is early, where the data
-        nearly contradict the norm bound, or where round-off would show.
+        nearly contradict the norm bound, or where what counts as zero is not small beside
+        the hybrid's corner.
         """
         if mixture.regression.num_observations < _FEWEST:
             return None
@@ -60,8 +61,6 @@ class TwoFilters(NamedTuple):
             return None
         constraint = mixture.constraint(found.weights)
         cutoff = mixture.regression.eigenvalue_cutoff
-        if hidden_part(norm, cutoff, constraint.squared_radius) is None:
-            return None
         if least_norm(*constraint) > _MOST_NEEDED * norm:
             return None
         share, index = float(found.weights[0]), int(found.weights[1:].argmax())

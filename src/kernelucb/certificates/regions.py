@@ -1,18 +1,14 @@
 r"""Regions: finitely many boxes with linear constraints, and domains that users give."""
 
-from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite_scalar
+from kernelucb._numerics.domains import FixedFeatures, LinearConstraints, checked_fixed
 
-# Columns, their coefficients, and what the sum must at least be, as in BoTorch.
-LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
-FixedFeatures = Mapping[int, float]
 _MOST_DRAWS = 2**16
 
 
@@ -94,17 +90,6 @@ def box_region(bounds: Tensor, fixed_features: FixedFeatures | None = None) -> R
     return with_fixed(Region(bounds[:1], bounds[1:], []), fixed)
 
 
-def fixed_candidates(X: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
-    r"""``n x d`` candidates with some columns set, each once."""
-    fixed = checked_fixed(fixed_features, X.shape[1])
-    if not fixed:
-        return X
-    X = X.clone()
-    for column, value in fixed.items():
-        X[:, column] = value
-    return X.unique(dim=0)
-
-
 def with_fixed(region: Region, fixed: FixedFeatures) -> Region:
     r"""A region with columns set, that are open in all of its boxes."""
     lower, upper = region.lower.clone(), region.upper.clone()
@@ -117,19 +102,3 @@ def with_fixed(region: Region, fixed: FixedFeatures) -> Region:
             )
         lower[:, column] = upper[:, column] = value
     return region._replace(lower=lower, upper=upper)
-
-
-def checked_fixed(fixed_features: FixedFeatures | None, dimension: int) -> dict[int, float]:
-    r"""Values of columns that exist, as numbers."""
-    given = fixed_features or {}
-    check_columns(list(given), dimension)
-    return {i: finite_scalar("fixed_features", value) for i, value in given.items()}
-
-
-def check_columns(columns: list[int], dimension: int) -> None:
-    r"""Refuse columns that do not exist, and those that are listed twice."""
-    for column in columns:
-        if not 0 <= column < dimension:
-            raise ValueError(f"There is no column {column}; there are {dimension}.")
-        if columns.count(column) > 1:
-            raise ValueError(f"Column {column} is listed twice.")

@@ -10,21 +10,22 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, finite_scalar, whole_number
+from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.domains import (
-    check_one_domain,
-    checked_box,
-    checked_limits,
-    checked_points,
-)
-from kernelucb.certificates.regions import (
     FixedFeatures,
     LinearConstraints,
+    check_columns,
+    check_one_domain,
+    checked_box,
+    checked_fixed,
+    checked_inequalities,
+    checked_limits,
+    checked_points,
+    fixed_candidates,
+)
+from kernelucb.certificates.regions import (
     Region,
     box_region,
-    check_columns,
-    checked_fixed,
-    fixed_candidates,
     with_fixed,
 )
 
@@ -102,7 +103,7 @@ class MixedSpace:
                 f"{max_combinations}; fix some (fixed_features), or allow more."
             )
         self.bounds = limits
-        self.constraints = _checked_constraints(inequality_constraints or [], dimension)
+        self.constraints = checked_inequalities(inequality_constraints or [], dimension)
 
     @property
     def dimension(self) -> int:
@@ -238,19 +239,3 @@ def domain_of(
     if len(points) == 0:
         raise InputDataError(_NOTHING)
     return points
-
-
-def _checked_constraints(
-    constraints: LinearConstraints, dimension: int
-) -> LinearConstraints:
-    for columns, coefficients, limit in constraints:
-        if columns.dim() != 1 or columns.shape != coefficients.shape:
-            raise BotorchTensorDimensionError(
-                "inequality_constraints needs as many columns as coefficients, on single "
-                f"points; got shapes {tuple(columns.shape)} and "
-                f"{tuple(coefficients.shape)}."
-            )
-        finite("inequality_constraints", coefficients)
-        finite_scalar("inequality_constraints", limit)
-        check_columns(columns.tolist(), dimension)
-    return list(constraints)

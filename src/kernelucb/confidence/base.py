@@ -65,7 +65,33 @@ class Support(NamedTuple):
     gap: Tensor
 
 
-class ConfidenceSet(Module, ABC, Generic[StateT, PointsT]):
+class Described:
+    r"""Printed in two lines: what it is, of which numbers, and what may be claimed."""
+
+    def __repr__(self) -> str:
+        this: Any = self
+        band: Any = getattr(this, "band", this)
+        norms = getattr(band, "norm_bounds", None) or [
+            getattr(part, "norm_bound", None) for part in getattr(band, "acqfs", [band])
+        ]
+        known = dict.fromkeys(f"{each:.6g}" for each in norms if each is not None)
+        norm, delta = getattr(this, "norm", None), this.assumptions.delta
+        parts = {
+            "acqf": type(this.acqf).__name__ if hasattr(this, "acqf") else None,
+            "band": type(band).__name__ if band is not this else None,
+            "norm_bound": " and ".join(known) or None,
+            "norm": None if norm is None else f"{norm:.6g}",
+            "delta": None if delta is None else f"{delta:.6g}",
+            "num_observations": getattr(
+                getattr(band, "regression", None), "num_observations", None
+            ),
+        }
+        inner = ", ".join(f"{k}={each}" for k, each in parts.items() if each is not None)
+        verdict = str(this.assumptions).partition("\n")[0]
+        return f"{type(self).__name__}({inner})\n  {verdict}"
+
+
+class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
     r"""A set of functions that holds the true one with the stated probability.
 
     Where the model is of transformed outcomes (``regression.outcome_map``), the functions

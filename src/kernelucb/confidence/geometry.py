@@ -68,22 +68,6 @@ class Constraints(NamedTuple):
         return excess, slope, slope - slope * slope + 2.0 * tau * share * sums[2]
 
 
-def radius_beside_dropped(regression: RidgeState, radius: Radius, norm: float) -> Radius:
-    r"""The radius, larger where noise scales lie so far apart that outcomes are lost.
-
-    Eigenvalues of the whitened kernel matrix that round-off hides count as zero, so what a
-    function of norm ``B`` (prior units) says about the outcomes along those directions, at
-    most ``B sqrt(cutoff)`` noise units, counts as misfit. For one noise scale the part of
-    ``k(x, .)`` that they hold covers this; for scales apart by more than the square root
-    of one over ``4 n eps`` whole observations lie there, and the radius takes it in.
-    """
-    scales = regression.noise_std
-    ratio = float(scales.max() / scales.min()) ** 2
-    if 4.0 * torch.finfo(scales.dtype).eps * len(scales) * ratio <= 1.0:
-        return radius
-    return radius.widened(regression, norm * math.sqrt(regression.eigenvalue_cutoff))
-
-
 def consistent_constraints(
     regression: RidgeState,
     radius: Radius,

@@ -31,11 +31,6 @@ class EstimatedPrior(PosteriorModel, Protocol):
         ...
 
     @property
-    def num_evaluations(self) -> int:
-        r"""Number of evaluations that count: those not determined by earlier ones."""
-        ...
-
-    @property
     def value_range(self) -> tuple[float, float]:
         r"""Smallest and largest value of training functions and evaluations."""
         ...

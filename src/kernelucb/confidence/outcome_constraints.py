@@ -12,7 +12,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar
 from kernelucb._numerics.parts import in_parts, rows_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.base import ConfidenceSet, Described
 from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.outputs import per_output
@@ -95,7 +95,7 @@ class Constraint(NamedTuple):
         return (upper - lower) / self.band.prior_std
 
 
-class OutcomeConstraints:
+class OutcomeConstraints(Described):
     r"""Outcomes that must stay on their side of a threshold, and what is known of them.
 
     While the bands hold, every point is of one of three kinds:

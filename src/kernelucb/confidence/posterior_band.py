@@ -17,6 +17,11 @@ class PosteriorModel(Protocol):
     dimension: int
 
     @property
+    def num_evaluations(self) -> int:
+        r"""Number of evaluations that count: those not determined by earlier ones."""
+        ...
+
+    @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, outcome units."""
         ...
@@ -59,6 +64,11 @@ class PosteriorState:
     def __init__(self, model: PosteriorModel) -> None:
         self.model = model
         self.dimension = model.dimension
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of evaluations that count."""
+        return self.model.num_evaluations
 
     @property
     def prior_std(self) -> float:

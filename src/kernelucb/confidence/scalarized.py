@@ -36,6 +36,7 @@ class WeightedStates:
     ) -> None:
         self.states, self.weights, self.offset = tuple(states), tuple(weights), offset
         self.dimension = self.states[0].dimension
+        self.num_observations = max(state.num_observations for state in states)
 
     @property
     def prior_std(self) -> float:

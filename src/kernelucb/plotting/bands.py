@@ -49,7 +49,7 @@ def plot_bands(
 
     Example:
         >>> X = torch.linspace(-1, 1, 400, dtype=torch.float64).unsqueeze(-1)
-        >>> bands = {"exact": MartingaleMixtureUCB(model, norm_bound=10.0),
+        >>> bands = {"filters": MartingaleMixtureUCB(model, norm_bound=10.0),
         ...          "Abbasi-Yadkori": AbbasiYadkoriUCB(model, norm_bound=10.0)}
         >>> plot_bands(bands, X, data=(train_X, train_Y))
 

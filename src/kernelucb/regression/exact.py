@@ -1,5 +1,6 @@
 r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
 
+import math
 from typing import Self
 
 import torch
@@ -14,6 +15,7 @@ from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.features import Sections
 from kernelucb._numerics.frozen import draft_of
+from kernelucb._numerics.spectral import hidden_part
 from kernelucb.regression.decomposition import decompose, pooled_data
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.pending import PendingRegression
@@ -279,6 +281,23 @@ class KernelRegression(RidgeState):
     def distinct_sections(self) -> Sections:
         r"""The distinct training sections, and what round-off hides of each."""
         return Sections(self.distinct_inputs, self.distinct_variance, self.distinct_lost)
+
+    def hidden_part(self, norm: float) -> float:
+        r"""What a squared radius must grow by for what round-off hides of the outcomes.
+
+        For functions of at most the given norm, prior units; see ``spectral.hidden_part``.
+        """
+        return hidden_part(self.hidden_length, norm * math.sqrt(self.eigenvalue_cutoff))
+
+    @property
+    def hidden_length(self) -> float:
+        r"""Length of the outcomes along directions that count as zero, noise units.
+
+        Without the one of repeated outcomes' scatter, which no function reaches.
+        """
+        hidden = self.eigenvalues == 0
+        hidden[: len(hidden) - len(self.distinct_inputs)] = False
+        return float(self.targets[hidden].norm())
 
     def log_det(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``ln det(I + K_w / tau)``, one value for each ``tau``; nats.

@@ -57,7 +57,7 @@ class FilteredRegression(RidgeState):
         self.prior, self.estimated = state.prior, state.estimated
         self.dimension, self.eigenvalue_cutoff = state.dimension, state.eigenvalue_cutoff
         values = spectral_filter(state.eigenvalues)
-        roots = values.sqrt()
+        roots, self.least_filter = values.sqrt(), float(values[0])
         self.register_buffer("noise_std", state.noise_std)
         self.register_buffer("eigenvalues", values * state.eigenvalues)
         self.register_buffer("singular_values", roots * state.singular_values)
@@ -68,6 +68,10 @@ class FilteredRegression(RidgeState):
         r"""What repeated outcomes alone misfit, whatever the function."""
         rest = len(self.eigenvalues) - len(self.state.distinct_inputs)
         return float(self.targets[:rest].square().sum())
+
+    def hidden_part(self, norm: float) -> float:
+        r"""As for ``state``, times what the filter counts there."""
+        return self.least_filter * self.state.hidden_part(norm)
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates as in the state of the data."""

@@ -29,6 +29,11 @@ class State(Protocol):
         ...
 
     @property
+    def num_observations(self) -> int:
+        r"""Number of outcomes, the most of any function."""
+        ...
+
+    @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, outcome units."""
         ...

@@ -11,6 +11,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
+from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.safety.safe_set import SafeSet
 
 
@@ -37,6 +38,11 @@ class ConstraintWidth(BuiltOnce):
         self.safe_set = safe_set
         bands = safe_set.outcome_constraints.bands.values()
         self._bands = ModuleList([band for band in bands if isinstance(band, Module)])
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the safe set rests on."""
+        return self.safe_set.assumptions
 
     @property
     def X_pending(self) -> None:

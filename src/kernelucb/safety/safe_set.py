@@ -11,6 +11,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.base import Described
 from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
@@ -25,7 +26,7 @@ from kernelucb.safety.points import checked_safe_points, no_safe_point, path_hom
 _Margin = Callable[[Tensor], Tensor]
 
 
-class SafeSet:
+class SafeSet(Described):
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
     A point is in the set if the band of every constraint lies on the right side of its

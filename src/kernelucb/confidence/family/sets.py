@@ -35,6 +35,7 @@ class FamilyStates:
         self.states, self.prior_std = tuple(states), prior_std
         self.dimension = self.states[0].dimension
         self.outcome_map = self.states[0].outcome_map
+        self.num_observations = self.states[0].num_observations
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Estimate under the simplest kernel at ``b x d`` points, ``b`` values."""

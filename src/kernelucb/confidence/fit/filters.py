@@ -24,8 +24,6 @@ _UNUSED = -50.0  # ln of a weight that does not count
 _POINTS = 16
 # Regularisers for that, in units of the squared radius over the squared norm.
 _REGULARIZERS = np.logspace(-4.0, 2.0, 12)
-# Share of the radius that round-off may hide of the outcomes.
-_HIDDEN = 0.01
 _TINY = 1e-150
 _SMALLEST = 1e-12  # share of the squared radius that an excess counts at least
 
@@ -73,29 +71,12 @@ class FilterMixture:
 
     @property
     def alone(self) -> FitConstraint[RidgeState]:
-        r"""The constraint of Flynn & Reeb's member: it holds what round-off hides."""
+        r"""The constraint of Flynn & Reeb's member."""
         return FitConstraint(self.regression, self.e_processes.predicted)
 
-    def for_band(self, norm: float) -> FitConstraint[RidgeState]:
-        r"""The constraint of a narrow band, for a norm bound in prior units.
-
-        Flynn & Reeb's member where round-off would show.
-        """
-        regression, radius = self.best(_Widths(self.e_processes, norm).appraise)
-        squared = radius.squared(regression)
-        wider = hidden_part(norm, regression.eigenvalue_cutoff, squared)
-        if wider is None:
-            return self.alone
-        return FitConstraint(regression, Radius(radius.tau_ref, radius.slack + wider))
-
-    def largest_norm(self, squared_radius: float) -> float:
-        r"""Up to which norm, prior units, round-off hides next to nothing of the outcomes.
-
-        Eigenvalues of the whitened kernel matrix that round-off hides count as zero: there
-        a function of norm ``B`` says up to ``B sqrt(cutoff)`` noise units of the outcomes.
-        """
-        length = _HIDDEN * math.sqrt(squared_radius)
-        return length / math.sqrt(self.regression.eigenvalue_cutoff)
+    def for_band(self, norm: float) -> FitConstraint[FilteredRegression]:
+        r"""The constraint of a narrow band, for a norm bound in prior units."""
+        return self.best(_Widths(self.e_processes, norm).appraise).beside_hidden(norm)
 
     def two_for_band(self, norm: float) -> Weighting:
         r"""As ``for_band`` with the first member and one hybrid.
@@ -156,19 +137,6 @@ class FilterMixture:
         return FitConstraint(regression, Radius(tau_ref, slack))
 
 
-def hidden_part(
-    norm: float, eigenvalue_cutoff: float, squared_radius: float
-) -> float | None:
-    r"""What a squared radius must grow by for what round-off hides; None where it is much.
-
-    See ``FilterMixture.largest_norm``.
-    """
-    hidden, length = norm * math.sqrt(eigenvalue_cutoff), math.sqrt(squared_radius)
-    if hidden > _HIDDEN * length:
-        return None
-    return hidden * (2.0 * length + hidden)
-
-
 class _Widths:
     r"""Mean half-width of the exact band at observed inputs, and what would narrow it.
 
@@ -179,6 +147,7 @@ class _Widths:
     def __init__(self, e_processes: EProcesses, norm: float) -> None:
         self.e_processes, self.squared_norm = e_processes, norm**2
         state = e_processes.regression
+        self.hidden_part = state.hidden_part(norm)
         count = len(state.distinct_variance)
         rows = torch.linspace(0, count - 1, min(count, _POINTS)).long()
         features, variance = state.observed_features(rows), state.distinct_variance[rows]
@@ -190,9 +159,10 @@ class _Widths:
     def appraise(self, weights: Array) -> Appraisal:
         r"""See ``FilterMixture.best``."""
         filters, lam = self.e_processes.filters, self.eigenvalues
-        squared_radius = self.e_processes.squared_radius(weights)
-        tau = _REGULARIZERS * (squared_radius / self.squared_norm)
         values = weights @ filters
+        squared_radius = self.e_processes.squared_radius(weights)
+        squared_radius += float(values[0]) * self.hidden_part
+        tau = _REGULARIZERS * (squared_radius / self.squared_norm)
         inverse = 1.0 / (values * lam + tau[:, None])  # t x r
         form = tau * (inverse @ (values * self.squared_targets))
         excess = squared_radius + tau * self.squared_norm - form

@@ -2,7 +2,7 @@ r"""How far the data may lie from the function: the squared radius of the fit.""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
 
 # Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
 _LARGEST_MISFIT = 1e30
+_UNSEEN = 0.01  # of a squared radius, noise units
 
 # Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
 # Half a factor of two away from the best scale, each resolved direction costs 0.06.
@@ -44,6 +45,15 @@ class Radius(NamedTuple):
         r"""The squared radius, a multiple of the noise variance."""
         return float(regression.quadratic_form(self.tau_ref)) + self.slack
 
+    def beside_hidden(self, hidden: float) -> "Radius":
+        r"""The radius of a published set, with what round-off hides where that shows.
+
+        Less than 0.01 is left out, which changes ``delta`` by a factor of at most
+        ``exp(0.005)``: wherever it can be told, the set is the published one to the digit.
+        See ``spectral.hidden_part``.
+        """
+        return self if hidden <= _UNSEEN else Radius(self.tau_ref, self.slack + hidden)
+
     def widened(self, regression: RidgeState, length: float) -> "Radius":
         r"""The radius plus a length, noise units."""
         if length == 0.0:
@@ -67,6 +77,12 @@ class FitConstraint(NamedTuple, Generic[StateT]):
     def squared_radius(self) -> float:
         r"""The squared radius, noise units."""
         return self.radius.squared(self.regression)
+
+    def beside_hidden(self, norm: float) -> "FitConstraint[StateT]":
+        r"""With what round-off hides of the outcomes, for a norm bound in prior units."""
+        state: Any = self.regression  # one that knows what it hides
+        tau_ref, slack = self.radius
+        return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
 
     @property
     def alone(self) -> "FitConstraint[StateT]":

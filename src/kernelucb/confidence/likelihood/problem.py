@@ -14,7 +14,6 @@ from kernelucb.confidence.geometry import (
     INTERIOR,
     Constraints,
     announce,
-    radius_beside_dropped,
 )
 from kernelucb.confidence.likelihood.convex import LikelihoodSet
 from kernelucb.confidence.likelihood.cuts import CutEllipsoid
@@ -181,7 +180,7 @@ def likelihood_problem(
     own = data.at(centre.weights).norm * (1.0 + INTERIOR)
     used, level = max(norm.value, own), max(level, centre.loss)
     state, radius = enclosing_ellipsoid(data, used, level, centre)
-    radius = radius_beside_dropped(state, radius, used)
+    radius = radius.beside_hidden(state.hidden_part(used))
     constraints = Constraints(radius, used, contradiction)
     return LikelihoodProblem(data, level, state, constraints, centre, assumptions)
 

@@ -17,7 +17,6 @@ from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (
     Constraints,
     consistent_constraints,
-    radius_beside_dropped,
 )
 from kernelucb.confidence.model_error import near_the_ball
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
@@ -157,10 +156,11 @@ def known_noise_problem(
         whole = data_fit(fit, regression, delta, covariance_scale, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
-    band = whole.for_band(norm.value) if least <= norm.value else sharpest
-    state, radius = band if holds_function(*band, norm.value) else sharpest
+    state, radius = whole.for_band(norm.value) if least <= norm.value else sharpest
+    if least <= norm.value and not holds_function(state, radius, norm.value):
+        state, radius = sharpest.beside_hidden(norm.value)
     if not isinstance(state, FilteredRegression):
-        radius = radius_beside_dropped(state, radius, norm.value)
+        radius = radius.beside_hidden(state.hidden_part(norm.value))
         least = least_norm(state, radius)
     return mixture_problem(state, radius, least, norm, assumptions, strict)
 
@@ -177,7 +177,8 @@ def unknown_noise_problem(
     joint = JointSet.of(regression, delta, covariance_scale, noise)
     regression = joint.regression
     norm = resolve_norm_bound(norm_bound, regression, joint.radius(math.inf))
-    radius = radius_beside_dropped(regression, joint.radius(norm.value), norm.value)
+    radius = joint.radius(norm.value)
+    radius = radius.beside_hidden(regression.hidden_part(norm.value))
     guarantee = (
         "holds for every point, the noise scale and every round at once with probability "
         f"{1 - delta:.6g}"

@@ -11,7 +11,7 @@ from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.e_processes import Array
-from kernelucb.confidence.fit.filters import Appraisal, FilterMixture, hidden_part
+from kernelucb.confidence.fit.filters import Appraisal
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
@@ -20,8 +20,10 @@ from kernelucb.regression.filtered import FilteredRegression
 _ROOT, _NEAR = 1e-13, 1e-3
 # Steps towards the weights for it; more of them raise it by less than 0.1 %.
 _STEPS = 2
-# Share of the largest norm that round-off resolves, below which it hides nothing.
-_NEGLIGIBLE = 1e-4
+# Of a squared radius, noise units, that round-off may hide of it without more ado; and
+# tolerance of the least norm, relative, where it hides more; a small norm, prior units,
+# and a factor for a search.
+_NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
 
 
 @checked
@@ -126,32 +128,48 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
         log_weights[tied:] = -math.inf  # the same norm whatever the norm bound
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
-    return _resolved(fit, fit.best(appraise, _STEPS))
+    return _resolved(fit.best(appraise, _STEPS))
 
 
-def _resolved(
-    fit: FilterMixture, constraint: FitConstraint[FilteredRegression]
-) -> LeastNorm:
-    r"""The constraint with what round-off hides, if anything, and a least norm it resolves.
+def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
+    r"""The constraint with what round-off hides, and a least norm that this resolves.
 
-    The larger the norm of a function, the more of the outcomes round-off may hide, and the
-    smaller the norm that is needed: the least norm beside what any larger norm than the
-    true one hides is valid. Beyond the largest norm that is resolved nothing is said,
-    except where repeated outcomes alone misfit by too much.
+    The larger the norm ``N`` of the true function, the more of the outcomes round-off may
+    hide, and the smaller the norm ``L(N)`` that they ask for: ``N`` is at least the one at
+    which both agree. Found from below. Beyond the norm that reaches the radius along an
+    eigenvalue of the cut-off's size nothing is said, except where repeated outcomes alone
+    misfit by too much.
     """
     regression, radius = constraint
-    squared, least = radius.squared(regression), least_norm(regression, radius)
-    largest, cutoff = fit.largest_norm(squared), regression.eigenvalue_cutoff
-    if least <= _NEGLIGIBLE * largest or regression.scatter > squared:
-        return LeastNorm(constraint, least)
-    wider = hidden_part(min(least, 0.999 * largest), cutoff, squared)
-    resolved = Radius(radius.tau_ref, radius.slack + (wider or 0.0))
-    if least_norm(regression, resolved) > largest:
-        misfit = least_misfit(regression, largest)
-        slack = misfit - float(regression.quadratic_form(radius.tau_ref))
-        resolved = Radius(radius.tau_ref, slack)
-    both = FitConstraint[Any](regression, resolved), fit.alone
-    return max((LeastNorm(each, least_norm(*each)) for each in both), key=lambda o: o.norm)
+    squared, upper = constraint.squared_radius, least_norm(*constraint)
+    largest = math.sqrt(squared / regression.eigenvalue_cutoff)
+    shows = upper > largest or regression.hidden_part(upper) > _NEGLIGIBLE
+    if not shows or regression.scatter > squared:
+        return LeastNorm(constraint, upper)
+
+    def beside(norm: float) -> LeastNorm:
+        wider = constraint.beside_hidden(norm)
+        return LeastNorm(wider, least_norm(*wider))
+
+    found, lower = beside(upper), 0.0
+    if math.isinf(upper) and math.isfinite(found.norm):
+        upper = max(found.norm, _START)
+        while (found := beside(upper)).norm > upper:
+            lower, upper = upper, _FACTOR * upper
+    lower = max(lower, found.norm)
+    while lower < (1.0 - _RESOLVED) * upper and upper > _START:
+        middle = math.sqrt(max(lower, _START * upper) * upper)
+        tried = beside(middle)
+        if tried.norm > middle:
+            lower = middle
+        else:
+            upper, found, lower = middle, tried, max(lower, tried.norm)
+    if lower <= largest:
+        return LeastNorm(found.constraint, lower)
+    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, largest)
+    slack = misfit - float(regression.quadratic_form(radius.tau_ref))
+    resolved = FitConstraint(regression, Radius(radius.tau_ref, slack))
+    return LeastNorm(resolved, least_norm(*resolved))
 
 
 def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
