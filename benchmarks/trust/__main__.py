@@ -1,4 +1,4 @@
-r"""Command line: ``python -m benchmarks.trust {stops,unsafe,demo,lost,all,report}``."""
+r"""Command line of ``benchmarks.trust``: one experiment, ``all``, or ``report``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from benchmarks.trust.experiments import EXPERIMENTS
 BENCHMARK = Benchmark(
     "benchmarks.trust",
     "Counts promises that were broken: false certified stops, unsafe evaluations, demo "
-    "bands that miss, and bands where outcomes are lost.",
+    "bands that miss, bands where outcomes are lost, and what is certified at the edges.",
     *RUN_OPTIONS,
     number("--seeds", "only the first ones"),
 )

@@ -29,7 +29,7 @@ class Group:
     tasks: Sequence[Task]
     event: Callable[[Any], bool]
     promise: float | None = None
-    numbers: dict[str, Callable[[Sequence[Any]], float]] = field(default_factory=dict)
+    numbers: dict[str, Callable[[Sequence[Any]], str | float]] = field(default_factory=dict)
 
 
 def count(group: Group, runs: Sequence[Any]) -> Row:

@@ -1,14 +1,17 @@
-r"""The four experiments: their runs, what is counted, and what was promised."""
+r"""The five experiments: their runs, what is counted, and what was promised."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from benchmarks.trust import demo, lost, stops, unsafe
+from benchmarks.runner import ROOT, read_table
+from benchmarks.trust import demo, edges, lost, stops, unsafe
 from benchmarks.trust.counts import Group
 from benchmarks.trust.functions import TEST_FUNCTIONS
 from kernelucb._demo.loop import Run as Demo
 
 STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Demo.rounds
+_BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"
 CONSTRAINT_NORMS, DEMO_FUNCTIONS = (2.0, 10.0), demo.FUNCTIONS
 
 _RULES = {
@@ -153,9 +156,32 @@ def _lost(seeds: int) -> list[Group]:
     return groups
 
 
+def _edges(seeds: int) -> list[Group]:
+    played = {
+        edge: [edges.Task(edge, seed) for seed in range(seeds)] for edge in edges.EDGES
+    }
+    played["all"] = [task for tasks in played.values() for task in tasks]
+    groups = []
+    for edge, tasks in played.items():
+        numbers = {"refused": _number("refused"), "certified": _number("certified")}
+        if _BEFORE.exists():
+            numbers["false before"] = partial(_before, edge)
+        groups.append(
+            Group({"edge": edge}, tasks, lambda run: run.wrong, edges.DELTA, numbers)
+        )
+    return groups
+
+
+def _before(edge: str, _: Sequence[edges.Run]) -> str:
+    r"""How many were false and certified in version 1.1, in words."""
+    row = read_table(_BEFORE).set_index("edge").loc[edge]
+    return f"{row['events']} of {row['runs']}"
+
+
 EXPERIMENTS = {
     "stops": Experiment(stops.Run, stops.play, _stops, 100, "false stops"),
     "unsafe": Experiment(unsafe.Run, unsafe.play, _unsafe, 200, "unsafe runs"),
     "demo": Experiment(demo.Run, demo.play, _demo, 100, "runs with the event"),
     "lost": Experiment(lost.Run, lost.play, _lost, 200, "runs with a miss"),
+    "edges": Experiment(edges.Run, edges.play, _edges, 40, "false and certified"),
 }

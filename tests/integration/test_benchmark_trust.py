@@ -7,8 +7,10 @@ import torch
 
 from benchmarks.runner import fixed_kernel, read_table
 from benchmarks.trust import __main__ as command
-from benchmarks.trust import demo, experiments, functions, lost, stops, unsafe
+from benchmarks.trust import demo, edges, experiments, functions, lost, stops, unsafe
 from benchmarks.trust.counts import Group, cells, count, header
+from kernelucb import optimum_report
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from tolerances import REARRANGED
 
 STOP = stops.Task("rbf", "spike", "given", False, 20, 0)
@@ -80,6 +82,26 @@ def test_losses_depend_on_the_noise_or_not():
     assert not (fair == everything).all()
 
 
+def test_statements_are_compared_with_the_function():
+    game = edges._Game.of(0, fixed_kernel("matern52", edges.LENGTHSCALE))
+    assert game.covered(game.band()) == edges.Run("certified")
+    with pytest.warns(InconsistentConfidenceSetWarning):
+        assert not game.covered(game.band(norm_bound=0.1)).true
+    report = optimum_report(game.band(), bounds=edges._UNIT)
+    assert game.optimum(report) == edges.Run("certified")
+    higher = replace(report, lower=report.upper, upper=report.upper + 1.0)
+    assert game.optimum(higher).wrong
+
+
+def test_a_refusal_is_no_statement(monkeypatch):
+    def refused(game):
+        raise ValueError
+
+    monkeypatch.setitem(edges.EDGES, "refused", refused)
+    run = edges.play(edges.Task("refused", 0))
+    assert (run.refused, run.certified, run.wrong) == (True, False, False)
+
+
 def test_rates_come_with_exact_intervals():
     group = Group({"what": "x"}, [], lambda run: run, promise=0.05)
     row = count(group, [False] * 200)
@@ -99,6 +121,7 @@ def test_commands_write_their_table_and_keep_their_runs(name, tmp_path, monkeypa
     monkeypatch.setattr(experiments, "UNSAFE_ROUNDS", 2)
     monkeypatch.setattr(experiments, "LOST_OUTCOMES", 3)
     monkeypatch.setattr(experiments, "DEMO_FUNCTIONS", ("rkhs",))
+    monkeypatch.setattr(edges, "EDGES", dict([*edges.EDGES.items()][:2]))
     arguments = [name, "--seeds", "1", "--output", str(tmp_path)]
     if name == "demo":
         known = experiments.EXPERIMENTS[name]._replace(play=lambda _: KNOWN)

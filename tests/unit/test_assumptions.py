@@ -175,7 +175,18 @@ def test_outcomes_must_be_reported_whatever_their_noise():
         IGPUCB(PROBLEM.model, norm_bound=3.0),
         SrinivasUCB(PROBLEM.model),
     ):
-        assert "does not depend on its noise" in acqf.assumptions["outcomes"].statement
+        statement = acqf.assumptions["outcomes"].statement
+        assert "does not depend on its noise" in statement
+        assert "not changed, averaged or merged" in statement
+
+
+def test_noise_scales_of_their_own_must_be_fixed_before_their_outcomes():
+    noise_std = torch.linspace(0.1, 0.2, len(PROBLEM.X), dtype=torch.float64)
+    several = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0, noise_std=noise_std)
+    expected = "one for each observation, fixed before its outcome"
+    assert expected in several.assumptions["noise"].statement
+    one = MartingaleMixtureUCB(PROBLEM.model, norm_bound=3.0)
+    assert "one for each" not in one.assumptions["noise"].statement
 
 
 def test_wang_de_freitas_needs_fixed_inputs():

@@ -6,6 +6,7 @@ import math
 import operator
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from kernelucb import KernelRegression, lengthscale_family
 from kernelucb.certificates.changes import largest_change
-from kernelucb.regression.covering import cover_of_all
+from kernelucb.regression.covering import _log_weight, cover_of_all
 from problems import RKHSFunction, frozen_kernel, uniform
 from tolerances import ORDER, REARRANGED
 
@@ -125,6 +126,19 @@ def test_the_weight_is_enough_at_every_frequency(d, step):
     own = d * lengths.log() - (lengths.square() - 1.0) * x
     assert float((log_sum - own).min()) >= 0.0
     assert float((log_sum - own).min()) <= math.log1p(2e-3)
+
+
+@pytest.mark.parametrize("ratio", [1.2, 1.87, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize("d", [1, 6, 20, 1000])
+def test_no_length_scale_falls_between_the_points_of_the_grid(ratio, d):
+    r"""``1 + C h >= (1 + t p)^(d/2) h^t``, at the worst ``h`` of very many ``t``."""
+    log_weight = _log_weight(ratio, d)
+    t = np.concatenate([np.logspace(-15.0, -1.0, 400_001), np.linspace(0.1, 1.0, 10_001)])
+    log_values = 0.5 * d * np.log1p(t[:-1] * (ratio**2 - 1.0))
+    log_h = (log_values + np.log(t[:-1]) - log_weight) / (1.0 - t[:-1])
+    log_h = np.minimum(log_h, 0.0)
+    above = np.logaddexp(0.0, log_weight + log_h) - (log_values + t[:-1] * log_h)
+    assert above.min() >= -1e-12 * np.abs(log_values).max()
 
 
 @pytest.mark.parametrize(("ratio", "most"), [(2.0, 5), (math.sqrt(2.0), 15)])

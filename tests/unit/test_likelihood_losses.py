@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from kernelucb.regression.likelihood.losses import (
     BinomialLoss,
     PoissonLoss,
+    _trapezoid_error,
 )
 from kernelucb.regression.likelihood.outcomes import Outcomes
 from oracles.gaussian_loss import GaussianLoss
@@ -86,6 +87,27 @@ def test_expectations_are_bounded_from_above_and_closely(name, mean, deviation):
     exact = float(values.numpy() @ stats.norm.pdf(grid)) * (grid[1] - grid[0])
     bound = float(loss.expected_bound(float64([mean]), float64([deviation**2])))
     assert exact - REARRANGED <= bound * (1.0 + EPS) <= exact + 1e-8 * (1.0 + abs(exact))
+
+
+@pytest.mark.parametrize("deviation", [0.5, 4.0, 30.0, 150.0, 250.0, 1e4])
+@pytest.mark.parametrize("place", [0.0, 0.0625, -1.7])
+def test_what_the_trapezoidal_rule_misses_is_bounded(deviation, place):
+    r"""Against 30 digits; and the bound itself is never far above the step of the rule."""
+    mean = place * deviation
+    with mp.workdps(30):
+        kinks = [(width - mean) / deviation for width in (-40, -4, 0, 4, 40)]
+        ends = sorted({-15.0, -5.0, 5.0, 15.0, *(z for z in kinks if abs(z) < 15.0)})
+        exact = mp.quad(lambda z: _softplus(mean + deviation * z) * mp.npdf(z), ends)
+        nodes = [mp.mpf(j) / 8 for j in range(-72, 73)]
+        rule = sum(_softplus(mean + deviation * z) * mp.npdf(z) for z in nodes) / 8
+        missed = float(abs(exact - rule))
+    bound = float(_trapezoid_error(float64(mean), float64(deviation)))
+    assert missed <= bound
+    assert bound <= 0.126 * (abs(mean) + deviation + 6.0)
+
+
+def _softplus(value):
+    return mp.log1p(mp.exp(-abs(value))) + max(value, 0)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -123,27 +123,9 @@ def certified_width(budget: Budget, norm: float, noise_std: float, delta: float)
     every observed point is inducing, ``g = 0``, and the width is that of Abbasi-Yadkori
     (2012), Theorem 3.11.
 
-    Source: ours. Nothing is assumed about the inducing points: they may be any, and depend
-    on all data, because the noise enters through the kernel itself. In feature space, with
-    ``f`` less the prior mean, let ``Phi`` hold the observed inputs, ``P`` project on the
-    span of the inducing points, ``Z = Phi P``, ``R = Phi (I - P)`` and ``V = Z^T Z + lam
-    I``. The estimate minus ``f`` at ``x`` is ``phi(x)^T V^-1 w`` with ``w = Z^T noise + Z^T
-    R f - lam f``, and ``phi(x)^T V^-1 phi(x) = var(x) / lam``, so by Cauchy-Schwarz any
-    bound on ``|w| / sqrt(lam)`` in the norm of ``V^-1`` is such a width.
-
-    *Noise.* ``Z Z^T <= K`` and ``t / (t + lam)`` is operator monotone, so ``Z V^-1 Z^T =
-    Z Z^T (Z Z^T + lam)^-1 <= K (K + lam)^-1``. The self-normalised bound of Abbasi-Yadkori
-    gives ``noise^T K (K + lam)^-1 noise <= xi^2 (ln det(I + K / lam) + 2 ln(1/delta))`` in
-    all rounds at once. ``K = Z Z^T + R R^T``, and by the inequalities of Fischer (blocks
-    ``P`` and ``I - P`` of ``I + Phi^T Phi / lam``) and Hadamard ``det(I + K / lam)`` is at
-    most ``det(I + Z^T Z / lam) prod_s (1 + e_s / lam)``. Inputs observed ``c`` times count
-    as one with ``c e_s``.
-
-    *Bias.* Let ``q`` be the share of ``|f|^2`` outside the span. ``V`` is ``lam`` there, so
-    that part of ``w`` has the square ``lam F^2 q``. Inside, ``V^{-1/2} [Z^T, sqrt(lam) I]``
-    has norm one, so ``Z^T R f - lam P f`` has at most the square ``|R f|^2 + lam |P f|^2 <=
-    (g lam q + lam (1 - q)) F^2``; the noise adds to this part only. ``|R f|^2`` is a sum
-    over the blocks.
+    Source: ours; ``docs/mathematics.md``, "Few inducing points". Nothing is assumed about
+    the inducing points: they may be any, and depend on all data, because the noise enters
+    through the kernel itself. Inputs observed ``c`` times count as one with ``c e_s``.
 
     Args:
         budget: What the observations contribute.

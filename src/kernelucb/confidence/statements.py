@@ -15,7 +15,8 @@ from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 # The outcomes must form a martingale in the order in which they arrive.
 REPORTED = Assumption(
     "outcomes",
-    "whether and when an outcome is reported does not depend on its noise",
+    "outcomes are not changed, averaged or merged after they were observed, and whether "
+    "and when one is reported does not depend on its noise",
     Status.GIVEN,
 )
 
@@ -117,7 +118,10 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
     smallest, largest = (float(extreme) for extreme in known.noise_scales.aminmax())
     scale = f"{smallest:.6g}"
     if smallest != largest:
-        scale += f" to {largest:.6g}, one for each observation"
+        scale += (
+            f" to {largest:.6g}, one for each observation, fixed before its outcome (as is "
+            "the number of readings behind it)"
+        )
     noise = f"the noise is {condition}{known.outcome_map.after} with scale {scale}"
     given = {
         "kernel": "the kernel was fixed before the data",

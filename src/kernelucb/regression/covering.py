@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
+from scipy.special import expit
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
 
-# Points of a grid of a smooth function of one number, and what its maximum is raised by.
-_GRID, _MARGIN = 10_000, 1e-3
+# A grid of log odds, and what the maximum over it is raised by: more than its step, which
+# is the most that the function rises between two of its points.
+_REACH, _GRID, _MARGIN = 40.0, 100_000, 1e-3
 
 
 class Cover(NamedTuple):
@@ -63,12 +65,15 @@ def _log_weight(ratio: float, dimension: int) -> float:
     r"""``ln C``: smallest ``C`` with ``1 + C h >= (1 + t p)^(d/2) h^t`` on the unit square.
 
     With ``p = ratio^2 - 1``; ``t`` stands for the length scale, ``h`` for the frequency.
-    For each ``t`` the worst ``h`` is known.
+    For each ``t`` the worst ``h`` is known. Sufficient where ``dimension p^2`` is at most
+    ``4 exp(40)``: see ``docs/mathematics.md``.
     """
-    t = np.linspace(0.0, 1.0, _GRID + 1)[1:-1]
+    odds = np.linspace(-_REACH, _REACH, _GRID + 1)
+    t, rest, log_rest = expit(odds), expit(-odds), -np.logaddexp(0.0, odds)
     log_values = 0.5 * dimension * np.log1p(t * (ratio**2 - 1.0))
-    inside = log_values + np.log1p(-t) >= 0.0
-    needed = np.log(t) + (log_values + (1.0 - t) * np.log1p(-t)) / t
-    at_zero = math.expm1(dimension * math.log(ratio))
+    inside = log_values + log_rest >= 0.0
+    needed = np.log(t) + (log_values + rest * log_rest) / t
+    log_nested = dimension * math.log(ratio)
+    at_zero = log_nested + math.log(-math.expm1(-log_nested))
     largest = max(needed[inside], default=-math.inf)
-    return max(math.log(at_zero), float(largest)) + math.log1p(_MARGIN)
+    return max(at_zero, float(largest)) + math.log1p(_MARGIN)

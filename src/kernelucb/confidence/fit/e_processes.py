@@ -161,8 +161,9 @@ class EProcesses:
     one that is tied to the norm bound. Prior weights are in ``b``.
     Together they stay below ``1/delta`` at every round at once with probability
     ``1 - delta`` (Ville's inequality), and so does, by the variational formula of the
-    log-sum-exp, ``exp((sum_i a_i eps_i^2 - b) / 2)`` with ``a = sum_j w_j a_j`` and
-    ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every weighting, whenever chosen.
+    log-sum-exp (Donsker & Varadhan 1975), ``exp((sum_i a_i eps_i^2 - b) / 2)`` with
+    ``a = sum_j w_j a_j`` and ``b = sum_j w_j b_j + 2 sum_j w_j ln(w_j)`` for every
+    weighting, whenever chosen.
 
     Source: ours; proven in ``docs/mathematics.md``.
 

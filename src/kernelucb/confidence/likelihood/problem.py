@@ -63,7 +63,8 @@ _RELAXED = (
 )
 _REPORTED = Assumption(
     "outcomes",
-    "whether and when an outcome is reported does not depend on what it is",
+    "outcomes are not changed after they were observed, their trials or exposures were "
+    "fixed before, and whether and when one is reported does not depend on what it is",
     Status.GIVEN,
 )
 

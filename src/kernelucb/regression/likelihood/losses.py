@@ -238,12 +238,13 @@ def _trapezoid() -> tuple[Tensor, Tensor]:
 def _trapezoid_error(mean: Tensor, deviation: Tensor) -> Tensor:
     r"""Upper bound on what the rule misses of the mean of ``softplus`` and of its mirror.
 
-    Its integrand is analytic within ``pi / deviation`` of the real line. By the Poisson sum
-    the error is at most ``2 exp(-2 pi eta / step)`` times the integral along the line that
-    is ``eta`` away, for ``eta`` up to nine tenths of that: at most ``exp(eta^2 / 2) (|mean|
-    + deviation + 6)``. What lies beyond the ends is below ``exp(-reach^2 / 2)`` times that.
+    By the Poisson sum ``2 q / (1 - q)`` times the integral along the line that is ``eta``
+    away, ``q = exp(-2 pi eta / step)``: at most ``4 q exp(eta^2 / 2) (|mean| + deviation +
+    6)`` while ``q`` is at most a half. By the total variation also ``step`` times the
+    bracket, which is the smaller one elsewhere. What lies beyond the ends is below
+    ``exp(-reach^2 / 2)`` times the bracket. See ``docs/mathematics.md``.
     """
     eta = (0.9 * math.pi / deviation.clamp_min(1e-3)).clamp_max(2.0 * math.pi / _STEP)
     size = mean.abs() + deviation + 6.0
     missed = 4.0 * (0.5 * eta.square() - 2.0 * math.pi * eta / _STEP).exp()
-    return size * (missed + math.exp(-0.5 * _REACH**2))
+    return size * (missed.clamp_max(_STEP) + math.exp(-0.5 * _REACH**2))
