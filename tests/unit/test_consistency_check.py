@@ -99,11 +99,12 @@ def test_repeated_inputs_decide_about_the_noise(smooth, cause):
     assert once.cause == "noise"
     least = once.least_consistent_norm
     named = f"If it is right, norm_bound must be at least {least:.4g} (given 5)"
-    assert (named in once.remedy) == math.isfinite(least)
+    explained = least < 1e5  # beyond, round-off alone leaves room for a function
+    assert (named in once.remedy) == explained
     asserted = "noise_std is too small" in once.remedy
-    assert asserted == math.isinf(least)
+    assert asserted != explained
     twice = check_consistency(KernelRegression(X, Y, smooth, 0.1), 5.0)
-    assert math.isfinite(twice.least_consistent_norm) == (cause == "norm")
+    assert (twice.least_consistent_norm < 1e5) == (cause == "norm")
     assert twice.cause == cause
     assert re.search(r"repeated inputs scatter (0\.9|1\.0)\d* times", twice.remedy)
     noisy = check_consistency(KernelRegression(X, Y, smooth, 0.01), 5.0)

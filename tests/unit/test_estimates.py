@@ -325,8 +325,8 @@ def test_a_noise_scale_that_was_given_stays_so():
 
 def predicted(noise_std):
     radius = PrequentialRadius()
-    count = len(PROBLEM.Y)
-    radius.observe_predictions(torch.zeros(count), torch.ones(count), PROBLEM.Y, noise_std)
+    zeros, known = torch.zeros(len(PROBLEM.Y)), (PROBLEM.Y, noise_std, PROBLEM.X)
+    radius.observe_predictions(zeros, zeros + 1.0, *known)
     return radius
 
 

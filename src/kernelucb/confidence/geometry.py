@@ -11,7 +11,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import Array
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.norm.least import least_misfit
+from kernelucb.confidence.norm.least import is_resolved, least_misfit
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
@@ -90,15 +90,16 @@ def consistent_constraints(
         action = "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
         announce(contradiction, action, strict)
         return Constraints(radius, norm, contradiction)
-    if math.isfinite(least):
+    if least <= norm or is_resolved(regression, least, radius.squared(regression)):
         scale = regression.outcome_scale
         return attainable_norm(radius, norm, least, scale, strict=strict)
     needed = least_misfit(regression, norm) * (1.0 + INTERIOR)
     slack = needed - float(regression.quadratic_form(radius.tau_ref))
     statement = (
         f"No function of any norm (norm bound {norm * regression.outcome_scale:.4g}, least "
-        "consistent norm inf) fits the data at this delta: repeated or nearly repeated "
-        "inputs differ by more than the noise scale allows. noise_std is too small."
+        f"consistent norm {least * regression.outcome_scale:.4g}) fits the data at this "
+        "delta: repeated or nearly repeated inputs differ by more than the noise scale "
+        "allows. noise_std is too small."
     )
     factor = math.sqrt(needed / radius.squared(regression))
     action = f"The bound uses a fit radius {factor:.3g} times as large instead."

@@ -22,7 +22,7 @@ from kernelucb.confidence.fit.mixture import (
     mixture_radius,
 )
 from kernelucb.confidence.likelihood.consistency import least_likely_norm, likely_cause
-from kernelucb.confidence.norm.least import for_least_norm, least_norm
+from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
     LikelihoodRegression,
@@ -228,7 +228,9 @@ def _diagnosis(
     the data contradict is all of them together, so the norm that would be enough is named
     as well. Repeated inputs may show that the noise scale is too small, or that it is not.
     """
-    again, finite = _Replicates.of(regression), math.isfinite(least)
+    again = _Replicates.of(regression)
+    size, norm = float(regression.num_observations), least / regression.outcome_scale
+    finite = is_resolved(regression, norm, size)
     given = float(regression.noise_scales.max())
     larger_noise = "Give a larger one, or noise_std=UnknownNoise()."
     scatter = f"repeated inputs scatter {again.ratio:.3g} times as much as noise_std says"

@@ -25,6 +25,7 @@ _STEPS = 2
 # tolerance of the least norm, relative, where it hides more; a small norm, prior units,
 # and a factor for a search.
 _NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
+_LITTLE = 0.01  # of a radius
 
 
 @checked
@@ -103,6 +104,16 @@ def holds_function(regression: RidgeState, radius: Radius, norm: float) -> bool:
     return least_norm(regression, radius) <= norm
 
 
+def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
+    r"""Whether round-off hides little of what functions of a norm (prior units) say.
+
+    A larger least norm, as of outcomes that no function of the kernel explains, says no
+    more than that none does.
+    """
+    hidden = norm * math.sqrt(regression.eigenvalue_cutoff)
+    return hidden <= _LITTLE * math.sqrt(squared_radius)
+
+
 def for_least_norm(fit: DataFit) -> LeastNorm:
     r"""The constraint of a fit whose least norm is large.
 
@@ -138,14 +149,12 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
 
     The larger the norm ``N`` of the true function, the more of the outcomes round-off may
     hide, and the smaller the norm ``L(N)`` that they ask for: ``N`` is at least the one at
-    which both agree. Found from below. Beyond the norm that reaches the radius along an
-    eigenvalue of the cut-off's size nothing is said, except where repeated outcomes alone
-    misfit by too much.
+    which both agree. Found from below. Where no ridge estimate above the cut-off fits, it
+    is the norm of the closest, except where repeated outcomes alone misfit by too much.
     """
-    regression, radius = constraint
+    regression = constraint.regression
     squared, upper = constraint.squared_radius, least_norm(*constraint)
-    largest = math.sqrt(squared / regression.eigenvalue_cutoff)
-    shows = upper > largest or regression.hidden_part(upper) > _NEGLIGIBLE
+    shows = math.isinf(upper) or regression.hidden_part(upper) > _NEGLIGIBLE
     if not shows or regression.scatter > squared:
         return LeastNorm(constraint, upper)
 
@@ -166,12 +175,14 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
             lower = middle
         else:
             upper, found, lower = middle, tried, max(lower, tried.norm)
-    if lower <= largest:
-        return LeastNorm(found.constraint, lower)
-    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, largest)
-    slack = misfit - float(regression.quadratic_form(radius.tau_ref))
-    resolved = FitConstraint(regression, Radius(radius.tau_ref, slack))
-    return LeastNorm(resolved, least_norm(*resolved))
+    if math.isfinite(lower):
+        resolved = is_resolved(regression, lower, squared)
+        return LeastNorm(found.constraint if resolved else constraint, lower)
+    tau_ref = constraint.radius.tau_ref
+    misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, math.inf)
+    slack = misfit - float(regression.quadratic_form(tau_ref))
+    wider = FitConstraint(regression, Radius(tau_ref, slack))
+    return LeastNorm(wider, least_norm(*wider))
 
 
 def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
