@@ -138,6 +138,10 @@ SKETCH = 1e-8
 # round-off is a few eps |x|^2; five of them are combined at most.
 KERNEL = 256 * EPS
 
+# A number in 17 digits, read by the pandas parser that Ax uses: it takes the first 15
+# decimals and multiplies by a power of ten, 1e-15 / 2 and two or three roundings.
+DIGITS = 1.3e-15
+
 # Points chosen from outcomes that Ax stored, as a share of the range: it keeps 15 digits,
 # 1e-13 of standardised outcomes here; a fit that stops at a flat optimum turns that into
 # its square root at most, 3e-7. Another start of the search ends 1e-2 away or more.

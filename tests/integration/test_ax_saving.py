@@ -22,10 +22,11 @@ from ax_bench import (
     waves,
 )
 from botorch.exceptions import UnsupportedError
+from pandas.testing import assert_frame_equal
 
 import kernelucb.ax
 from kernelucb.ax import storage
-from tolerances import STORED
+from tolerances import DIGITS, STORED
 
 pytestmark = AX_WARNINGS
 
@@ -207,6 +208,17 @@ class TestReopened:
             twin.get_next_trials(max_trials=2).values(), expected, strict=True
         ):
             assert mine == pytest.approx(theirs, abs=15.0 * STORED)
+
+    @pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9])
+    def test_the_outcomes_in_any_unit(self, unit):
+        # By itself, Ax writes ten decimals: of outcomes in nanometres, one digit or none.
+        client = fixed_client(unit=unit)
+        for x in (0.1, 0.33, 0.7):
+            index = client.attach_trial(parameters={"x": x})
+            outcome = (curve({"x": x}, unit=unit)["y"], None if x == 0.33 else 0.1 * unit)
+            client.complete_trial(trial_index=index, raw_data={"y": outcome})
+        mine, theirs = (each._experiment.data.df for each in (reopened(client), client))
+        assert_frame_equal(mine, theirs, rtol=DIGITS, atol=0.0)
 
     def test_the_global_generators_are_left_alone(self):
         client = begun(3)
