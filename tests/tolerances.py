@@ -142,7 +142,8 @@ KERNEL = 256 * EPS
 # decimals and multiplies by a power of ten, 1e-15 / 2 and two or three roundings.
 DIGITS = 1.3e-15
 
-# Points chosen from outcomes that Ax stored, as a share of the range: it keeps 15 digits,
-# 1e-13 of standardised outcomes here; a fit that stops at a flat optimum turns that into
-# its square root at most, 3e-7. Another start of the search ends 1e-2 away or more.
+# The value, relative to it or to one, that a search reaches from outcomes that were stored
+# (DIGITS). It stops where a step gains less than 2.2e-9; what two searches then leave out
+# differs by a few hundred such steps at the most. A norm bound that is one hundredth
+# larger moves the values that are compared by 1e-3 or more.
 STORED = 1e-6

@@ -3,9 +3,19 @@ r"""Outcomes with bounds of their own in Ax: a measurement, and failures to be k
 import pytest
 import torch
 from ax.api.client import Client
-from ax_bench import FAST, GUARDED_WARNINGS, SEARCH, UNIT, curve, next_trial, node, run
+from ax_bench import (
+    FAST,
+    GUARDED_WARNINGS,
+    SEARCH,
+    UNIT,
+    curve,
+    next_trial,
+    node,
+    reopened,
+    run,
+)
 from botorch.exceptions import InputDataError, UnsupportedError
-from constrained_bench import FIXED, acquisition, reopened
+from constrained_bench import FIXED, acquisition
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, SrinivasUCB
