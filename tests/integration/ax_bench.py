@@ -161,15 +161,15 @@ SEEDS = count(1)
 
 
 def chosen(client, index):
-    r"""The value that the search for a trial reached; without a search, its parameters.
+    r"""The values that the search for a trial reached; without a search, its parameters.
 
-    Many points may have that value but for the last digits: which of them a search ends at
+    Many points may have such a value but for the last digits: at which a search ends then
     depends on the processor.
     """
     trial = client._experiment.trials[index]
     (generated,) = trial.generator_runs
-    value = generated.gen_metadata.get("expected_acquisition_value")
-    return trial.arm.parameters if value is None else {"value": value}
+    values = (generated.gen_metadata or {}).get("expected_acquisition_value")
+    return trial.arm.parameters if values is None else values
 
 
 def go_on_alike(client, twin, max_trials=1, **arguments):

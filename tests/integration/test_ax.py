@@ -222,7 +222,7 @@ class TestStorage:
             run(client, 3).save_to_json_file(paths[-1])
             torch.manual_seed(3)
             index, _ = next_trial(client)
-            trials.append((index, chosen(client, index)["value"]))
+            trials.append((index, chosen(client, index)))
         process = subprocess.run(
             [sys.executable, "-c", REOPEN, *paths],
             capture_output=True,
