@@ -142,8 +142,8 @@ KERNEL = 256 * EPS
 # decimals and multiplies by a power of ten, 1e-15 / 2 and two or three roundings.
 DIGITS = 1.3e-15
 
-# The value, relative to it or to one, that a search reaches from outcomes that were stored
-# (DIGITS). It stops where a step gains less than 2.2e-9; what two searches then leave out
-# differs by a few hundred such steps at the most. A norm bound that is one hundredth
-# larger moves the values that are compared by 1e-3 or more.
-STORED = 1e-6
+# The value that a search reaches, relative to it or to one, where the same problem was
+# rounded differently: on another processor, in other units, stored and read. L-BFGS-B stops
+# where a step gains less than 2.2e-9; what two searches then leave out differs by a few
+# hundred such steps at the most. The place is known only to the root of that.
+SEARCHED = 1e-6

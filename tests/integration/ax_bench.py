@@ -21,7 +21,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS
 from problems import RKHSFunction, frozen_kernel
-from tolerances import STORED
+from tolerances import SEARCHED
 
 AX_WARNINGS = [
     # pandas 4 will drop arguments that Ax 1.3 still passes.
@@ -180,6 +180,6 @@ def go_on_alike(client, twin, max_trials=1, **arguments):
         trials.append(each.get_next_trials(max_trials=max_trials, **arguments))
     assert list(trials[0]) == list(trials[1])
     for index in trials[0]:
-        expected = pytest.approx(chosen(client, index), rel=STORED, abs=STORED)
+        expected = pytest.approx(chosen(client, index), rel=SEARCHED, abs=SEARCHED)
         assert chosen(twin, index) == expected
     return trials[0]
