@@ -55,14 +55,14 @@ def register_for_storage() -> None:
 
 def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
     r"""What Ax writes, but numbers in 17 digits: Ax keeps ten decimals in any unit."""
-    columns = {name: json.dumps(rows) for name, rows in json.loads(table.to_json()).items()}
+    columns = json.loads(str(table.to_json()))
+    texts = {name: json.dumps(rows) for name, rows in columns.items()}
     for name, column in table.select_dtypes("float64").items():
         # The reader is exact to 1e-15 only where one digit stands before the point.
-        rows = (
-            f'"{k}":{v:.16e}' if isfinite(v) else f'"{k}":null' for k, v in column.items()
-        )
-        columns[str(name)] = f"{{{','.join(rows)}}}"
-    text = ",".join(f"{json.dumps(name)}:{rows}" for name, rows in columns.items())
+        cells = [f"{value:.16e}" if isfinite(value) else "null" for value in column]
+        rows = (f'"{label}":{cell}' for label, cell in zip(table.index, cells, strict=True))
+        texts[str(name)] = f"{{{','.join(rows)}}}"
+    text = ",".join(f"{json.dumps(name)}:{rows}" for name, rows in texts.items())
     return {"__type": "DataFrame", "value": f"{{{text}}}"}
 
 
