@@ -138,7 +138,12 @@ SKETCH = 1e-8
 # round-off is a few eps |x|^2; five of them are combined at most.
 KERNEL = 256 * EPS
 
-# Points chosen from outcomes that Ax stored, as a share of the range: it keeps 15 digits,
-# 1e-13 of standardised outcomes here; a fit that stops at a flat optimum turns that into
-# its square root at most, 3e-7. Another start of the search ends 1e-2 away or more.
-STORED = 1e-6
+# A number in 17 digits, read by the pandas parser that Ax uses: it takes the first 15
+# decimals and multiplies by a power of ten, 1e-15 / 2 and two or three roundings.
+DIGITS = 1.3e-15
+
+# The value that a search reaches, relative to it or to one, where the same problem was
+# rounded differently: on another processor, in other units, stored and read. L-BFGS-B stops
+# where a step gains less than 2.2e-9; what two searches then leave out differs by a few
+# hundred such steps at the most. The place is known only to the root of that.
+SEARCHED = 1e-6

@@ -1,8 +1,10 @@
 r"""The Ax experiment that the tests of `kernelucb.ax` run."""
 
 import functools
+import json
 import math
 from copy import deepcopy
+from itertools import count
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BOUNDS
 from problems import RKHSFunction, frozen_kernel
+from tolerances import SEARCHED
 
 AX_WARNINGS = [
     # pandas 4 will drop arguments that Ax 1.3 still passes.
@@ -148,3 +151,35 @@ def begun(number, make=fixed_client, outcome=curve):
     client, random = _begun(number, make, outcome)
     torch.set_rng_state(random)
     return deepcopy(client)
+
+
+def reopened(client):
+    return Client._from_json_snapshot(json.loads(json.dumps(client._to_json_snapshot())))
+
+
+SEEDS = count(1)
+
+
+def chosen(client, index):
+    r"""The values that the search for a trial reached; without a search, its parameters.
+
+    Many points may have such a value but for the last digits: at which a search ends then
+    depends on the processor.
+    """
+    trial = client._experiment.trials[index]
+    (generated,) = trial.generator_runs
+    values = (generated.gen_metadata or {}).get("expected_acquisition_value")
+    return trial.arm.parameters if values is None else values
+
+
+def go_on_alike(client, twin, max_trials=1, **arguments):
+    r"""The next trials of an experiment; its twin chooses as well, whatever the seed."""
+    trials = []
+    for each in (client, twin):
+        torch.manual_seed(next(SEEDS))
+        trials.append(each.get_next_trials(max_trials=max_trials, **arguments))
+    assert list(trials[0]) == list(trials[1])
+    for index in trials[0]:
+        expected = pytest.approx(chosen(client, index), rel=SEARCHED, abs=SEARCHED)
+        assert chosen(twin, index) == expected
+    return trials[0]

@@ -1,7 +1,6 @@
 r"""Ax experiments with an outcome constraint, on functions of known norm."""
 
 import functools
-import json
 from typing import NamedTuple
 
 import torch
@@ -93,7 +92,3 @@ def observed(client, number, seed=0):
 
 def acquisition(client):
     return client._generation_strategy.adapter.generator._acquisition
-
-
-def reopened(client):
-    return Client._from_json_snapshot(json.loads(json.dumps(client._to_json_snapshot())))

@@ -18,6 +18,7 @@ from ax_bench import (
     SEARCH,
     UNIT,
     begun,
+    chosen,
     make_client,
     next_trial,
     node,
@@ -32,6 +33,7 @@ from botorch.models.transforms import Normalize, Standardize
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB, UnknownNoise
+from tolerances import SEARCHED
 
 pytestmark = AX_WARNINGS
 
@@ -200,9 +202,11 @@ from ax.api.client import Client
 for path in sys.argv[1:]:
     client = Client.load_from_json_file(path)
     torch.manual_seed(3)
-    ((index, parameters),) = client.get_next_trials(max_trials=1).items()
+    (index,) = client.get_next_trials(max_trials=1)
+    (generated,) = client._experiment.trials[index].generator_runs
+    value = generated.gen_metadata["expected_acquisition_value"]
     certified = kernelucb.ax.last_bound(client).assumptions.certified
-    print(json.dumps([index, parameters, certified]))
+    print(json.dumps([index, value, certified]))
 """
 
 
@@ -217,7 +221,8 @@ class TestStorage:
             )
             run(client, 3).save_to_json_file(paths[-1])
             torch.manual_seed(3)
-            trials.append(next_trial(client))
+            index, _ = next_trial(client)
+            trials.append((index, chosen(client, index)))
         process = subprocess.run(
             [sys.executable, "-c", REOPEN, *paths],
             capture_output=True,
@@ -228,7 +233,7 @@ class TestStorage:
         # The kernel of the first bound is Ax's, the family was given.
         for result, trial, given in zip(results, trials, (False, True, False), strict=True):
             assert result[0] == trial[0]
-            assert result[1] == pytest.approx(trial[1], abs=1e-5)
+            assert result[1] == pytest.approx(trial[1], rel=SEARCHED, abs=SEARCHED)
             assert result[2] is given
 
     def test_pending_and_abandoned_trials_survive(self, tmp_path):

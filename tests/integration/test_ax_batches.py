@@ -13,8 +13,8 @@ from ax.core.trial_status import TrialStatus
 from ax.orchestration.orchestrator import Orchestrator
 from ax.orchestration.orchestrator_options import OrchestratorOptions, TrialType
 from ax.utils.common.result import Ok
-from ax_bench import GUARDED_WARNINGS, SEARCH, begun, curve, fixed_client, run
-from constrained_bench import acquisition, constrained_client, problem, reopened
+from ax_bench import GUARDED_WARNINGS, SEARCH, begun, curve, fixed_client, reopened, run
+from constrained_bench import acquisition, constrained_client, problem
 
 import kernelucb.ax
 
@@ -165,7 +165,9 @@ class TestBatchTrials:
             report(client, trial, problem())
             trial.mark_completed()
         band, safe_set = acquisition(client).band, acquisition(client).safe_set
-        points = torch.tensor([[a.parameters["x"]] for a in trial.arms]).double()
+        points = torch.tensor(
+            [[a.parameters["x"]] for a in trial.arms], dtype=torch.float64
+        )
         assert band.X_pending is None
         assert bool(safe_set.is_safe(points).all())
 

@@ -3,9 +3,20 @@ r"""Outcomes with bounds of their own in Ax: a measurement, and failures to be k
 import pytest
 import torch
 from ax.api.client import Client
-from ax_bench import FAST, GUARDED_WARNINGS, SEARCH, UNIT, curve, next_trial, node, run
+from ax_bench import (
+    FAST,
+    GUARDED_WARNINGS,
+    SEARCH,
+    UNIT,
+    curve,
+    go_on_alike,
+    next_trial,
+    node,
+    reopened,
+    run,
+)
 from botorch.exceptions import InputDataError, UnsupportedError
-from constrained_bench import FIXED, acquisition, reopened
+from constrained_bench import FIXED, acquisition
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, SrinivasUCB
@@ -71,9 +82,7 @@ def test_each_outcome_has_its_own_bound(tmp_path):
     assert lower <= curve(best.parameters)["y"] <= upper
     assert failure_chance(best.parameters) <= best.outcomes["failures"][1] <= MOST
     assert kernelucb.ax.CertifiedGapStoppingStrategy(0.1, client).decide().arm is not None
-    twin = reopened(client)
-    # Ax stores 15 digits of the outcomes.
-    assert next_trial(twin)[1]["x"] == pytest.approx(next_trial(client)[1]["x"], abs=1e-6)
+    go_on_alike(client, reopened(client))
 
 
 @pytest.mark.parametrize("search", [None, SEARCH])

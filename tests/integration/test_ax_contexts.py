@@ -9,20 +9,21 @@ from ax_bench import (
     FAST,
     GUARDED_WARNINGS,
     SEARCH,
+    go_on_alike,
     make_client,
     points,
+    reopened,
     rows,
     searching,
     wave,
 )
-from constrained_bench import FIXED, acquisition, constrained_client, problem, reopened
+from constrained_bench import FIXED, acquisition, constrained_client, problem
 
 import kernelucb.ax
 from kernelucb import regret_certificate
 from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError
 from problems import with_point
-from tolerances import STORED
 
 pytestmark = GUARDED_WARNINGS
 
@@ -108,11 +109,7 @@ class TestValues:
         )
         for t in (0.5, 0.52):
             ask(client, {"t": t}, in_plane)
-        twin = reopened(client)
-        expected = next_in(client, {"t": 0.51})
-        index, parameters = next_in(twin, {"t": 0.51})
-        assert index == expected[0]
-        assert parameters == pytest.approx(expected[1], abs=STORED)
+        go_on_alike(client, reopened(client), fixed_parameters={"t": 0.51})
 
     @pytest.mark.parametrize(
         ("context", "message"),

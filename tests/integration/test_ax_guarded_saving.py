@@ -1,7 +1,5 @@
 r"""Searches within a bound in Ax: storage, certificates, and what is refused."""
 
-import json
-
 import pytest
 import torch
 from ax.api.client import Client
@@ -14,7 +12,9 @@ from ax_bench import (
     begun,
     curve,
     fixed_client,
+    go_on_alike,
     next_trial,
+    reopened,
     run,
     searching,
     searching_in_turns,
@@ -37,7 +37,6 @@ import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, MetaPI, SrinivasUCB
 from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.models import DiscreteMetaModel
-from tolerances import STORED
 
 pytestmark = GUARDED_WARNINGS
 
@@ -46,16 +45,6 @@ X = torch.tensor([[0.2], [0.9]], dtype=torch.float64)
 
 def curve_client():
     return fixed_client(search=SEARCH, search_options={"ucb_every": 3})
-
-
-def reopened(client):
-    return Client._from_json_snapshot(json.loads(json.dumps(client._to_json_snapshot())))
-
-
-def chosen(client):
-    torch.manual_seed(torch.seed())  # a reopened experiment ignores the global seed
-    _, parameters = next_trial(client)
-    return parameters
 
 
 class TestStorage:
@@ -75,17 +64,14 @@ class TestStorage:
             index = client.attach_trial(parameters=parameters)
             client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
         for _ in range(2):
-            twin = reopened(client)
-            index, parameters = next_trial(client)
-            assert chosen(twin) == pytest.approx(parameters, abs=15.0 * STORED)
+            ((index, parameters),) = go_on_alike(client, reopened(client)).items()
             client.complete_trial(trial_index=index, raw_data={"y": wave(parameters)})
 
     def test_with_trials_under_way(self):
         client = begun(3, searching_in_turns, waves)
         lost, _ = client.get_next_trials(max_trials=2)
         client.mark_trial_abandoned(lost)
-        twin = reopened(client)
-        assert chosen(twin) == pytest.approx(chosen(client), abs=15.0 * STORED)
+        go_on_alike(client, reopened(client))
 
     @pytest.mark.parametrize("acqf_class", REQUIRED)
     def test_the_options_are_stored(self, acqf_class):
@@ -163,8 +149,7 @@ def own():
 class TestOwnFunctions:
     def test_a_class_is_stored_by_its_name(self, own):
         client = run(searching(Mean), 3)
-        twin = reopened(client)
-        assert chosen(twin) == pytest.approx(chosen(client), abs=15.0 * STORED)
+        go_on_alike(client, reopened(client))
 
     def test_one_without_an_input_constructor(self):
         with pytest.raises(UnsupportedError, match="Mean has no input constructor"):

@@ -7,8 +7,8 @@ import torch
 from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax_bench import AX_WARNINGS, make_client, next_trial, run
-from constrained_bench import constrained_client, observed, reopened
+from ax_bench import AX_WARNINGS, make_client, next_trial, reopened, run
+from constrained_bench import constrained_client, observed
 from sympy import SympifyError
 
 import kernelucb.ax
