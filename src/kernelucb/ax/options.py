@@ -21,6 +21,7 @@ from kernelucb.acquisition import (
     LikelihoodUCB,
     MartingaleMixtureUCB,
     ScalarizedUCB,
+    kernel_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
@@ -234,7 +235,7 @@ def _check_names(
 
 
 def _parameters(acqf_class: type[KernelUCB]) -> dict[str, inspect.Parameter]:
-    build = BUILDERS.get(acqf_class)
+    build = kernel_inputs if acqf_class in BOUNDS else BUILDERS.get(acqf_class)
     return {each.name: each for each in parameters_of(acqf_class, build)}
 
 

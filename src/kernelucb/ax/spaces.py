@@ -102,6 +102,15 @@ def mixed_space(
     )
 
 
+def parameters_of_columns(columns: Sequence[str]) -> list[str]:
+    r"""For each input column the parameter that Ax has made it of."""
+    parts = [column.rpartition(OH_PARAM_INFIX) for column in columns]
+    return [
+        name if infix and number.isdigit() else column
+        for column, (name, infix, number) in zip(columns, parts, strict=True)
+    ]
+
+
 def _encoded(digest: SearchSpaceDigest) -> list[list[int]]:
     r"""The columns of each unordered choice."""
     encoded: dict[str, list[int]] = {}

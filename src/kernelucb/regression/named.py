@@ -1,10 +1,18 @@
 r"""Kernels and means from names and numbers, which can be stored."""
 
+from collections.abc import Sequence
+
+from botorch.exceptions import BotorchTensorDimensionError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
-from kernelucb._numerics.checks import as_double, finite_scalar, positive_scalar
+from kernelucb._numerics.checks import (
+    as_double,
+    finite_scalar,
+    positive_scalar,
+    positive_values,
+)
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", *_SMOOTHNESS)
@@ -26,6 +34,33 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
     base.lengthscale = lengthscales
     scaled.outputscale = as_double(positive_scalar("outputscale", outputscale))
     return scaled
+
+
+def fixed_kernel(
+    name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
+) -> ScaleKernel:
+    r"""The same from one length scale or one for each input column, frozen.
+
+    Raises:
+        ValueError: If there is no length scale, or as for ``named_kernel``.
+    """
+    if lengthscale is None:
+        raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
+    lengths = as_double(lengthscale).reshape(1, -1)
+    positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
+    return named_kernel(name, lengths, outputscale).requires_grad_(False)
+
+
+def check_lengths(
+    lengthscale: float | Sequence[float] | Tensor | None, inputs: Tensor
+) -> None:
+    r"""Refuse another number of length scales than there are columns of ``n x d'`` inputs."""
+    columns = inputs.shape[-1]
+    count = 1 if lengthscale is None else as_double(lengthscale).numel()
+    if count not in (1, columns):
+        raise BotorchTensorDimensionError(
+            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
+        )
 
 
 def constant_mean(value: float) -> ConstantMean:
