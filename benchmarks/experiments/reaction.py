@@ -53,7 +53,9 @@ class Reactor:
         r"""Output and impurity of ``n`` recipes, ``n x 2``, percent."""
         solvent, kelvin, hours = X[:, 0].long(), X[:, 1] + _KELVIN, X[:, 2]
         heat = (1.0 / _REFERENCE - 1.0 / kelvin) / _GAS
-        wanted, over, side = self.rates[:, solvent] * (self.energies[:, solvent] * heat).exp()
+        wanted, over, side = (
+            self.rates[:, solvent] * (self.energies[:, solvent] * heat).exp()
+        )
         spent = wanted + side
         left = (-spent * hours).exp()
         difference = over - spent

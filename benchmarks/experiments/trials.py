@@ -18,7 +18,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 import kernelucb.ax
-from benchmarks.experiments.configuration import ExperimentTask, Reaction
+from benchmarks.experiments.configuration import ExperimentTask
 from benchmarks.experiments.constraints import ConstrainedProblem, constrained_problem
 from benchmarks.runner import stream
 from kernelucb import MartingaleMixtureUCB
@@ -198,18 +198,17 @@ def _strategy(
     protocol = task.protocol
     given = problem.given if arguments.pop("is_given", True) else {}
     options: dict[str, Any] = {"delta": task.delta, **given}
-    if not isinstance(task.problem, Reaction):  # there the optimiser is as Ax sets it
-        arguments["optimizer_options"] = {
-            "num_restarts": protocol.restarts,
-            "raw_samples": protocol.raw_samples,
-            "options": {"maxiter": protocol.iterations},
-        }
     if arguments["constraints"] == "safe" and problem.start is not None:
         arguments |= {"safe_arms": [_parameters(problem.start)], "num_initial": 1}
     return kernelucb.ax.generation_strategy(
         MartingaleMixtureUCB,
         options,
         seed=task.seed,
+        optimizer_options={
+            "num_restarts": protocol.restarts,
+            "raw_samples": protocol.raw_samples,
+            "options": {"maxiter": protocol.iterations},
+        },
         **arguments,
     )
 
@@ -225,8 +224,6 @@ METHODS: dict[str, Method] = {
     "explored, qLogNEI": _bounded(constraints="explored", **_SEARCH),
     "certified": _bounded(constraints="explored", search=_SEARCH["search"]),
     "certified, upper bound every 4th": _bounded(constraints="explored", **_SEARCH),
-    "estimated": _bounded(
-        constraints="explored", search=_SEARCH["search"], is_given=False
-    ),
+    "estimated": _bounded(constraints="explored", search=_SEARCH["search"], is_given=False),
     "Ax": _ordinary,
 }

@@ -5,7 +5,7 @@ import torch
 from ax.api.client import Client
 from ax_bench import FAST, GUARDED_WARNINGS, SEARCH, UNIT, curve, next_trial, node, run
 from botorch.exceptions import InputDataError, UnsupportedError
-from constrained_bench import FIXED, acquisition, reopened
+from constrained_bench import acquisition, reopened
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, SrinivasUCB
@@ -20,11 +20,12 @@ OPTIONS = {
     "norm_bound": {"y": 2.0, "failures": 2.0},
     "likelihood": "binomial",
     "num_trials": PARTS,
-    "kernel": "rbf",
-    "lengthscale": 0.5,
+    "noise_std": 0.05,
+    "kernel": {"y": "matern52", "failures": "rbf"},
+    "lengthscale": {"y": 0.4, "failures": 0.5},
     "mean": {"failures": -2.5},
 }
-GIVEN = {"model_config": {"y": FIXED}, "num_initial": 2, "seed": 1}
+GIVEN = {"num_initial": 2, "seed": 1}
 SAFE = {"constraints": "safe", "safe_arms": [{"x": 0.5}]}
 
 
@@ -82,7 +83,7 @@ def test_explored_with_a_family(search):
     options = {name: each for name, each in OPTIONS.items() if name != "norm_bound"}
     options |= {"norm_bound": 2.5, "noise_std": 0.05, "shortest": 0.4, "longest": 0.5}
     options |= {"kernel": {"y": "matern52", "failures": "rbf"}, "delta": 0.1}
-    kind = {"constraints": "explored", "safe_arms": None, "model_config": None}
+    kind = {"constraints": "explored", "safe_arms": None}
     client = run(client_of(strategy(classes, options, search=search, **kind)), 4, outcome)
     bands = acquisition(client).bands
     assert {name: type(band) for name, band in bands.items()} == classes

@@ -40,8 +40,8 @@ from tolerances import LINEAR_SOLVE
 pytestmark = AX_WARNINGS
 
 FIXED = (
-    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
-    "KernelFamilyUCB, which needs only a range of length scales)"
+    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
+    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
 )
 NUMBER = "norm_bound=... in the options"
 GAIN = "theorem=BoundedNorm(information_gain=...) in the options"
@@ -134,8 +134,7 @@ class TestConsent:
         assert "no guarantee: norm violated" in decision.reason
 
     def test_standard_errors_are_a_noise_that_is_given(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-        client = make_client(UNIT, options={"norm_bound": NORM}, model_config=config)
+        client = fixed_client(options={"norm_bound": NORM, "noise_std": None})
         rule = stopping(client)
         run(client, 4, lambda p: {"y": (curve(p)["y"], NOISE_STD)})
         decision = rule.decide()

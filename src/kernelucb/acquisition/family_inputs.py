@@ -74,6 +74,7 @@ def kernel_inputs(
     state = data.under(prior, frozenset[str](), data.pooled(prior))
     return {"model": state, **options}
 
+
 @checked
 def family_inputs(
     model: Model | KernelRegression | LikelihoodRegression,

@@ -134,9 +134,7 @@ def _builder(
     return partial(bound, **own, **further)
 
 
-def bound_under_kernel(
-    bound: type[KernelUCB], model: Model, **options: Any
-) -> KernelUCB:
+def bound_under_kernel(bound: type[KernelUCB], model: Model, **options: Any) -> KernelUCB:
     r"""A bound with a kernel of its own, where options name one; see ``kernel_inputs``."""
     return bound(**kernel_inputs(model, **options))
 

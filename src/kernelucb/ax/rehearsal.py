@@ -111,9 +111,7 @@ def rehearsed_options(
     if each:
         bound, own = bound_of_outcome(acqf_class, options, names[0] if names else None)
         return bound, _in_order(own)
-    return acqf_class, _in_order(
-        resolved(acqf_class, options, names) if names else options
-    )
+    return acqf_class, _in_order(resolved(acqf_class, options, names) if names else options)
 
 
 def _check_prior(acqf_class: type[KernelUCB], model: Any) -> None:

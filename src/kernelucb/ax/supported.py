@@ -8,7 +8,6 @@ from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
 from ax.core.optimization_config import OptimizationConfig
-from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError, UnsupportedError
 

@@ -47,6 +47,8 @@ def fixed_kernel(
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
     lengths = as_double(lengthscale).reshape(1, -1)
+    if lengths.numel() == 0:
+        raise ValueError("lengthscale is empty; give one number, or one for each input.")
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
     return named_kernel(name, lengths, outputscale).requires_grad_(False)
 
@@ -54,7 +56,7 @@ def fixed_kernel(
 def check_lengths(
     lengthscale: float | Sequence[float] | Tensor | None, inputs: Tensor
 ) -> None:
-    r"""Refuse another number of length scales than there are columns of ``n x d'`` inputs."""
+    r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
     columns = inputs.shape[-1]
     count = 1 if lengthscale is None else as_double(lengthscale).numel()
     if count not in (1, columns):
