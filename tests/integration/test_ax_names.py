@@ -90,14 +90,11 @@ def test_an_ordered_choice_is_its_value_and_one_of_words_its_position(kind, valu
         name="x", parameter_type=kind, values=values, is_ordered=True
     )
     client = mixed_client({"x": 0.5, "heat": 0.3}, [choice, MIXED[1]])
-    for value in values:
+    for i, value in enumerate(values):
         index = client.attach_trial({"x": value, "heat": 50.0})
-        client.complete_trial(trial_index=index, raw_data={"y": 0.0})
+        client.complete_trial(trial_index=index, raw_data={"y": 0.1 * i})
     run(client, 1, lambda _: {"y": 0.0})
-    model = kernelucb.ax.current_bound(client).model
-    inputs = model.train_inputs[0]
-    column = inputs if inputs.shape[-1] == 1 else inputs[:, :1]
-    seen = column[:3].flatten()
+    seen = kernelucb.ax.current_bound(client).regression.train_inputs[:3, 0]
     assert torch.allclose(seen.double(), torch.tensor(wanted).double())
 
 
