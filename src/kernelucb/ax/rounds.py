@@ -3,6 +3,7 @@ r"""The certificates that an experiment had after earlier trials."""
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from kernelucb.ax.bounds import fitted_bound
 from kernelucb.ax.domains import domain_options
 from kernelucb.ax.recommendation import best_arm
 from kernelucb.certificates import RegretCertificate, regret_certificate
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Round(NamedTuple):
@@ -64,6 +67,9 @@ def _round(
         **domain_options(earlier, fitted, context),
         recommended=found[1],
         max_evaluations=max_evaluations,
+    )
+    _LOGGER.info(
+        "gap after trial %d: at most %.4g, %s", index, certificate.gap, certificate.summary
     )
     return Round(index, found[0].name, certificate)
 
