@@ -18,7 +18,7 @@ from kernelucb.certificates.regret import gaps_in_words
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
-_WIDTH = 110  # characters in a line below a picture
+_WIDTH = 120  # characters in a line below a picture
 
 
 def band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
@@ -76,6 +76,7 @@ def region_figure(report: ExperimentReport, labels: Sequence[str]) -> go.Figure:
             for column, entry in zip(bars.values(), entries, strict=True):
                 column.append(entry)
     style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
+    style |= {"textposition": "inside", "insidetextanchor": "start"}
     figure = go.Figure(go.Bar(**bars, name=name, **style))
     for label, point, symbol, colour in (
         ("recommended", report.recommended, "diamond", ORANGE),
@@ -124,15 +125,17 @@ def noted(figure: go.Figure, note: str) -> go.Figure:
         for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ") or [""]
     ]
     shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
-    below = 16 * len(lines)
-    figure.update_layout(height=400 + below, margin={"t": 60, "b": 80 + below})
+    below = 15 * len(lines)
+    # Ax shows 500 pixels of a card, and scrolls beyond.
+    height = 105 + below + max(200, 390 - below)
+    figure.update_layout(height=height, margin={"t": 45, "b": 60 + below})
     return figure.add_annotation(
         text="<br>".join(shown),
         xref="paper",
         yref="paper",
         x=0.0,
         y=0.0,
-        yshift=-60,
+        yshift=-50,
         xanchor="left",
         yanchor="top",
         align="left",

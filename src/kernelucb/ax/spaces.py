@@ -185,7 +185,9 @@ class ParameterNames:
             if self.is_choice(name):
                 known = self._listed(name)
                 size, places = 1.0 / len(known), map(known.index, values)
-                found[name] = [(i * size, (i + 1) * size, str(known[i])) for i in places]
+                found[name] = [
+                    (i * size, (i + 1) * size, in_words(known[i])) for i in places
+                ]
             else:
                 ends = (_share(side[column], limits[column]) for side in (low, high))
                 words = dict.fromkeys(map(in_words, values))
