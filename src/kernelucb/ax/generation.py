@@ -44,9 +44,10 @@ def generation_strategy(
 ) -> GenerationStrategy:
     r"""Initial trials, then trials that maximise a confidence bound, or search within it.
 
-    Outcomes stay in the units in which they are reported. Kernel and mean are fitted in
-    every trial, and marked as estimated, unless ``model_config`` or ``KernelFamilyUCB``
-    gives them. ``docs/ax.md`` says all of this at length: units, inputs, kernels, several
+    Outcomes stay in the units in which they are reported. Ax fits a model in every trial.
+    The bound takes kernel and mean from it, marked as estimated, unless the options name a
+    ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data alone,
+    and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at length: units, inputs, kernels, several
     outcomes, what the two kinds of outcome constraints promise, contexts (parameters that
     are fixed for a trial), parallel trials and storage.
 
@@ -71,7 +72,11 @@ def generation_strategy(
             model and what Ax sets from the objective and the pending trials. With several
             outcomes each but ``delta``, which they share equally, may be a mapping from
             the names of the metrics.
-            ``noise_std`` must be one number for an outcome.
+            ``noise_std`` must be one number for an outcome. For a bound with a prior of
+            its own, also ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or
+            ``"matern52"``), ``lengthscale`` (in units of the unit cube: one number, a list
+            with one for each input, or a mapping from the names of the parameters),
+            ``outputscale`` and ``mean`` in outcome units.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
