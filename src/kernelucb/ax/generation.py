@@ -46,10 +46,11 @@ def generation_strategy(
 
     Outcomes stay in the units in which they are reported. Ax fits a model in every trial.
     The bound takes kernel and mean from it, marked as estimated, unless the options name a
-    ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data alone,
-    and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at length: units, inputs, kernels, several
-    outcomes, what the two kinds of outcome constraints promise, contexts (parameters that
-    are fixed for a trial), parallel trials and storage.
+    ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data only,
+    and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at
+    length: units, inputs, kernels, several outcomes, what the two kinds of outcome
+    constraints promise, contexts (parameters that are fixed for a trial), parallel trials
+    and storage.
 
     An experiment that the strategy does not support raises ``UnsupportedError`` before a
     trial is handed out: several objectives, sums of outcomes without ``ScalarizedUCB``,

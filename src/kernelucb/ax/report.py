@@ -128,10 +128,9 @@ def report_of(
     )
     names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
     own = [_with_parameters(each, report, names) for each in report.combinations]
+    told: dict[str, Any] = vars(report) | {"combinations": tuple(own)}
     limits = tuple((float(low), float(high)) for low, high in fitted.digest.bounds)
-    return ExperimentReport(
-        **vars(report) | {"combinations": tuple(own)}, parameters=names, limits=limits
-    )
+    return ExperimentReport(**told, parameters=names, limits=limits)
 
 
 def _with_parameters(

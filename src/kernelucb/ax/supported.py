@@ -109,7 +109,8 @@ def check_length_scales(spec: GeneratorSpec, experiment: Experiment) -> None:
     options = spec.generator_kwargs["botorch_acqf_options"]
     config, space = experiment.optimization_config, experiment.search_space
     metrics = set() if config is None else config.metric_names
-    owners = [options, options.get("options") or {}, *options.get(BY_OUTCOME, {}).values()]
+    nested = options.get("options") or {}
+    owners: list[Any] = [options, nested, *options.get(BY_OUTCOME, {}).values()]
     given = [
         (name, scales)
         for own in owners
