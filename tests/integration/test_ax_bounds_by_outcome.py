@@ -80,7 +80,9 @@ def test_each_outcome_has_its_own_bound(tmp_path):
 @pytest.mark.parametrize("search", [None, SEARCH])
 def test_explored_with_a_family(search):
     classes = {"y": KernelFamilyUCB, "failures": LikelihoodUCB}
-    options = {name: each for name, each in OPTIONS.items() if name != "norm_bound"}
+    apart = ("norm_bound", "lengthscale", "mean")
+    options = {name: each for name, each in OPTIONS.items() if name not in apart}
+    options |= {"lengthscale": 0.5, "mean": {"failures": -2.5}}
     options |= {"norm_bound": 2.5, "noise_std": 0.05, "shortest": 0.4, "longest": 0.5}
     options |= {"kernel": {"y": "matern52", "failures": "rbf"}, "delta": 0.1}
     kind = {"constraints": "explored", "safe_arms": None}
@@ -104,7 +106,7 @@ def test_explored_with_a_family(search):
         (
             CLASSES,
             OPTIONS | {"mean": {"failure": -2.5}},
-            "`mean` is given for failure, and is taken by .* outcomes: failures",
+            "`mean` is given for failure, and is taken by .* outcomes: y, failures",
         ),
         (CLASSES, OPTIONS | {"likelihood": None}, "needs the option `likelihood`"),
         (CLASSES, OPTIONS | {"norm_bound": {"y": -1.0}}, "norm_bound must be"),

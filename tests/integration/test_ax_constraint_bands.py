@@ -66,7 +66,9 @@ class TestBands:
             acqf_class=ScalarizedUCB,
             objective="y - 2*z",
             constraints=["w >= -0.1"],
-            options={"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03},
+            options=FIXED
+            | {"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03}
+            | {"lengthscale": {"w": 1.0, "y": 0.4, "z": 0.4}},
         )
         for _ in range(4):
             index, p = next_trial(client)

@@ -50,7 +50,7 @@ class TestAtConstruction:
             ),
             (
                 {"safe_arms": ARMS, "options": BY_NAME | {"noise_std": {"y": 1.0}}},
-                "norm_bound is for the outcomes y, z, and noise_std for y; give both",
+                "is for the outcomes y, and norm_bound for y, z; give both",
             ),
             (
                 {"safe_arms": ARMS, "model_config": {"y": default_model_config()}},
@@ -153,7 +153,7 @@ class TestBeforeTheFirstTrial:
 
     @pytest.mark.parametrize("kind", ["safe", "explored"])
     def test_outcomes_of_other_names(self, kind):
-        options = {"norm_bound": {"y": 1.0, "purity": 2.0}}
+        options = BY_NAME | {"norm_bound": {"y": 1.0, "purity": 2.0}}
         client = constrained_client(kind, options=options)
         message = "given for the outcomes purity, y, and the .* are on y, z"
         refused(client, message, ValueError)

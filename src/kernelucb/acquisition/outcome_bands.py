@@ -24,7 +24,7 @@ BoundOptions = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Builder = Callable[..., KernelUCB]
 
 # What describes a kernel of its own, of bounds that do not take these themselves.
-_OWN_KERNEL = ("kernel", "lengthscale", "outputscale", "mean")
+OWN_KERNEL = ("kernel", "lengthscale", "outputscale", "mean")
 
 
 @checked
@@ -124,7 +124,7 @@ def _builder(
         names = ", ".join(sorted(taken))
         raise ValueError(f"options holds {names}; give that as an argument of its own.")
     described = "kernel" in further and not parameters.keys() & {"kernel", "kernels"}
-    known = {*parameters, *_OWN_KERNEL} if described else {*parameters}
+    known = {*parameters, *OWN_KERNEL} if described else {*parameters}
     unknown = (own.keys() | further.keys()) - known
     if unknown:
         names = ", ".join(sorted(map(str, unknown)))

@@ -22,23 +22,17 @@ def _keep_the_prior(model: MetaModel, **_: Any) -> None:
 
 
 def default_model_config() -> ModelConfig:
-    r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept."""
+    r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept.
+
+    The kernel is BoTorch's default, named: without, BoTorch would warn of outcomes that are
+    all alike (those of a safe arm, or successes), that they are not standardised.
+    """
     return ModelConfig(
         botorch_model_class=SingleTaskGP,
+        covar_module_class=DefaultRBFKernel,
         outcome_transform_classes=[Standardize],
         name="SingleTaskGP in outcome units",
     )
-
-
-def count_model_config() -> ModelConfig:
-    r"""The same for successes and counts, which may all be alike.
-
-    BoTorch would warn of these, that they are not standardised, with its default kernel;
-    this is the same one.
-    """
-    config = default_model_config()
-    config.covar_module_class = DefaultRBFKernel
-    return config
 
 
 @checked

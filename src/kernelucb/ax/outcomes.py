@@ -8,9 +8,9 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
-from kernelucb.acquisition import LikelihoodUCB, MartingaleMixtureUCB, ScalarizedUCB
+from kernelucb.acquisition import MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.models import count_model_config, default_model_config
+from kernelucb.ax.models import default_model_config
 
 Options = Mapping[str, Any]
 Configs = Mapping[str, ModelConfig]
@@ -36,20 +36,15 @@ def surrogate_spec(
     named = dict(model_config) if isinstance(model_config, Mapping) else {}
     if isinstance(acqf_class, Mapping):
         given = model_config if isinstance(model_config, ModelConfig) else None
-        for name, each in acqf_class.items():
-            named.setdefault(name, given or _default_config(each))
+        for name in acqf_class:
+            named.setdefault(name, given or default_model_config())
     other = model_config if isinstance(model_config, ModelConfig) else None
     return SurrogateSpec(
-        model_configs=[other or _default_config(acqf_class)],
+        model_configs=[other or default_model_config()],
         metric_to_model_configs={name: [config] for name, config in named.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,
     )
-
-
-def _default_config(acqf_class: Any) -> ModelConfig:
-    is_count = acqf_class is LikelihoodUCB
-    return count_model_config() if is_count else default_model_config()
 
 
 def config_of(spec: SurrogateSpec, name: str | None = None) -> ModelConfig:
