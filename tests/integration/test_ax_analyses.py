@@ -208,7 +208,7 @@ def test_parameters_have_the_names_and_values_of_the_user():
 def test_progress_is_logged_round_by_round():
     messages, handler = [], logging.Handler()
     handler.emit = lambda record: messages.append(record.getMessage())
-    logger = logging.getLogger("kernelucb.ax.rounds")
+    logger = logging.getLogger("kernelucb.ax.analyses")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:

@@ -6,7 +6,11 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from botorch.models import ModelListGP, SingleTaskGP
 
 from kernelucb import (
@@ -97,7 +101,7 @@ def test_a_safe_set_on_estimates_needs_consent():
 def test_length_scales_that_do_not_fit_the_inputs():
     X = torch.rand(3, 1, dtype=torch.float64)
     for scales in ([0.1, 0.2], [0.1, 0.2, 0.3]):
-        with pytest.raises(ValueError, match="inputs have 1 columns"):
+        with pytest.raises(BotorchTensorDimensionError, match="inputs have 1 columns"):
             kernel_inputs(SingleTaskGP(X, X.sin()), kernel="rbf", lengthscale=scales)
 
 

@@ -3,6 +3,7 @@ r"""Bands, gaps and optimum reports as analyses of Ax."""
 # Ax and plotly leave much untyped.
 # pyright: reportUnknownMemberType=false
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -34,10 +35,11 @@ from kernelucb.ax.figures import (
 from kernelucb.ax.lines import observed_along, values_along
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.report import report_of
-from kernelucb.ax.rounds import gaps_after_trials
+from kernelucb.ax.rounds import Round, gaps_after_trials
 from kernelucb.ax.spaces import in_words, inputs_of
 from kernelucb.exceptions import NoSafePointError
 
+_LOG = logging.getLogger(__name__)
 _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
 
 
@@ -249,9 +251,12 @@ class GapAnalysis(BoundAnalysis):
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
         context = checked_context(experiment.search_space, self.fixed_parameters)
-        rounds = gaps_after_trials(
-            strategy, experiment, context, self.most_rounds, self.max_evaluations
-        )
+        rounds: list[Round] = []
+        options = context, self.most_rounds, self.max_evaluations
+        for each in gaps_after_trials(strategy, experiment, *options):
+            gap, summary = each.certificate.gap, each.certificate.summary
+            _LOG.info("gap after trial %d: at most %.4g, %s", each[0], gap, summary)
+            rounds.append(each)
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         df = pd.DataFrame(

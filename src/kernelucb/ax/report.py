@@ -21,7 +21,7 @@ from kernelucb.certificates import OptimumReport
 from kernelucb.certificates.combinations import PossibleCombination
 from kernelucb.exceptions import NoSafePointError
 
-_LOGGER = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def report_of(
     found = best_arm(experiment, fitted, context, by_bands=True)
     if found is None:
         raise NoSafePointError(no_feasible_arm(fitted))
-    _LOGGER.info("optimum report of arm %s: branch and bound", found[0].name)
+    _LOG.info("optimum report of arm %s: branch and bound", found[0].name)
     report = certificates.optimum_report(
         fitted.acqf,
         **domain_options(experiment, fitted, context),

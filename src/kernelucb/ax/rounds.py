@@ -3,8 +3,7 @@ r"""The certificates that an experiment had after earlier trials."""
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ax.core.experiment import Experiment
@@ -15,8 +14,6 @@ from kernelucb.ax.bounds import fitted_bound
 from kernelucb.ax.domains import domain_options
 from kernelucb.ax.recommendation import best_arm
 from kernelucb.certificates import RegretCertificate, regret_certificate
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class Round(NamedTuple):
@@ -33,7 +30,7 @@ def gaps_after_trials(
     context: Mapping[str, Any],
     most_rounds: int,
     max_evaluations: int,
-) -> list[Round]:
+) -> Iterator[Round]:
     r"""After some of the completed trials, by index, the last one among them.
 
     Rounds in which no completed arm was certainly feasible are left out.
@@ -42,10 +39,10 @@ def gaps_after_trials(
         trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
     )
     chosen = [completed[i] for i in _spread(len(completed), most_rounds)]
-    rounds = [
-        _round(strategy, experiment, context, index, max_evaluations) for index in chosen
-    ]
-    return [each for each in rounds if each is not None]
+    for index in chosen:
+        found = _round(strategy, experiment, context, index, max_evaluations)
+        if found is not None:
+            yield found
 
 
 def _round(
@@ -67,9 +64,6 @@ def _round(
         **domain_options(earlier, fitted, context),
         recommended=found[1],
         max_evaluations=max_evaluations,
-    )
-    _LOGGER.info(
-        "gap after trial %d: at most %.4g, %s", index, certificate.gap, certificate.summary
     )
     return Round(index, found[0].name, certificate)
 
