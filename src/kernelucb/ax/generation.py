@@ -124,7 +124,7 @@ def generation_strategy(
             "acqf_class is a mapping, for an objective and the constraints beside it; give "
             'constraints="safe" or "explored" as well, or one class.'
         )
-    spec = surrogate_spec(model_config, acqf_class)
+    spec = surrogate_spec(model_config, acqf_class, options or {})
     name = _name_of(acqf_class)
     acqf_class, acqf_options = checked_bounds(acqf_class, options or {}, spec)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})

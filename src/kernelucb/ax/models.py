@@ -21,15 +21,16 @@ def _keep_the_prior(model: MetaModel, **_: Any) -> None:
     r"""The prior was estimated from earlier tasks; nothing is left to fit."""
 
 
-def default_model_config() -> ModelConfig:
+def default_model_config(data_only: bool = False) -> ModelConfig:
     r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept.
 
-    The kernel is BoTorch's default, named: without, BoTorch would warn of outcomes that are
-    all alike (those of a safe arm, or successes), that they are not standardised.
+    Of bounds that take the ``data_only`` the outcomes may be all alike (those of a safe
+    arm, or successes). BoTorch would warn of these, that they are not standardised, with
+    its default kernel; there the same one is named.
     """
     return ModelConfig(
         botorch_model_class=SingleTaskGP,
-        covar_module_class=DefaultRBFKernel,
+        covar_module_class=DefaultRBFKernel if data_only else None,
         outcome_transform_classes=[Standardize],
         name="SingleTaskGP in outcome units",
     )

@@ -27,20 +27,21 @@ LENGTHS = ("shortest", "longest", "lengthscale")
 
 
 def surrogate_spec(
-    model_config: ModelConfig | Configs | None, acqf_class: BoundClasses
+    model_config: ModelConfig | Configs | None, acqf_class: BoundClasses, options: Options
 ) -> SurrogateSpec:
     r"""What Ax makes models of outcomes from, each outcome its own.
 
     Outcomes with classes of their own that a mapping of models lacks have the default.
     """
+    default = default_model_config(data_only=options.get("kernel") is not None)
     named = dict(model_config) if isinstance(model_config, Mapping) else {}
     if isinstance(acqf_class, Mapping):
         given = model_config if isinstance(model_config, ModelConfig) else None
         for name in acqf_class:
-            named.setdefault(name, given or default_model_config())
+            named.setdefault(name, given or default)
     other = model_config if isinstance(model_config, ModelConfig) else None
     return SurrogateSpec(
-        model_configs=[other or default_model_config()],
+        model_configs=[other or default],
         metric_to_model_configs={name: [config] for name, config in named.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,

@@ -176,7 +176,14 @@ def _described(acqf_class: type[KernelUCB], options: Mapping[str, Any]) -> dict[
 def _priors(options: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     r"""The prior of each outcome of a sum, by the options."""
     nested = options.get("options") or {}
-    return nested if isinstance(nested, list) else [dict(nested)] * count
+    priors = nested if isinstance(nested, list) else [dict(nested)] * count
+    columns = max(map(_columns, priors))
+    return [{**each, "columns": columns} for each in priors]
+
+
+def _columns(options: Mapping[str, Any]) -> int:
+    r"""The number of inputs that length scales are for."""
+    return max(len(entries(options.get(name))) for name in LENGTHS)
 
 
 def _in_order(options: Any) -> Any:
@@ -204,7 +211,7 @@ def _sum_of(count: int) -> ScalarizedPosteriorTransform:
 def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
     r"""A model of one outcome with the mean and the number of inputs that are given."""
     model_class: Any = config.botorch_model_class
-    columns = max(len(entries(options.get(name))) for name in LENGTHS)
+    columns = options.get("columns") or _columns(options)
     X = torch.zeros(1, columns, dtype=torch.float64)
     Y = X[:, :1] + finite_scalar("mean", options.get("mean", 0.0))
     if model_class is SingleTaskGP:
