@@ -34,8 +34,8 @@ from kernelucb import (
     lengthscale_family,
     outcome_bands,
 )
+from kernelucb.acquisition import kernel_inputs
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.fixed import FixedPriorGP
 from problems import frozen_kernel, make_problem, uniform
 
 PROBLEM = make_problem(n=3, d=2, kernel="matern52")
@@ -182,7 +182,9 @@ ACQUISITIONS = {
         feature_model(t).condition_on_observations(t.X[:2], t.Y[:2]), target=1.0
     ),
     "described by names": lambda t: MartingaleMixtureUCB(
-        FixedPriorGP(t.X, t.Y, kernel="rbf", lengthscale=0.5, noise_std=0.1), **NORM
+        **kernel_inputs(
+            SingleTaskGP(t.X, t.Y), kernel="rbf", lengthscale=0.5, noise_std=0.1, **NORM
+        )
     ),
     "family": family,
     "widest of a family": lambda t: family(t, select="widest"),

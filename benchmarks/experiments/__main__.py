@@ -60,8 +60,21 @@ def run_explored(call: Call) -> list[Path]:
     return _run_experiments(call, CONFIGURATION.explored, tables.explored_table)
 
 
+@BENCHMARK.command("mixed", options=_SEEDS)
+def run_mixed(call: Call) -> list[Path]:
+    r"""Ax experiments on reactions: ours, certified and estimated, beside Ax alone."""
+    return _run_experiments(call, CONFIGURATION.mixed, tables.mixed_table)
+
+
+@BENCHMARK.command("tuning", options=_SEEDS)
+def run_tuning(call: Call) -> list[Path]:
+    r"""The same on other seeds, on which settings may be chosen."""
+    return _run_experiments(call, CONFIGURATION.tuning, tables.mixed_table)
+
+
 def _run_experiments(call: Call, part: Experiments, table: Callable) -> list[Path]:
-    tasks = part.tasks(CONFIGURATION.settings, call.options.seeds)
+    known = {**CONFIGURATION.settings, **CONFIGURATION.reactions}
+    tasks = part.tasks(known, call.options.seeds)
     store = call.play(tasks, trials.Run, trials.play, call.command)
     rows = tables.rows(store, tasks)
     return write_summary(call.folders.results, call.command, rows, table(part, rows))

@@ -53,6 +53,50 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Belief:
+    r"""What the certified bands of an outcome are given, chosen on other seeds.
+
+    Attributes:
+        lengthscale: Of each parameter, in units of the unit cube.
+        norm_bound: On the norm of the outcome less ``mean``.
+    """
+
+    kernel: str
+    lengthscale: dict[str, float]
+    mean: float
+    norm_bound: float
+
+
+@dataclass(frozen=True)
+class Reaction:
+    r"""Reactions drawn around typical rates; output and impurity are percent.
+
+    Attributes:
+        temperature: Limits, degrees Celsius.
+        hours: Limits of the time; it is a parameter on a logarithmic scale.
+        rates: Medians at 60 degrees, 1/h: of A to P, P to S, A to D.
+        rate_spread: Standard deviation of their logarithms.
+        energies: Mean activation energies of the same, kJ/mol.
+        energy_spread: Their standard deviations.
+        limit: Most impurity.
+        noise_std: Of output and impurity.
+        beliefs: Of output and impurity.
+    """
+
+    name: str
+    solvents: tuple[str, ...]
+    temperature: tuple[float, float]
+    hours: tuple[float, float]
+    rates: tuple[float, float, float]
+    rate_spread: tuple[float, float, float]
+    energies: tuple[float, float, float]
+    energy_spread: tuple[float, float, float]
+    limit: float
+    noise_std: tuple[float, float]
+    beliefs: dict[str, Belief]
+
+
+@dataclass(frozen=True)
 class DimensionsTask(runner.Task):
     r"""One function, played by the upper bound, with certificates on the way."""
 
@@ -183,8 +227,8 @@ class ExperimentTask(runner.Task):
     r"""One Ax experiment with outcome constraints.
 
     Attributes:
-        problem: A setting, of which objective and constraint are drawn, or the name of a
-            function of BoTorch.
+        problem: A setting, of which objective and constraint are drawn, a reaction, or the
+            name of a function of BoTorch.
         method: How trials are chosen; see ``trials.METHODS``.
         delta: Failure probability of all bands together.
         trials: Number of trials, the first ones included.
@@ -195,7 +239,7 @@ class ExperimentTask(runner.Task):
     """
 
     protocol: Protocol
-    problem: Setting | str
+    problem: Setting | Reaction | str
     method: str
     delta: float
     trials: int
@@ -222,8 +266,9 @@ class Experiments:
     r"""Ax experiments: every method on every problem, with the same seeds.
 
     Attributes:
-        problems: Names of settings and of functions of BoTorch.
+        problems: Names of settings, of reactions and of functions of BoTorch.
         seeds: How many, for each problem.
+        first: The first of them.
         is_safe: Whether all methods are told of a safe arm.
         false_alarm: Probability that the limit on violations is passed at rate delta.
     """
@@ -239,9 +284,10 @@ class Experiments:
     noise_std: float
     is_safe: bool
     false_alarm: float
+    first: int = 0
 
     def tasks(
-        self, settings: dict[str, Setting], seeds: int | None = None
+        self, settings: dict[str, Setting | Reaction], seeds: int | None = None
     ) -> list[ExperimentTask]:
         r"""All runs; a seed is finished on every problem before the next begins."""
         same = self.delta, self.trials, self.share, self.grid, self.noise_std
@@ -250,7 +296,7 @@ class Experiments:
             ExperimentTask(
                 self.protocol, settings.get(problem, problem), method, *same, seed
             )
-            for seed in range(min(seeds or self.seeds, self.seeds))
+            for seed in range(self.first, self.first + min(seeds or self.seeds, self.seeds))
             for problem in self.problems
             for method in self.methods
         ]
@@ -262,7 +308,10 @@ class Configuration:
 
     protocol: Protocol
     settings: dict[str, Setting]
+    reactions: dict[str, Reaction]
     dimensions: Dimensions
     coverage: Coverage
     safe: Experiments
     explored: Experiments
+    mixed: Experiments
+    tuning: Experiments

@@ -9,9 +9,10 @@ from scipy.stats import binom
 from benchmarks.experiments.configuration import Experiments, ExperimentTask
 from benchmarks.experiments.trials import Run
 from benchmarks.guarded.coverage import limit
-from benchmarks.runner import RunStore, markdown_table
+from benchmarks.runner import RunStore, markdown_table, paired_difference
 
 _ROUND_OFF = 1e-9
+_LEVEL = 0.5  # percent of output that counts as ahead
 Row = dict[str, object]
 
 
@@ -39,6 +40,8 @@ def rows(store: RunStore[Run], tasks: Sequence[ExperimentTask]) -> list[Row]:
                 "best_feasible": f"{max(feasible, default=math.nan):.5g}",
                 "recommended": f"{value:.5g}",
                 "recommended_slack": f"{slack:.4g}",
+                "missed": run.missed,
+                "width": f"{run.width:.4g}",
                 "seconds": f"{run.seconds:.3g}",
             }
         )
@@ -119,6 +122,60 @@ def explored_table(part: Experiments, found: list[Row]) -> list[str]:
     ]
 
 
+def mixed_table(part: Experiments, found: list[Row]) -> list[str]:
+    r"""Best feasible output of every method, and of its differences from the last one."""
+    groups = {method: group for (_, method), group in _groups(found).items()}
+    reference = {row["seed"]: row for row in groups[part.methods[-1]]}
+    cells = []
+    for method in part.methods:
+        group = [row for row in groups.get(method, []) if row["seed"] in reference]
+        own, other = (
+            np.array([_reached(row) for row in rows])
+            for rows in (group, [reference[row["seed"]] for row in group])
+        )
+        difference = paired_difference(own, other)
+        ahead, behind = (own > other + _LEVEL).sum(), (own < other - _LEVEL).sum()
+        none = sum(row["recommended"] == "nan" for row in group)
+        wrong = sum(_number(row, "recommended_slack") < -_ROUND_OFF for row in group)
+        recommended = [
+            _regret(row, "recommended")
+            for row in group
+            if _number(row, "recommended_slack") >= -_ROUND_OFF
+        ]
+        cells.append(
+            [
+                method,
+                f"{len(group)}",
+                f"{own.mean():.2f}",
+                f"{own.min():.1f}",
+                f"{difference.mean:+.2f} ± {difference.standard_error:.2f}",
+                f"{ahead} / {behind}",
+                _violations(group),
+                f"{none}",
+                f"{wrong}",
+                _summary(np.mean, recommended),
+                f"{np.mean([_number(row, 'width') for row in group]):.1f}",
+                f"{sum(_number(row, 'missed') > 0 for row in group)}",
+                f"{np.mean([_number(row, 'seconds') for row in group]):.0f}",
+            ]
+        )
+    header = ["method", "seeds", "best feasible, mean", "lowest", f"against {method}"]
+    header += ["ahead / behind", "infeasible trials each", "recommend none"]
+    header += ["recommend infeasible", "regret of the recommended", "band"]
+    header += ["experiments it missed", "seconds"]
+    optimum = np.mean([_number(row, "optimum") for row in reference.values()])
+    return [
+        f"{part.trials} trials; {min(map(len, groups.values()))} of {part.seeds} seeds are "
+        f"finished. Best feasible: the largest true output of a feasible trial, percent "
+        f"(0 where none is); the best possible one is {optimum:.2f} on average. Against "
+        f"{method}: paired, mean ± standard error; ahead and behind: by more than "
+        f"{_LEVEL:g}. Band: half its median width over all recipes at the end, and the "
+        "experiments in which it missed a recipe, of either outcome.",
+        "",
+        *markdown_table(header, cells),
+    ]
+
+
 def _groups(found: list[Row]) -> dict[tuple[str, str], list[Row]]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in sorted(found, key=lambda row: str(row["problem"])):
@@ -144,6 +201,11 @@ def _gained(row: Row) -> float:
 def _regret(row: Row, name: str) -> float:
     value = _number(row, name)
     return math.inf if math.isnan(value) else max(_number(row, "optimum") - value, 0.0)
+
+
+def _reached(row: Row) -> float:
+    value = _number(row, "best_feasible")
+    return 0.0 if math.isnan(value) else value
 
 
 def _summary(statistic: Callable, values: list[float]) -> str:

@@ -5,13 +5,13 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import process_time
 from typing import Any
 
+import numpy as np
 import torch
 from ax.api.client import Client
-from ax.api.configs import RangeParameterConfig
 from ax.exceptions.core import AxError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.utils.sampling import manual_seed
@@ -22,6 +22,8 @@ from benchmarks.experiments.configuration import ExperimentTask
 from benchmarks.experiments.constraints import ConstrainedProblem, constrained_problem
 from benchmarks.runner import stream
 from kernelucb import MartingaleMixtureUCB
+from kernelucb.ax.bounds import fitted_bound, strategy_of
+from kernelucb.ax.spaces import inputs_of
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 _DIGITS = 12  # Ax stores 15
@@ -43,6 +45,8 @@ class Run:
         start: Objective of the safe arm, or not a number.
         optimum: Largest objective of a feasible point.
         seconds: Processor time of the whole run.
+        missed: Recipes of the problem's ``grid`` at which an outcome is outside its band.
+        width: Half the median width there of the objective's band.
     """
 
     objective: list[float]
@@ -51,6 +55,8 @@ class Run:
     start: float
     optimum: float
     seconds: float
+    missed: int = 0
+    width: float = math.nan
 
 
 def play(task: ExperimentTask) -> Run:
@@ -81,30 +87,44 @@ def _play(task: ExperimentTask) -> Run:
     client = _client(problem, task)
     trial = METHODS[task.method](client, problem, task)
     random = stream(task.protocol.seed, "noise", task.problem_name, task.seed)
-    outcomes = 1 + len(problem.thresholds)
-    noise = problem.noise_std * random.standard_normal((task.trials, outcomes))
+    noise = np.array(problem.noise_std) * random.standard_normal(
+        (task.trials, len(problem.names))
+    )
     played = []
     for row in noise:
         try:
             index, parameters = trial or next(iter(client.get_next_trials(1).items()))
         except UncertifiedError:  # the data contradict the band: no trial is known safe
             break
-        point = _point(parameters)
+        point = problem.point(parameters)
         played.append(point)
         trial = None
-        values = torch.cat(
-            [problem.objective(point)[:, None], _outcomes(problem, point)], 1
-        )
-        names = ["y", *problem.constrained]
-        observed = (values[0] + torch.from_numpy(row)).tolist()
+        observed = (problem.outcomes(point)[0] + torch.from_numpy(row)).tolist()
+        columns = zip(problem.names, observed, problem.noise_std, strict=True)
         client.complete_trial(
             index,
-            raw_data={
-                name: (round(value, _DIGITS), problem.noise_std)
-                for name, value in zip(names, observed, strict=True)
-            },
+            raw_data={name: (round(y, _DIGITS), noise) for name, y, noise in columns},
         )
-    return _run(problem, torch.cat(played), _recommended(client, task), begin)
+    best = _recommended(client, problem, task)
+    run = _run(problem, torch.cat(played), best, begin)
+    if task.method == "Ax" or not problem.grid:
+        return run
+    return replace(run, **_bands(client, problem))
+
+
+def _bands(client: Client, problem: ConstrainedProblem) -> dict[str, Any]:
+    r"""How many recipes the bands miss, and how wide that of the objective is."""
+    strategy = strategy_of(client)
+    fitted: Any = fitted_bound(strategy, strategy.experiment)
+    X = inputs_of(fitted.adapter, problem.grid)
+    truth = problem.outcomes(torch.cat([problem.point(each) for each in problem.grid]))
+    missed, width = torch.zeros(len(X), dtype=torch.bool), math.nan
+    for i, name in enumerate(problem.names):
+        lower, upper = fitted.acquisition.bands[name].bounds(X)
+        missed |= (truth[:, i] < lower) | (truth[:, i] > upper)
+        if i == 0:
+            width = float((upper - lower).median()) / 2.0
+    return {"missed": int(missed.sum()), "width": width}
 
 
 def _run(problem: ConstrainedProblem, played: Tensor, best: Tensor | None, begin: float):
@@ -127,34 +147,21 @@ def _run(problem: ConstrainedProblem, played: Tensor, best: Tensor | None, begin
 
 def _client(problem: ConstrainedProblem, task: ExperimentTask) -> Client:
     client = Client(random_seed=task.seed)
-    parameters = [
-        RangeParameterConfig(name=f"x{i}", parameter_type="float", bounds=(0.0, 1.0))
-        for i in range(problem.dimension)
-    ]
-    client.configure_experiment(parameters=parameters)
-    limits = zip(problem.constrained, problem.thresholds, strict=True)
+    client.configure_experiment(parameters=problem.parameters)
     client.configure_optimization(
-        objective="y",
-        outcome_constraints=[f"{name} >= {value:.6f}" for name, value in limits],
+        objective=problem.names[0], outcome_constraints=problem.constraints
     )
     return client
 
 
-def _point(parameters: dict[str, Any]) -> Tensor:
-    columns = [parameters[f"x{i}"] for i in range(len(parameters))]
-    return torch.tensor([columns], dtype=torch.float64)
-
-
-def _outcomes(problem: ConstrainedProblem, X: Tensor) -> Tensor:
-    return problem.slacks(X) + torch.tensor(problem.thresholds, dtype=torch.float64)
-
-
-def _recommended(client: Client, task: ExperimentTask) -> Tensor | None:
+def _recommended(
+    client: Client, problem: ConstrainedProblem, task: ExperimentTask
+) -> Tensor | None:
     r"""The arm that the method recommends in the end; None if it has none."""
     try:
         if task.method == "Ax":
-            return _point(dict(client.get_best_parameterization()[0]))
-        return _point(kernelucb.ax.recommended_arm(client).parameters)
+            return problem.point(client.get_best_parameterization()[0])
+        return problem.point(kernelucb.ax.recommended_arm(client).parameters)
     except (NoSafePointError, AxError, ValueError):  # Ax's, where nothing is feasible
         return None
 
@@ -188,13 +195,9 @@ def _bounded(**arguments: Any) -> Method:
 def _strategy(
     problem: ConstrainedProblem, task: ExperimentTask, **arguments: Any
 ) -> GenerationStrategy:
-    protocol, setting = task.protocol, problem.setting
-    options: dict[str, Any] = {"delta": task.delta}
-    if setting is not None:
-        options["norm_bound"] = setting.norm
-        arguments["model_config"] = kernelucb.ax.fixed_model_config(
-            setting.kernel, setting.lengthscale, noise_std=setting.noise_std
-        )
+    protocol = task.protocol
+    given = problem.given if arguments.pop("is_given", True) else {}
+    options: dict[str, Any] = {"delta": task.delta, **given}
     if arguments["constraints"] == "safe" and problem.start is not None:
         arguments |= {"safe_arms": [_parameters(problem.start)], "num_initial": 1}
     return kernelucb.ax.generation_strategy(
@@ -219,5 +222,8 @@ METHODS: dict[str, Method] = {
     "safe, wider every 3rd": _bounded(constraints="safe", expand_every=3),
     "explored": _bounded(constraints="explored"),
     "explored, qLogNEI": _bounded(constraints="explored", **_SEARCH),
+    "certified": _bounded(constraints="explored", search=_SEARCH["search"]),
+    "certified, upper bound every 4th": _bounded(constraints="explored", **_SEARCH),
+    "estimated": _bounded(constraints="explored", search=_SEARCH["search"], is_given=False),
     "Ax": _ordinary,
 }

@@ -121,6 +121,7 @@ def rows(tensor):
 
 
 NORM, NOISE_STD = 2.0, 0.05
+FIXED = {"kernel": "matern52", "lengthscale": 0.4, "noise_std": NOISE_STD}
 CURVE_KERNEL = frozen_kernel("matern52", 0.4)
 CURVE = RKHSFunction.random(CURVE_KERNEL, NORM, d=1, seed=5)
 
@@ -131,13 +132,14 @@ def curve(parameters, sign=1.0, unit=1.0):
     return {"y": sign * unit * float(CURVE(x))}
 
 
-def fixed_client(parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, **arguments):
+def fixed_client(
+    parameters=UNIT, objective="y", unit=1.0, lengthscale=0.4, options=None, **arguments
+):
     r"""An experiment whose kernel, mean and noise are given, outcomes in ``unit``."""
-    config = kernelucb.ax.fixed_model_config(
-        "matern52", lengthscale, outputscale=unit**2, noise_std=unit * NOISE_STD
-    )
-    arguments = {"options": {"norm_bound": NORM}, "model_config": config} | arguments
-    return make_client(parameters, objective, **arguments)
+    prior = FIXED | {"lengthscale": lengthscale, "outputscale": unit**2}
+    prior |= {"noise_std": unit * NOISE_STD}
+    options = prior | ({"norm_bound": NORM} if options is None else options)
+    return make_client(parameters, objective, options=options, **arguments)
 
 
 @functools.cache

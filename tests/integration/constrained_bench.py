@@ -5,15 +5,14 @@ from typing import NamedTuple
 
 import torch
 from ax.api.client import Client
-from ax_bench import CURVE_KERNEL, FAST, NOISE_STD, NORM, UNIT, next_trial
+from ax_bench import CURVE_KERNEL, FAST, FIXED, NOISE_STD, NORM, UNIT, next_trial
 
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB
 from problems import RKHSFunction
 
 GRID = torch.linspace(0.0, 1.0, 201, dtype=torch.float64).unsqueeze(-1)
-FIXED = kernelucb.ax.fixed_model_config("matern52", 0.4, noise_std=NOISE_STD)
-BY_NAME = {"norm_bound": {"y": NORM, "z": NORM}}
+BY_NAME = FIXED | {"norm_bound": {"y": NORM, "z": NORM}}
 
 
 class Problem(NamedTuple):
@@ -63,7 +62,7 @@ def constrained_client(
     acqf_class=MartingaleMixtureUCB,
     **arguments,
 ):
-    own = {"model_config": FIXED, "constraints": kind, "num_initial": 2, "seed": 1}
+    own = {"constraints": kind, "num_initial": 2, "seed": 1}
     if kind == "safe":
         own["safe_arms"] = [{"x": problem(seed).start}]
     client = Client(random_seed=0)

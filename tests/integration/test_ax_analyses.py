@@ -1,6 +1,8 @@
 r"""Bands, gaps and reports as analysis cards of a real Ax client."""
 
 import json
+import logging
+from html import unescape
 
 import pytest
 import torch
@@ -27,6 +29,12 @@ def computed(client, *analyses):
     return client.compute_analyses(analyses=list(analyses), display=False)
 
 
+def note(card):
+    r"""The text below the picture, as it is read."""
+    (text,) = (each.text for each in card.get_figure().layout.annotations)
+    return unescape(text.replace("<br>", " ")).replace("\xa0", " ")
+
+
 @pytest.fixture(scope="module")
 def cards():
     client = begun(5)
@@ -40,7 +48,8 @@ def test_each_is_a_card_that_ax_can_show(cards):
     for card in made:
         assert isinstance(card, PlotlyAnalysisCard)
         assert "certified" in card.title
-        assert "[given] the kernel was fixed before the data" in card.subtitle
+        assert "[given] the kernel was fixed before the data" in note(card)
+        assert len(card.subtitle) < 80  # Ax shows one line of it
         assert card.title in card._repr_html_()
         json.loads(card.blob)
     assert len(client._experiment.trials) == 5
@@ -54,10 +63,14 @@ def test_the_band_is_that_of_all_outcomes(cards):
     assert card.df["x"].tolist() == pytest.approx(X.flatten().tolist())
     assert card.df["lower"].tolist() == pytest.approx(lower.tolist())
     assert card.df["upper"].tolist() == pytest.approx(upper.tolist())
-    low, high = card.get_figure().data
+    low, high, seen = card.get_figure().data
     assert list(low.y) == card.df["lower"].tolist()
     assert list(high.y) == card.df["upper"].tolist()
     assert high.name == "band, certified (95 %)"
+    trials = [trial.arm for trial in client._experiment.trials.values()]
+    assert seen.name == "outcomes on this line"  # there is no other parameter
+    assert list(seen.x) == [arm.parameters["x"] for arm in trials]
+    assert list(seen.y) == pytest.approx([curve(arm.parameters)["y"] for arm in trials])
 
 
 def test_the_last_gap_is_the_one_that_the_stopping_rule_sees(cards):
@@ -81,10 +94,11 @@ def test_earlier_gaps_are_those_of_the_trials_until_then(cards):
 def test_the_optimum_is_that_of_the_report(cards):
     client, (_, _, card) = cards
     report = kernelucb.ax.optimum_report(client, max_evaluations=2000)
-    assert card.df["input"].tolist() == ["x"]
-    assert card.df[["from", "to"]].values.tolist() == report.region.T.tolist()
-    assert card.df["recommended"].tolist() == report.recommended.tolist()
-    assert card.df["evaluate next"].tolist() == report.next_point.tolist()
+    assert card.df["parameter"].tolist() == ["x"]
+    low, high = report.region.flatten().tolist()
+    assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
+    assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
+    assert card.df["evaluate next"].tolist() == [f"{float(report.next_point):.4g}"]
     assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
     bar, *marks = card.get_figure().data
     assert bar.name == "where the optimum may be"
@@ -120,9 +134,9 @@ def test_constraints_and_contexts():
         kernelucb.ax.OptimumAnalysis(max_evaluations=500, fixed_parameters=context),
     )
     assert band.title.startswith("Band of z along x: certified")
-    assert "'t': 0.52" in band.subtitle
+    assert "at t = 0.52" in note(band)
     assert len(gap.df) == 1
-    assert optimum.df["from"].tolist()[1] == 0.52
+    assert optimum.df["where the optimum may be"].tolist()[1] == "0.52"
 
 
 def test_every_value_of_a_choice_is_drawn_by_itself():
@@ -131,12 +145,81 @@ def test_every_value_of_a_choice_is_drawn_by_itself():
     )
     client = fixed_client(parameters=[kinds], num_initial=2)
     for index, parameters in client.get_next_trials(max_trials=2).items():
-        client.complete_trial(trial_index=index, raw_data={"y": len(parameters)})
+        client.complete_trial(
+            trial_index=index, raw_data={"y": float(parameters["kind"] == "a")}
+        )
     (card,) = computed(client, kernelucb.ax.BandAnalysis("kind"))
     assert card.df["kind"].tolist() == ["a", "b", "c"]
-    (marks,) = card.get_figure().data
+    marks, seen = card.get_figure().data
+    assert list(seen.y) == [0.0, 1.0]
     half = 0.5 * (card.df["upper"] - card.df["lower"])
     assert list(marks.error_y.array) == pytest.approx(half.tolist())
+
+
+def test_parameters_have_the_names_and_values_of_the_user():
+    space = [
+        ChoiceParameterConfig(
+            name="solvent", parameter_type="str", values=list("abc"), is_ordered=False
+        ),
+        ChoiceParameterConfig(
+            name="stirred", parameter_type="bool", values=[True, False], is_ordered=False
+        ),
+        RangeParameterConfig(
+            name="hours", parameter_type="float", bounds=(1.0, 8.0), scaling="log"
+        ),
+    ]
+    client = fixed_client(parameters=space, lengthscale=1.0)
+    run(client, 4, lambda p: {"y": 0.1 * p["hours"] - (p["solvent"] == "a")})
+    report = kernelucb.ax.optimum_report(client, max_evaluations=500)
+    arm = kernelucb.ax.recommended_arm(client).parameters
+    values = report.to_dict()
+    assert values["recommended"] == arm | {"hours": pytest.approx(arm["hours"])}
+    assert set(values["region"]["solvent"]) <= set("abc")
+    low, high = values["region"]["hours"]
+    assert 1.0 <= low < high <= 8.0 + 1e-9
+    assert values["next_point"]["solvent"] in "abc"
+    assert values["next_point"]["stirred"] in (True, False)
+    assert any("solvent" in each["values"] for each in values["combinations"])
+    words = [str(report)]
+    units = {"hours": "h", "y": "%"}
+    made = computed(
+        client,
+        kernelucb.ax.BandAnalysis("hours", num_points=4, units=units),
+        kernelucb.ax.GapAnalysis(most_rounds=2, max_evaluations=500, units=units),
+        kernelucb.ax.OptimumAnalysis(max_evaluations=500, units=units),
+    )
+    for card in made:
+        words += [card.title, card.subtitle, note(card), card.blob, str(card.df)]
+    assert not any("OH_PARAM" in each for each in words)
+    assert (
+        f"recommended: solvent = {arm['solvent']}, stirred = {arm['stirred']}" in words[0]
+    )
+    band, gap, optimum = made
+    assert band.get_figure().layout.xaxis.title.text == "hours (h)"
+    assert band.get_figure().layout.yaxis.title.text == "y (%)"
+    assert {each.name for each in band.get_figure().data[2:]} <= {
+        "outcomes elsewhere",
+        "outcomes on this line",
+    }
+    assert " %, certified" in gap.title
+    assert set(optimum.get_figure().data[0].y) == {"solvent", "stirred", "hours (h)"}
+
+
+def test_progress_is_logged_round_by_round():
+    messages, handler = [], logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = logging.getLogger("kernelucb.ax.analyses")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        computed(begun(5), kernelucb.ax.GapAnalysis(most_rounds=2))
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    assert [each.split(":")[0] for each in messages] == [
+        "gap after trial 1",
+        "gap after trial 4",
+    ]
 
 
 def test_what_cannot_be_drawn_says_why():

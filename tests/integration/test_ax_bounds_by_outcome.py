@@ -16,7 +16,7 @@ from ax_bench import (
     run,
 )
 from botorch.exceptions import InputDataError, UnsupportedError
-from constrained_bench import FIXED, acquisition
+from constrained_bench import acquisition
 
 import kernelucb.ax
 from kernelucb import KernelFamilyUCB, LikelihoodUCB, MartingaleMixtureUCB, SrinivasUCB
@@ -31,11 +31,12 @@ OPTIONS = {
     "norm_bound": {"y": 2.0, "failures": 2.0},
     "likelihood": "binomial",
     "num_trials": PARTS,
-    "kernel": "rbf",
-    "lengthscale": 0.5,
+    "noise_std": 0.05,
+    "kernel": {"y": "matern52", "failures": "rbf"},
+    "lengthscale": {"y": 0.4, "failures": 0.5},
     "mean": {"failures": -2.5},
 }
-GIVEN = {"model_config": {"y": FIXED}, "num_initial": 2, "seed": 1}
+GIVEN = {"num_initial": 2, "seed": 1}
 SAFE = {"constraints": "safe", "safe_arms": [{"x": 0.5}]}
 
 
@@ -88,10 +89,12 @@ def test_each_outcome_has_its_own_bound(tmp_path):
 @pytest.mark.parametrize("search", [None, SEARCH])
 def test_explored_with_a_family(search):
     classes = {"y": KernelFamilyUCB, "failures": LikelihoodUCB}
-    options = {name: each for name, each in OPTIONS.items() if name != "norm_bound"}
+    apart = ("norm_bound", "lengthscale", "mean")
+    options = {name: each for name, each in OPTIONS.items() if name not in apart}
+    options |= {"lengthscale": 0.5, "mean": {"failures": -2.5}}
     options |= {"norm_bound": 2.5, "noise_std": 0.05, "shortest": 0.4, "longest": 0.5}
     options |= {"kernel": {"y": "matern52", "failures": "rbf"}, "delta": 0.1}
-    kind = {"constraints": "explored", "safe_arms": None, "model_config": None}
+    kind = {"constraints": "explored", "safe_arms": None}
     client = run(client_of(strategy(classes, options, search=search, **kind)), 4, outcome)
     bands = acquisition(client).bands
     assert {name: type(band) for name, band in bands.items()} == classes
@@ -112,7 +115,7 @@ def test_explored_with_a_family(search):
         (
             CLASSES,
             OPTIONS | {"mean": {"failure": -2.5}},
-            "`mean` is given for failure, and is taken by .* outcomes: failures",
+            "`mean` is given for failure, and is taken by .* outcomes: y, failures",
         ),
         (CLASSES, OPTIONS | {"likelihood": None}, "needs the option `likelihood`"),
         (CLASSES, OPTIONS | {"norm_bound": {"y": -1.0}}, "norm_bound must be"),

@@ -2,6 +2,7 @@ r"""Bands of several outcomes in Ax: options by name, storage, outcomes that are
 
 import pytest
 from ax_bench import (
+    FIXED,
     GUARDED_WARNINGS,
     NORM,
     SEARCH,
@@ -14,7 +15,6 @@ from ax_bench import (
 from botorch.exceptions import InputDataError, UnsupportedError
 from constrained_bench import (
     BY_NAME,
-    FIXED,
     acquisition,
     constrained_client,
     observed,
@@ -39,11 +39,9 @@ class TestBands:
 
     def test_options_by_name(self):
         options = {"norm_bound": {"z": 3.0, "y": 5.0}, "delta": 0.1}
-        config = {
-            "z": FIXED,
-            "y": kernelucb.ax.fixed_model_config("rbf", 0.3, mean=1.0, noise_std=0.2),
-        }
-        client = constrained_client("explored", options=options, model_config=config)
+        options |= {"kernel": {"z": "matern52", "y": "rbf"}, "mean": {"z": 0.0, "y": 1.0}}
+        options |= {"lengthscale": {"z": 0.4, "y": 0.3}, "noise_std": {"z": 0.05, "y": 0.2}}
+        client = constrained_client("explored", options=options)
         observed(client, 3)
         statements = {
             name: str(band.assumptions) for name, band in acquisition(client).bands.items()
@@ -59,7 +57,7 @@ class TestBands:
             "explored",
             objective="-y",
             constraints=[f"z >= {low}", f"z <= {low + 2.0}"],
-            options={"norm_bound": NORM},
+            options=FIXED | {"norm_bound": NORM},
         )
         observed(client, 4)
         built = acquisition(client)
@@ -76,7 +74,9 @@ class TestBands:
             acqf_class=ScalarizedUCB,
             objective="y - 2*z",
             constraints=["w >= -0.1"],
-            options={"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03},
+            options=FIXED
+            | {"norm_bound": {"w": 1.5, "y": NORM, "z": NORM}, "delta": 0.03}
+            | {"lengthscale": {"w": 1.0, "y": 0.4, "z": 0.4}},
         )
         for _ in range(4):
             index, p = next_trial(client)
@@ -161,7 +161,7 @@ class TestMissingOutcomes:
 
     def test_without_constraints_every_arm_counts(self):
         strategy = kernelucb.ax.generation_strategy(
-            MartingaleMixtureUCB, {"norm_bound": {"y": NORM}}, model_config={"y": FIXED}
+            MartingaleMixtureUCB, FIXED | {"norm_bound": {"y": NORM}}
         )
         client = constrained_client("explored")
         client.configure_optimization(objective="y")

@@ -4,19 +4,21 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax_bench import GUARDED_WARNINGS, OPTIONS, PLANE, UNIT
+from ax_bench import FIXED, GUARDED_WARNINGS, OPTIONS, PLANE, UNIT
 from botorch.exceptions import UnsupportedError
-from constrained_bench import BY_NAME, FIXED, constrained_client, observed, problem
+from constrained_bench import BY_NAME, constrained_client, observed, problem
 
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, MetaUCB, ScalarizedUCB, SrinivasUCB
+from kernelucb.ax.models import default_model_config
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
 
 pytestmark = GUARDED_WARNINGS
 
 ARMS = [{"x": 0.5}]
-GIVEN = {"model_config": FIXED, "options": BY_NAME, "constraints": "safe"}
+GIVEN = {"options": BY_NAME, "constraints": "safe"}
+PRIOR_FITTED = {"norm_bound": 2.0, "noise_std": 0.05}
 
 
 def strategy(acqf_class=MartingaleMixtureUCB, **arguments):
@@ -48,10 +50,10 @@ class TestAtConstruction:
             ),
             (
                 {"safe_arms": ARMS, "options": BY_NAME | {"noise_std": {"y": 1.0}}},
-                "norm_bound is for the outcomes y, z, and noise_std for y; give both",
+                "is for the outcomes y, and norm_bound for y, z; give both",
             ),
             (
-                {"safe_arms": ARMS, "model_config": {"y": FIXED}},
+                {"safe_arms": ARMS, "model_config": {"y": default_model_config()}},
                 "norm_bound is for the outcomes y, z, and model_config for y",
             ),
             (
@@ -73,10 +75,10 @@ class TestAtConstruction:
     @pytest.mark.parametrize(
         ("arguments", "lacking", "way"),
         [
-            ({"model_config": None}, "kernel, mean", "model_config=fixed_model_config"),
-            ({"options": {}}, "norm", "norm_bound=... in the options"),
+            ({"options": PRIOR_FITTED}, "kernel, mean", "kernel=... and lengthscale=..."),
+            ({"options": FIXED}, "norm", "norm_bound=... in the options"),
             (
-                {"options": {"norm_bound": {"y": 1.0, "z": "cautious"}}},
+                {"options": FIXED | {"norm_bound": {"y": 1.0, "z": "cautious"}}},
                 "norm",
                 "norm_bound=... in the options",
             ),
@@ -102,7 +104,7 @@ class TestAtConstruction:
 
     def test_a_bound_that_is_a_heuristic_explores(self):
         options = {"noise_std": 0.1}
-        strategy(SrinivasUCB, constraints="explored", options=options, model_config=None)
+        strategy(SrinivasUCB, constraints="explored", options=options)
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ class TestBeforeTheFirstTrial:
 
     @pytest.mark.parametrize("kind", ["safe", "explored"])
     def test_outcomes_of_other_names(self, kind):
-        options = {"norm_bound": {"y": 1.0, "purity": 2.0}}
+        options = BY_NAME | {"norm_bound": {"y": 1.0, "purity": 2.0}}
         client = constrained_client(kind, options=options)
         message = "given for the outcomes purity, y, and the .* are on y, z"
         refused(client, message, ValueError)
@@ -186,15 +188,12 @@ class TestBeforeTheFirstTrial:
         observed(client, 1)
 
     def test_a_length_scale_for_each_input_of_each_outcome(self):
-        config = {
-            "y": kernelucb.ax.fixed_model_config("rbf", [0.3, 0.3], noise_std=0.1),
-            "z": kernelucb.ax.fixed_model_config("rbf", [0.3] * 3, noise_std=0.1),
-        }
+        options = BY_NAME | {"lengthscale": {"y": [0.3, 0.3], "z": [0.3] * 3}}
         arm = {"u": 0.0, "v": 0.0}
-        client = constrained_client(parameters=PLANE, model_config=config, safe_arms=[arm])
+        client = constrained_client(parameters=PLANE, options=options, safe_arms=[arm])
         refused(client, "lengthscale has 3 entries for 2 inputs", ValueError)
-        config["z"] = FIXED
-        client = constrained_client(parameters=PLANE, model_config=config, safe_arms=[arm])
+        options["lengthscale"]["z"] = 0.4
+        client = constrained_client(parameters=PLANE, options=options, safe_arms=[arm])
         assert client.get_next_trials(max_trials=1) == {0: arm}
 
 

@@ -6,10 +6,9 @@ import pytest
 import torch
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
-from ax_bench import FAST, GUARDED_WARNINGS, NORM, SEARCH, UNIT, next_trial, node
+from ax_bench import FAST, FIXED, GUARDED_WARNINGS, NORM, SEARCH, UNIT, next_trial, node
 from constrained_bench import (
     BY_NAME,
-    FIXED,
     acquisition,
     constrained_client,
     observed,
@@ -28,7 +27,6 @@ RATE = RangeParameterConfig(name="rate", parameter_type="float", bounds=(0.0, 1.
 FAMILY = {
     "options": {"shortest": 0.4, "longest": 0.5, "norm_bound": 2.5, "noise_std": 0.05},
     "acqf_class": KernelFamilyUCB,
-    "model_config": None,
 }
 
 
@@ -66,8 +64,7 @@ class TestSafe:
         assert is_guarded == ("search" in arguments)
 
     def test_standard_errors(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-        client = constrained_client(model_config=config)
+        client = constrained_client(options=BY_NAME | {"noise_std": None})
         for _ in range(4):
             index, p = next_trial(client)
             assert problem().margin(p) >= 0.0
@@ -113,16 +110,16 @@ class TestSafe:
             ),
         ]
         arm = {"rate": 0.3, "n": 2, "kind": "b"}
-        config = {
-            "y": kernelucb.ax.fixed_model_config("rbf", 1.0, noise_std=0.05),
-            "z": kernelucb.ax.fixed_model_config("rbf", 2.0, noise_std=0.01),
+        options = {"kernel": "rbf", "norm_bound": 3.0}
+        options |= {
+            "lengthscale": {"y": 1.0, "z": 2.0},
+            "noise_std": {"y": 0.05, "z": 0.01},
         }
         client = constrained_client(
             parameters=space,
             constraints=["z <= 1"],
             safe_arms=[arm],
-            model_config=config,
-            options={"norm_bound": 3.0},
+            options=options,
         )
         for _ in range(5):
             index, p = next_trial(client)
@@ -140,7 +137,7 @@ class TestSafe:
         "ignore::kernelucb.exceptions.InconsistentConfidenceSetWarning"
     )
     def test_data_that_contradict_what_was_given(self):
-        options = {"norm_bound": {"y": NORM, "z": 0.01}}
+        options = FIXED | {"norm_bound": {"y": NORM, "z": 0.01}}
         client = constrained_client(options=options)
         observed(client, 2)
         with pytest.raises(UncertifiedError, match="No trial is known to satisfy z >= "):
@@ -158,7 +155,6 @@ class TestSafe:
         strategy = kernelucb.ax.generation_strategy(
             MartingaleMixtureUCB,
             BY_NAME,
-            model_config=FIXED,
             constraints="safe",
             safe_arms=[{"x": problem().start, "rate": 0.4}],
             num_initial=1,
@@ -215,7 +211,7 @@ class TestExplored:
 
     def test_estimates_are_allowed_and_said(self):
         client = constrained_client(
-            "explored", model_config=None, options={"norm_bound": 4.0}
+            "explored", options={"norm_bound": 4.0, "noise_std": 0.05}
         )
         observed(client, 4)
         best = kernelucb.ax.recommended_arm(client)

@@ -7,8 +7,10 @@ import torch
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_bench import (
     FAST,
+    FIXED,
     GUARDED_WARNINGS,
     SEARCH,
+    fixed_client,
     go_on_alike,
     make_client,
     points,
@@ -17,7 +19,7 @@ from ax_bench import (
     searching,
     wave,
 )
-from constrained_bench import FIXED, acquisition, constrained_client, problem
+from constrained_bench import acquisition, constrained_client, problem
 
 import kernelucb.ax
 from kernelucb import regret_certificate
@@ -162,10 +164,8 @@ class TestOtherContexts:
 
 class TestCertificates:
     def test_the_gap_of_a_context(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.8, noise_std=0.05)
-        client = make_client(
-            PLANE, options={"norm_bound": 2.0}, model_config=config, optimizer_options=FAST
-        )
+        options = FIXED | {"lengthscale": 0.8, "norm_bound": 2.0}
+        client = make_client(PLANE, options=options, optimizer_options=FAST)
         for step in range(5):
             ask(client, {"t": 0.2 * step}, lambda p: {"y": p["x"] * (1.0 - p["t"])})
         rule = kernelucb.ax.CertifiedGapStoppingStrategy(0.5, client)
@@ -185,8 +185,7 @@ class TestCertificates:
             assert inner.gap <= here.gap <= 1.1 * inner.gap + 0.01
 
     def test_choices_and_logarithms(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.8, noise_std=0.05)
-        client = make_client(SPACE, options={"norm_bound": 3.0}, model_config=config)
+        client = fixed_client(SPACE, lengthscale=0.8, options={"norm_bound": 3.0})
         for kind in "abca":
             ask(client, {"kind": kind}, rated)
         rule = kernelucb.ax.CertifiedGapStoppingStrategy(0.5, client, max_evaluations=500)
@@ -204,9 +203,7 @@ class TestCertificates:
             RangeParameterConfig(name="n", parameter_type="int", bounds=(0, 5)),
             RangeParameterConfig(name="m", parameter_type="int", bounds=(0, 5)),
         ]
-        client = make_client(
-            space, options={"norm_bound": 2.0}, model_config=FIXED, num_initial=2
-        )
+        client = fixed_client(space, num_initial=2)
         for m in (1, 2, 3):
             ask(client, {"m": m}, lambda p: {"y": 0.1 * p["n"]})
         rule = kernelucb.ax.CertifiedGapStoppingStrategy(0.5, client)

@@ -87,11 +87,6 @@ class TestErrors:
             client.get_next_trials(max_trials=1)
         assert len(client._experiment.trials) == 0
 
-    def test_a_model_with_another_kernel(self):
-        config = kernelucb.ax.fixed_model_config("rbf", 0.3)
-        with pytest.raises(UnsupportedError, match="leave out model_config"):
-            kernelucb.ax.generation_strategy(LikelihoodUCB, BINOMIAL, model_config=config)
-
     def test_sums_of_counts(self):
         client = Client(random_seed=0)
         client.configure_experiment(parameters=UNIT)

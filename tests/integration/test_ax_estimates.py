@@ -41,8 +41,8 @@ from tolerances import LINEAR_SOLVE
 pytestmark = AX_WARNINGS
 
 FIXED = (
-    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
-    "KernelFamilyUCB, which needs only a range of length scales)"
+    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
+    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
 )
 NUMBER = "norm_bound=... in the options"
 GAIN = "theorem=BoundedNorm(information_gain=...) in the options"
@@ -135,8 +135,7 @@ class TestConsent:
         assert "no guarantee: norm violated" in decision.reason
 
     def test_standard_errors_are_a_noise_that_is_given(self):
-        config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-        client = make_client(UNIT, options={"norm_bound": NORM}, model_config=config)
+        client = fixed_client(options={"norm_bound": NORM, "noise_std": None})
         rule = stopping(client)
         run(client, 4, lambda p: {"y": (curve(p)["y"], NOISE_STD)})
         decision = rule.decide()
@@ -205,6 +204,8 @@ class TestCautious:
         ("norm_bound", {"norm_bound": 2 * estimated(torch.ones(1).double())}),
         ("noise_std", {"noise_std": 2 * estimated(torch.ones(1).double()).max()}),
         ("upper", {"noise_std": UnknownNoise(0.01, EstimatedNumber(1.0))}),
+        ("outputscale", {"kernel": "rbf", "outputscale": EstimatedNumber(1.0)}),
+        ("lengthscale", {"kernel": "rbf", "lengthscale": [0.3, EstimatedNumber(0.3)]}),
     ],
 )
 def test_an_estimate_is_no_option(name, options):
@@ -213,8 +214,3 @@ def test_an_estimate_is_no_option(name, options):
         kernelucb.ax.generation_strategy(
             MartingaleMixtureUCB, options={"norm_bound": 9.0} | options
         )
-
-
-def test_an_estimate_is_no_part_of_a_fixed_model():
-    with pytest.raises(ValueError, match="noise_std is an estimate"):
-        kernelucb.ax.fixed_model_config("rbf", 0.3, noise_std=EstimatedNumber(0.1))

@@ -223,10 +223,6 @@ class TestErrors:
         next_trial(family_client(PLANE, each, optimizer_options=FAST))
 
     def test_other_models_and_objectives(self):
-        config = kernelucb.ax.fixed_model_config("rbf", 0.5, mean=40.0, noise_std=0.1)
-        kernelucb.ax.generation_strategy(
-            KernelFamilyUCB, without("noise_std"), model_config=config
-        )
         client = Client(random_seed=0)
         client.configure_experiment(parameters=UNIT)
         client.configure_optimization(objective="y - 2*z")

@@ -4,11 +4,13 @@ import json
 
 import pytest
 import torch
+from ax.generators.torch.botorch_modular.kernels import ScaleMaternKernel
+from ax.generators.torch.botorch_modular.utils import ModelConfig
 from ax.storage.json_store.decoder import object_from_json
 from ax.storage.json_store.encoder import object_to_json
 from ax_bench import (
-    AX_WARNINGS,
-    UNIT,
+    GUARDED_WARNINGS,
+    SEARCH,
     curve,
     fixed_client,
     make_client,
@@ -17,7 +19,8 @@ from ax_bench import (
     run,
     wave,
 )
-from botorch.exceptions import InputDataError
+from botorch.models import SingleTaskGP
+from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
 import kernelucb.ax
@@ -25,14 +28,13 @@ from kernelucb import KernelRegression, MartingaleMixtureUCB
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
-pytestmark = AX_WARNINGS
+pytestmark = GUARDED_WARNINGS
 
 
 def test_the_bound_is_that_of_the_prior_on_the_trials():
-    config = kernelucb.ax.fixed_model_config(
-        "matern32", [0.3, 0.6], outputscale=400.0, mean=4900.0, noise_std=2.0
-    )
-    client = make_client(options={"norm_bound": 30.0}, model_config=config)
+    options = {"kernel": "matern32", "lengthscale": [0.3, 0.6], "outputscale": 400.0}
+    options |= {"mean": 4900.0, "noise_std": 2.0, "norm_bound": 30.0}
+    client = make_client(options=options)
     trials = []
     for _ in range(5):
         index, parameters = next_trial(client)
@@ -53,6 +55,39 @@ def test_the_bound_is_that_of_the_prior_on_the_trials():
     assert acqf.assumptions.certified
 
 
+def other_model():
+    r"""What Ax fits instead of the default, in the units of the outcomes again."""
+    return ModelConfig(
+        botorch_model_class=SingleTaskGP,
+        covar_module_class=ScaleMaternKernel,
+        outcome_transform_classes=[Standardize],
+        name="other",
+    )
+
+
+def test_the_search_is_on_the_model_that_ax_fits_and_the_band_on_its_own_kernel():
+    client = run(fixed_client(search=SEARCH), 5, curve)
+    acqf = client._generation_strategy.adapter.generator._acquisition.acqf
+    assert type(acqf.acqf.model) is SingleTaskGP
+    assert any(each.requires_grad for each in acqf.acqf.model.parameters())
+    kernel = acqf.band.regression.prior.covar_module
+    assert not any(each.requires_grad for each in kernel.parameters())
+    assert float(kernel.base_kernel.lengthscale) == pytest.approx(0.4)
+    assert acqf.band.assumptions.certified
+
+
+def test_the_band_does_not_depend_on_what_ax_fits():
+    grid = torch.linspace(0.0, 1.0, 7, dtype=torch.float64).unsqueeze(-1)
+    sides = []
+    for config in (None, other_model()):
+        client = fixed_client(model_config=config)
+        for x in (0.1, 0.4, 0.8):
+            client.complete_trial(client.attach_trial({"x": x}), raw_data=curve({"x": x}))
+        sides.append(kernelucb.ax.current_bound(client).bounds(grid))
+    for one, other in zip(*sides, strict=True):
+        assert_close(one, other, rtol=LINEAR_SOLVE, atol=1e-9)
+
+
 def test_a_model_error_is_an_option():
     client = run(fixed_client(options={"norm_bound": 2.0, "model_error": 0.1}), 4, curve)
     acqf = kernelucb.ax.current_bound(client)
@@ -62,8 +97,7 @@ def test_a_model_error_is_an_option():
 
 
 def test_reported_standard_errors_are_the_noise_where_none_is_given():
-    config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-    client = make_client(UNIT, options={"norm_bound": 4.0}, model_config=config)
+    client = fixed_client(options={"norm_bound": 4.0, "noise_std": None})
     run(client, 3, lambda p: {"y": (curve(p)["y"], 0.25)})
     acqf = kernelucb.ax.current_bound(client)
     assert_close(acqf.regression.noise_std, torch.full((3,), 0.25).double())
@@ -71,11 +105,9 @@ def test_reported_standard_errors_are_the_noise_where_none_is_given():
 
 
 def test_without_any_noise_scale():
-    config = kernelucb.ax.fixed_model_config("matern52", 0.4)
-    client = make_client(UNIT, options={"norm_bound": 4.0}, model_config=config)
-    run(client, 3, curve)
-    with pytest.raises(InputDataError, match="give noise_std to the model"):
-        next_trial(client)
+    client = run(fixed_client(options={"norm_bound": 4.0, "noise_std": None}), 3, curve)
+    next_trial(client)
+    assert kernelucb.ax.last_bound(client).assumptions.estimated == ("noise",)
 
 
 @pytest.mark.parametrize("tracked", [1, 3])
@@ -101,17 +133,15 @@ def test_a_tracked_outcome_is_left_out(tracked):
     ],
 )
 def test_bad_input(kernel, options, message):
+    given = {"kernel": kernel, "norm_bound": 1.0, "noise_std": 0.1} | options
     with pytest.raises(ValueError, match=message):
-        kernelucb.ax.fixed_model_config(kernel, **options)
+        kernelucb.ax.generation_strategy(MartingaleMixtureUCB, given)
 
 
 def test_a_fixed_prior_is_stored_with_its_numbers():
-    config = kernelucb.ax.fixed_model_config(
-        "rbf", torch.tensor([0.1, 0.2]), outputscale=3.0, mean=5.0
-    )
-    strategy = kernelucb.ax.generation_strategy(
-        MartingaleMixtureUCB, {"norm_bound": 1.0}, model_config=config
-    )
+    options = {"kernel": "rbf", "lengthscale": torch.tensor([0.1, 0.2])}
+    options |= {"outputscale": 3.0, "mean": 5.0, "norm_bound": 1.0}
+    strategy = kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
     copy = object_from_json(json.loads(json.dumps(object_to_json(strategy))))
     arguments = copy._nodes[1].generator_specs[0].generator_kwargs
     assert arguments == strategy._nodes[1].generator_specs[0].generator_kwargs

@@ -1,10 +1,7 @@
 r"""Names and columns in Ax: length scales by parameter, ordered choices, metrics."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from ax.adapter.transforms.one_hot import OH_PARAM_INFIX
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_bench import AX_WARNINGS, make_client, next_trial, reopened, run
@@ -12,7 +9,7 @@ from constrained_bench import constrained_client, observed
 from sympy import SympifyError
 
 import kernelucb.ax
-from kernelucb.models.fixed import ONE_HOT, FixedPriorGP, parameters_of_columns
+from kernelucb.ax.spaces import parameters_of_columns
 
 pytestmark = AX_WARNINGS
 MIXED = [
@@ -33,12 +30,12 @@ def outcome(parameters):
 
 
 def mixed_client(lengthscale, parameters=MIXED):
-    config = kernelucb.ax.fixed_model_config("rbf", lengthscale, noise_std=0.1)
-    return make_client(parameters, options={"norm_bound": 5.0}, model_config=config)
+    options = {"kernel": "rbf", "lengthscale": lengthscale, "noise_std": 0.1}
+    return make_client(parameters, options=options | {"norm_bound": 5.0})
 
 
 def columns(acqf):
-    kernel = acqf.model.covar_module
+    kernel = acqf.regression.prior.covar_module
     return getattr(kernel, "base_kernel", kernel).lengthscale.flatten()
 
 
@@ -70,21 +67,14 @@ def test_other_names_are_refused_before_the_first_trial(scales):
 
 
 def test_wrong_scales_by_name():
-    for scales, words in (
-        ({}, "lengthscale is empty"),
-        ({"heat": 0.0}, "lengthscale of heat must be"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            kernelucb.ax.fixed_model_config("rbf", scales)
+    for scales in ({}, {"heat": 0.0}):
+        with pytest.raises(ValueError, match="lengthscale"):
+            mixed_client(scales)
 
 
 def test_columns_of_choices():
-    assert ONE_HOT.startswith(OH_PARAM_INFIX)
     names = ["u", "v_OH_PARAM_0", "v_OH_PARAM_12", "w_OH_PARAM_x"]
     assert parameters_of_columns(names) == ["u", "v", "v", "w_OH_PARAM_x"]
-    data = SimpleNamespace(feature_names=names)
-    with pytest.raises(ValueError, match="no entry for v"):
-        FixedPriorGP.construct_inputs(data, lengthscale={"u": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -100,14 +90,11 @@ def test_an_ordered_choice_is_its_value_and_one_of_words_its_position(kind, valu
         name="x", parameter_type=kind, values=values, is_ordered=True
     )
     client = mixed_client({"x": 0.5, "heat": 0.3}, [choice, MIXED[1]])
-    for value in values:
+    for i, value in enumerate(values):
         index = client.attach_trial({"x": value, "heat": 50.0})
-        client.complete_trial(trial_index=index, raw_data={"y": 0.0})
+        client.complete_trial(trial_index=index, raw_data={"y": 0.1 * i})
     run(client, 1, lambda _: {"y": 0.0})
-    model = kernelucb.ax.current_bound(client).model
-    inputs = model.train_inputs[0]
-    column = inputs if inputs.shape[-1] == 1 else inputs[:, :1]
-    seen = column[:3].flatten()
+    seen = kernelucb.ax.current_bound(client).regression.train_inputs[:3, 0]
     assert torch.allclose(seen.double(), torch.tensor(wanted).double())
 
 

@@ -7,6 +7,7 @@ from ax.api.client import Client
 from ax.core.arm import Arm
 from ax_bench import (
     AX_WARNINGS,
+    FIXED,
     UNIT,
     begun,
     curve,
@@ -199,9 +200,8 @@ class TestDecision:
 
 def with_errors(options=None, noise_std=None, **arguments):
     r"""An experiment whose standard errors are the noise, unless it is given."""
-    config = kernelucb.ax.fixed_model_config("matern52", 0.4, noise_std=noise_std)
-    options = {"norm_bound": 10.0} | (options or {})
-    return make_client(UNIT, options=options, model_config=config, **arguments)
+    prior = FIXED | {"noise_std": noise_std, "norm_bound": 10.0}
+    return make_client(UNIT, options=prior | (options or {}), **arguments)
 
 
 def reported(client, *outcomes):

@@ -3,13 +3,13 @@ r"""Sums of several metrics as the objective of an Ax experiment."""
 import pytest
 import torch
 from ax.api.client import Client
-from ax_bench import AX_WARNINGS, make_client, next_trial, run, wave
+from ax_bench import GUARDED_WARNINGS, SEARCH, make_client, next_trial, run, wave
 from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import AbbasiYadkoriUCB, NormTracker, ScalarizedUCB
 
-pytestmark = AX_WARNINGS
+pytestmark = GUARDED_WARNINGS
 OPTIONS = {"norm_bound": [20.0, 300.0], "noise_std": [0.5, 1.0], "delta": 0.1}
 
 
@@ -50,6 +50,21 @@ def test_running_trials_are_pending_and_the_experiment_is_stored(tmp_path):
     reopened = Client.load_from_json_file(path)
     next_trial(reopened)
     assert kernelucb.ax.last_bound(reopened).weights == (-2.0, 1.0)
+
+
+@pytest.mark.parametrize("search", [None, SEARCH])
+def test_a_kernel_of_its_own_for_each_outcome(search):
+    options = {"norm_bound": {"y": 300.0, "cost": 20.0}, "noise_std": 1.0}
+    options |= {"kernel": "matern52", "mean": {"y": 5000.0, "cost": 0.0}}
+    options |= {"lengthscale": {"y": {"u": 0.3, "v": 0.6}, "cost": 1.0}}
+    client = run(client_of(options=options, search=search), 4, outcome)
+    acqf = kernelucb.ax.current_bound(client)
+    scales = [
+        band.regression.prior.covar_module.base_kernel.lengthscale.flatten().tolist()
+        for band in acqf.acqfs
+    ]
+    assert scales == [pytest.approx([1.0]), pytest.approx([0.3, 0.6])]
+    assert acqf.assumptions.certified
 
 
 @pytest.mark.parametrize(

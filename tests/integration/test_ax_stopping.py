@@ -263,9 +263,9 @@ class TestDomains:
                 parameters=integers, parameter_constraints=constraints
             )
             client.configure_optimization(objective="y")
-            config = kernelucb.ax.fixed_model_config("rbf", 0.5, noise_std=0.1)
+            options = {"kernel": "rbf", "lengthscale": 0.5, "noise_std": 0.1}
             strategy = kernelucb.ax.generation_strategy(
-                MartingaleMixtureUCB, {"norm_bound": 2.0}, model_config=config
+                MartingaleMixtureUCB, options | {"norm_bound": 2.0}
             )
             client.set_generation_strategy(strategy)
             for m, n in ((0, 0), (2, 2), (0, 4), (4, 0)):

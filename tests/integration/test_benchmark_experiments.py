@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.integrate import solve_ivp
 
 pytest.importorskip("joblib", reason="needs the extra `bench`")
 
@@ -11,6 +12,7 @@ from benchmarks.experiments import __main__ as command
 from benchmarks.experiments import coverage, dimensions, tables, trials
 from benchmarks.experiments.constraints import constrained_problem
 from benchmarks.experiments.problems import KnownFunction
+from benchmarks.experiments.reaction import Reactor
 from benchmarks.runner import largest_value, read_table, rkhs_norm
 
 WHOLE = command.CONFIGURATION
@@ -33,7 +35,9 @@ def small(monkeypatch):
     short = {"protocol": PROTOCOL, "seeds": 1, "grid": 11}
     safe = replace(WHOLE.safe, problems=("plane_matern52",), trials=3, **short)
     explored = replace(WHOLE.explored, problems=("ConstrainedGramacy",), trials=6, **short)
+    mixed = replace(WHOLE.mixed, trials=6, **short)
     parts = {"dimensions": many, "coverage": few, "safe": safe, "explored": explored}
+    parts["mixed"] = mixed
     monkeypatch.setattr(command, "CONFIGURATION", replace(WHOLE, **parts))
 
 
@@ -44,6 +48,7 @@ def small(monkeypatch):
         ("coverage", coverage, 6),
         ("safe", trials, 3),
         ("explored", trials, 3),
+        ("mixed", trials, 3),
     ],
 )
 def test_commands_write_their_tables_and_keep_their_runs(
@@ -80,10 +85,38 @@ def test_a_safe_arm_is_safe_and_the_threshold_leaves_the_given_share():
 def test_functions_of_botorch_are_maximised(name):
     task = replace(WHOLE.explored.tasks(WHOLE.settings)[0], problem=name)
     problem = constrained_problem(task)
-    X = torch.rand(500, problem.dimension, dtype=torch.float64)
+    X = torch.rand(500, len(problem.parameters), dtype=torch.float64)
     feasible = (problem.slacks(X) >= 0.0).all(-1)
     assert bool(feasible.any())
     assert float(problem.objective(X)[feasible].max()) <= problem.optimum + 1e-3
+
+
+def test_a_reaction_follows_its_rate_laws():
+    reactor = Reactor.draw(PROTOCOL, WHOLE.reactions["reaction"], 5)
+    for recipe in reactor.grid(2):
+        solvent, kelvin = int(recipe[0]), float(recipe[1]) + 273.15
+        heat = (1.0 / 333.15 - 1.0 / kelvin) / 8.314e-3
+        k = (
+            reactor.rates[:, solvent] * (reactor.energies[:, solvent] * heat).exp()
+        ).numpy()
+
+        def change(_, y, k=k):
+            return [-(k[0] + k[2]) * y[0], k[0] * y[0] - k[1] * y[1]]
+
+        end = solve_ivp(change, (0.0, float(recipe[2])), [1.0, 0.0], rtol=1e-8, atol=1e-10)
+        left, product = end.y[:, -1]
+        expected = [100.0 * product, 100.0 * (1.0 - left - product)]
+        assert reactor.outcomes(recipe[None])[0].tolist() == pytest.approx(
+            expected, abs=1e-4
+        )
+
+
+def test_tuning_and_reported_reactions_are_others():
+    seeds = [
+        {task.seed for task in part.tasks(WHOLE.settings | WHOLE.reactions)}
+        for part in (WHOLE.mixed, WHOLE.tuning)
+    ]
+    assert seeds == [set(range(20)), set(range(100, 104))]
 
 
 def test_wrong_reports_are_found_out():

@@ -23,7 +23,6 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 from kernelucb.models.bkb import BKBModel
-from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import CosineFeatures, DiscreteMetaModel, complete_matrix
 from problems import frozen_kernel, make_problem, uniform
 
@@ -285,7 +284,6 @@ MORE = {
     BKBModel: {"train_X": X, "train_Y": Y, "covar_module": KERNEL, "alpha": 0.1},
     CosineFeatures: {"frequencies": X.mT, "phases": X[:, 0]},
     DiscreteMetaModel: TASKS,
-    FixedPriorGP: {"train_X": X, "train_Y": Y, "kernel": "rbf", "lengthscale": 1.0},
     complete_matrix: {"values": X},
 }
 PUBLIC = {getattr(kernelucb, name): valid for name, valid in CALLS.items()} | MORE

@@ -46,7 +46,6 @@ from kernelucb import (
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
-from kernelucb.models.fixed import FixedPriorGP
 from problems import make_problem
 
 # The fitted models here are of outcomes that are not standardised.
@@ -387,12 +386,6 @@ NOISE_TAKERS = {
     "FamilyBandit": lambda s: FamilyBandit(KERNELS, norm_bound=9.0, noise_std=s),
     "BKBBandit": lambda s: BKBBandit(
         PROBLEM.X, PROBLEM.kernel, norm_bound=9.0, noise_std=s
-    ),
-    "FixedPriorGP": lambda s: MartingaleMixtureUCB(
-        FixedPriorGP(
-            PROBLEM.X, PROBLEM.Y.unsqueeze(-1), kernel="rbf", lengthscale=0.3, noise_std=s
-        ),
-        norm_bound=9.0,
     ),
 }
 

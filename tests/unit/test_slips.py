@@ -6,8 +6,12 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.models import ModelListGP
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
+from botorch.models import ModelListGP, SingleTaskGP
 
 from kernelucb import (
     BKBUCB,
@@ -25,10 +29,9 @@ from kernelucb import (
     UnknownNoise,
     regret_certificate,
 )
-from kernelucb.acquisition import BOUNDS
+from kernelucb.acquisition import BOUNDS, kernel_inputs
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
-from kernelucb.models.fixed import FixedPriorGP
 from problems import make_problem
 
 PROBLEM = make_problem(n=6)
@@ -98,8 +101,8 @@ def test_a_safe_set_on_estimates_needs_consent():
 def test_length_scales_that_do_not_fit_the_inputs():
     X = torch.rand(3, 1, dtype=torch.float64)
     for scales in ([0.1, 0.2], [0.1, 0.2, 0.3]):
-        with pytest.raises(ValueError, match="entries for 1 input columns"):
-            FixedPriorGP(X, X.sin(), kernel="rbf", lengthscale=scales, noise_std=0.1)
+        with pytest.raises(BotorchTensorDimensionError, match="inputs have 1 columns"):
+            kernel_inputs(SingleTaskGP(X, X.sin()), kernel="rbf", lengthscale=scales)
 
 
 def test_numpy_data_and_domains():

@@ -4,7 +4,7 @@ from kernelucb.acquisition.bkb import BKBUCB
 from kernelucb.acquisition.constrained import ConstrainedUCB
 from kernelucb.acquisition.constrained_inputs import constrained_inputs
 from kernelucb.acquisition.family import KernelFamilyUCB
-from kernelucb.acquisition.family_inputs import family_inputs
+from kernelucb.acquisition.family_inputs import family_inputs, kernel_inputs
 from kernelucb.acquisition.guarded import GuardedAcquisition
 from kernelucb.acquisition.guarded_inputs import guarded_inputs
 from kernelucb.acquisition.input_constructors import register_input_constructor
@@ -31,12 +31,9 @@ BOUNDS = (
 # For models with an estimated prior only.
 META_ACQUISITIONS = (MetaUCB, MetaPI)
 
-for _bound in (
-    *BOUNDS,
-    *META_ACQUISITIONS,
-    BKBUCB,
-    SketchedMartingaleMixtureUCB,
-):
+for _bound in BOUNDS:
+    register_input_constructor(_bound, kernel_inputs)
+for _bound in (*META_ACQUISITIONS, BKBUCB, SketchedMartingaleMixtureUCB):
     register_input_constructor(_bound)
 register_input_constructor(ScalarizedUCB, scalarized_inputs)
 register_input_constructor(ConstrainedUCB, constrained_inputs)

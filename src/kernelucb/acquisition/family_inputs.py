@@ -1,4 +1,4 @@
-r"""A family of kernels described by names and numbers, which Ax can store."""
+r"""Kernels described by names and numbers, which Ax can store: one, or a family."""
 
 from collections.abc import Sequence
 from inspect import signature
@@ -9,16 +9,70 @@ from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 
 from kernelucb._numerics.arguments import checked
+from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.family_data import NoisyData
 from kernelucb.regression.kernel_family import (
     Lengths,
     LengthscaleFamily,
     lengthscale_family,
 )
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import fixed_mean, named_kernel
+from kernelucb.regression.named import (
+    check_lengths,
+    fixed_kernel,
+    fixed_mean,
+    named_kernel,
+)
 
 _ENDS = ("shortest", "longest")
+
+
+@checked
+def kernel_inputs(
+    model: Model | KernelRegression,
+    *,
+    kernel: str | None = None,
+    lengthscale: Lengths | None = None,
+    outputscale: float = 1.0,
+    mean: float = 0.0,
+    **options: Any,
+) -> dict[str, Any]:
+    r"""Arguments of a bound whose kernel and mean may be its own instead of the model's.
+
+    The model is then the data alone, so it may be fitted anew in every round, for a search
+    that runs on it, while the bound's prior was fixed before the data.
+
+    Args:
+        model: A single-output exact GP (``SingleTaskGP``) or a ``KernelRegression``.
+        kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``; when absent
+            kernel and mean are those of the model.
+        lengthscale: With a kernel: one number, or one for each column of the model's
+            inputs, in their units after its input transform.
+        outputscale: Prior variance, outcome units squared.
+        mean: Prior mean, outcome units.
+        options: Further arguments of the bound.
+
+    Raises:
+        ValueError: If the kernel is unknown or without length scale, a number is out of
+            its range, or what describes a kernel comes without one.
+        BotorchTensorDimensionError: If there is another number of length scales.
+    """
+    if kernel is None:
+        if lengthscale is not None or outputscale != 1.0 or mean != 0.0:
+            raise ValueError(
+                "lengthscale, outputscale and mean go with the name of a kernel; give one, "
+                'such as kernel="matern52", or leave them out.'
+            )
+        return {"model": model, **options}
+    noise = options.get("noise_std")
+    known = None if isinstance(noise, UnknownNoise) else noise
+    chosen = fixed_kernel(kernel, lengthscale, outputscale)
+    data = NoisyData.of(model, known)
+    check_lengths(lengthscale, data.inputs)
+    prior = data.prior(chosen, fixed_mean(mean))
+    state = data.under(prior, frozenset[str](), data.pooled(prior))
+    return {"model": state, **options}
 
 
 @checked

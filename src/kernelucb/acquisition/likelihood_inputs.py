@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
-from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
@@ -12,7 +11,6 @@ from gpytorch.models import ApproximateGP
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import as_double, positive_values
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.likelihood.problem import (
     LIKELIHOOD_SCALES,
@@ -24,7 +22,7 @@ from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.from_model import Reported, likelihood_data
 from kernelucb.regression.likelihood.outcomes import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import fixed_mean, named_kernel
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 
 
 @checked
@@ -81,7 +79,7 @@ def likelihood_inputs(
             exposure,
             outcomes,
         )
-        _check_lengths(data, lengthscale)
+        check_lengths(lengthscale, data.train_inputs)
     return {
         "train_X": data,
         "norm_bound": norm_bound,
@@ -118,17 +116,4 @@ def _kernel(
                 'as kernel="rbf", or leave them out.'
             )
         return kernel
-    if lengthscale is None:
-        raise ValueError(f'kernel="{kernel}" needs the option `lengthscale`.')
-    lengths = as_double(lengthscale).reshape(1, -1)
-    positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
-    return named_kernel(kernel, lengths, outputscale)
-
-
-def _check_lengths(data: LikelihoodRegression, lengthscale: Lengths | None) -> None:
-    columns = data.train_inputs.shape[-1]
-    count = 1 if lengthscale is None else as_double(lengthscale).numel()
-    if count not in (1, columns):
-        raise BotorchTensorDimensionError(
-            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
-        )
+    return fixed_kernel(kernel, lengthscale, outputscale)

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.family_inputs import kernel_inputs
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
@@ -21,6 +22,9 @@ Noise = float | Tensor | UnknownNoise | None
 BoundClasses = type[KernelUCB] | Sequence[type[KernelUCB]]
 BoundOptions = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Builder = Callable[..., KernelUCB]
+
+# What describes a kernel of its own, of bounds that do not take these themselves.
+OWN_KERNEL = ("kernel", "lengthscale", "outputscale", "mean")
 
 
 @checked
@@ -57,7 +61,8 @@ def outcome_bands(
             default. A larger number leaves something for bands that are built elsewhere.
         bound: Class of the bands, one for all outcomes or one for each.
         options: Further arguments of that class, one mapping for all outcomes or one for
-            each, such as the ``kernels`` of a ``KernelFamilyUCB``.
+            each, such as the ``kernels`` of a ``KernelFamilyUCB``; for a band with a
+            kernel of its own, also those of ``kernel_inputs``.
 
     Raises:
         ValueError: If a scalar is out of its range, or a sequence has the wrong length.
@@ -118,11 +123,20 @@ def _builder(
     if taken := further.keys() & {"model", "delta", *named}:
         names = ", ".join(sorted(taken))
         raise ValueError(f"options holds {names}; give that as an argument of its own.")
-    unknown = (own.keys() | further.keys()) - parameters.keys()
+    described = "kernel" in further and not parameters.keys() & {"kernel", "kernels"}
+    known = {*parameters, *OWN_KERNEL} if described else {*parameters}
+    unknown = (own.keys() | further.keys()) - known
     if unknown:
         names = ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
+    if described:
+        return partial(bound_under_kernel, bound, **own, **further)
     return partial(bound, **own, **further)
+
+
+def bound_under_kernel(bound: type[KernelUCB], model: Model, **options: Any) -> KernelUCB:
+    r"""A bound with a kernel of its own, where options name one; see ``kernel_inputs``."""
+    return bound(**kernel_inputs(model, **options))
 
 
 def build_bands(

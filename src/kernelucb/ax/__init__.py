@@ -9,7 +9,7 @@ try:
     from kernelucb.ax.analyses import BandAnalysis, GapAnalysis, OptimumAnalysis
     from kernelucb.ax.bounds import current_bound, last_bound
     from kernelucb.ax.generation import generation_strategy
-    from kernelucb.ax.models import fixed_model_config, meta_model_config
+    from kernelucb.ax.models import meta_model_config
     from kernelucb.ax.recommendation import Recommendation, recommended_arm
     from kernelucb.ax.report import optimum_report
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
@@ -30,7 +30,6 @@ __all__ = [
     "OptimumAnalysis",
     "Recommendation",
     "current_bound",
-    "fixed_model_config",
     "generation_strategy",
     "last_bound",
     "meta_model_config",

@@ -24,8 +24,14 @@ from torch import Tensor
 from kernelucb.acquisition import GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded_inputs import search_class
-from kernelucb.ax.outcomes import bound_of_outcome, resolved, shared_delta
+from kernelucb.ax.outcomes import (
+    bound_of_outcome,
+    resolved,
+    shared_delta,
+    with_columns,
+)
 from kernelucb.ax.rehearsal import BUILDERS
+from kernelucb.ax.spaces import parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.outputs import single_output_models
 
@@ -109,7 +115,7 @@ class BoundAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Any,
     ) -> AcquisitionFunction:
-        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
+        bound, options, guard = self._parts(botorch_acqf_class, botorch_acqf_options)
         own: dict[str, Any] = resolved(bound, options, self.names)
         if guard is not None:
             own = {**botorch_acqf_options, "band_options": own, **self.domain}
@@ -117,15 +123,16 @@ class BoundAcquisition(Acquisition):
         self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
         return acqf
 
-
-def parts_of(
-    acqf_class: type[AcquisitionFunction], options: Options
-) -> tuple[type[KernelUCB], Options, dict[str, Any] | None]:
-    r"""Class and options of the bound, and of the search within it, if there is one."""
-    if acqf_class is not GuardedAcquisition:
-        return acqf_class, options, None  # pyright: ignore[reportReturnType]
-    guard = {name: each for name, each in options.items() if not name.startswith("band")}
-    return options["band"], options.get("band_options") or {}, guard
+    def _parts(
+        self, acqf_class: Any, options: Options
+    ) -> tuple[type[KernelUCB], Options, dict[str, Any] | None]:
+        r"""Class and options of the bound, and of the search within it, if there is one."""
+        guard = None
+        if acqf_class is GuardedAcquisition:
+            guard = {k: each for k, each in options.items() if not k.startswith("band")}
+            acqf_class, options = options["band"], options.get("band_options") or {}
+        columns = parameters_of_columns(self.search_space_digest.feature_names)
+        return acqf_class, with_columns(options, columns), guard
 
 
 class ConstrainedAcquisition(BoundAcquisition):
@@ -149,7 +156,7 @@ class ConstrainedAcquisition(BoundAcquisition):
         botorch_acqf_options: dict[str, Any],
         model: Any,
     ) -> AcquisitionFunction:
-        bound, options, guard = parts_of(botorch_acqf_class, botorch_acqf_options)
+        bound, options, guard = self._parts(botorch_acqf_class, botorch_acqf_options)
         models = dict(zip(self.names, single_output_models(model), strict=True))
         self._build_bands(bound, options, models)
         self._build_constraints()

@@ -3,6 +3,7 @@ r"""Bands, gaps and optimum reports as analyses of Ax."""
 # Ax and plotly leave much untyped.
 # pyright: reportUnknownMemberType=false
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -24,14 +25,21 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
 from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound
 from kernelucb.ax.contexts import checked_context
-from kernelucb.ax.figures import band_figure, gap_figure, region_figure
-from kernelucb.ax.lines import values_along
+from kernelucb.ax.figures import (
+    add_outcomes,
+    band_figure,
+    gap_figure,
+    noted,
+    region_figure,
+)
+from kernelucb.ax.lines import observed_along, values_along
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
-from kernelucb.ax.report import report_and_limits
-from kernelucb.ax.rounds import gaps_after_trials
-from kernelucb.ax.spaces import inputs_of
+from kernelucb.ax.report import report_of
+from kernelucb.ax.rounds import Round, gaps_after_trials
+from kernelucb.ax.spaces import in_words, inputs_of
 from kernelucb.exceptions import NoSafePointError
 
+_LOG = logging.getLogger(__name__)
 _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
 
 
@@ -39,9 +47,15 @@ class BoundAnalysis(Analysis):
     r"""An analysis of an experiment whose trials a bound of this package chooses.
 
     It needs the strategy of ``generation_strategy`` and at least one observed trial, and
-    changes neither the experiment nor its next trials. The card's subtitle is what the
-    bound rests on: its first word is "certified" only if everything was given.
+    changes neither the experiment nor its next trials. Title and subtitle are short; what
+    the bound rests on stands below the picture, and its first word is "certified" only if
+    everything was given. Progress is logged (``kernelucb.ax``, level INFO).
+
+    Attributes:
+        units: Of parameters and metrics by their names, for print.
     """
+
+    units: Mapping[str, str]
 
     def validate_applicable_state(
         self,
@@ -88,11 +102,26 @@ class BoundAnalysis(Analysis):
     ) -> PlotlyAnalysisCard: ...
 
     def _create(
-        self, title: str, subtitle: str, df: pd.DataFrame, figure: Figure
+        self, title: str, subtitle: str, note: str, df: pd.DataFrame, figure: Figure
     ) -> PlotlyAnalysisCard:
+        # Ax shows one line of a subtitle; all that is longer goes below the picture.
         figure.update_layout(template="simple_white", legend=_LEGEND)
         name = type(self).__name__
-        return create_plotly_analysis_card(name, title, subtitle, df, figure)
+        return create_plotly_analysis_card(name, title, subtitle, df, noted(figure, note))
+
+    def _unit(self, name: str) -> str:
+        r"""A unit after a number of it, or nothing."""
+        return f" {self.units[name]}" if name in self.units else ""
+
+    def _label(self, name: str) -> str:
+        r"""``temperature (°C)``."""
+        return f"{name} ({self.units[name]})" if name in self.units else name
+
+
+def _objective(experiment: Experiment) -> str:
+    r"""The expression that is maximised."""
+    config = experiment.optimization_config
+    return "objective" if config is None else config.objective.expression
 
 
 class BandAnalysis(BoundAnalysis):
@@ -106,6 +135,7 @@ class BandAnalysis(BoundAnalysis):
         metric: As given.
         num_points: As given.
         fixed_parameters: As given.
+        units: As given.
     """
 
     @checked
@@ -116,8 +146,9 @@ class BandAnalysis(BoundAnalysis):
         metric: str | None = None,
         num_points: int = 100,
         fixed_parameters: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
-        r"""Band along a parameter.
+        r"""Band along a parameter, and the outcomes of the completed trials.
 
         Args:
             parameter: The parameter that varies. Every value of integers and choices is
@@ -125,10 +156,12 @@ class BandAnalysis(BoundAnalysis):
             metric: The outcome; the objective when absent.
             num_points: How many values of a continuous parameter are looked at.
             fixed_parameters: A context: the recommended arm is the one for it.
+            units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
 
         Raises:
             ValueError: If a number is out of its range.
         """
+        self.units = units or {}
         self.parameter, self.metric = parameter, metric
         self.num_points = whole_number("num_points", num_points)
         self.fixed_parameters = fixed_parameters
@@ -152,17 +185,22 @@ class BandAnalysis(BoundAnalysis):
         df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
         summary = band.assumptions.verdict
         figure = band_figure(df, f"band, {summary}", discrete)
-        figure.update_layout(xaxis_title=self.parameter, yaxis_title=metric)
-        title = f"Band of {metric} along {self.parameter}: {summary}"
         others = {k: v for k, v in centre.items() if k != self.parameter}
-        where = f"Through arm {found[0].name}, at {others}. {band.assumptions}"
-        return self._create(title, where, df, figure)
+        seen = observed_along(experiment, metric.lstrip("-"), self.parameter, others)
+        add_outcomes(figure, seen, self.parameter)
+        figure.update_layout(
+            xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
+        )
+        title = f"Band of {metric} along {self.parameter}: {summary}"
+        there = [f"{k} = {in_words(v)}{self._unit(k)}" for k, v in others.items()]
+        where = f"Through arm {found[0].name}{', at ' if there else ''}{', '.join(there)}"
+        subtitle = f"Through arm {found[0].name}; the dots are outcomes of trials"
+        return self._create(title, subtitle, f"{where}\n{band.assumptions}", df, figure)
 
     def _band(self, experiment: Experiment, fitted: FittedBound) -> tuple[Any, str]:
         r"""The band that is drawn, and the name of its outcome."""
         bands: dict[str, Any] = dict(getattr(fitted.acquisition, "bands", {}))
-        config = experiment.optimization_config
-        objective = "objective" if config is None else config.objective.expression
+        objective = _objective(experiment)
         if self.metric is None:
             return fitted.acqf, objective
         if self.metric in bands:
@@ -186,6 +224,7 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: As given.
         max_evaluations: As given.
         fixed_parameters: As given.
+        units: As given.
     """
 
     @checked
@@ -195,6 +234,7 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: int = 20,
         max_evaluations: int = 20_000,
         fixed_parameters: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         r"""Gap over the trials.
 
@@ -204,10 +244,12 @@ class GapAnalysis(BoundAnalysis):
             max_evaluations: Largest number of points that branch and bound looks at in a
                 round.
             fixed_parameters: A context: the optimum and the arms are compared there.
+            units: Of parameters and metrics by their names.
 
         Raises:
             ValueError: If a number is out of its range.
         """
+        self.units = units or {}
         self.most_rounds = whole_number("most_rounds", most_rounds)
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.fixed_parameters = fixed_parameters
@@ -216,9 +258,12 @@ class GapAnalysis(BoundAnalysis):
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
         context = checked_context(experiment.search_space, self.fixed_parameters)
-        rounds = gaps_after_trials(
-            strategy, experiment, context, self.most_rounds, self.max_evaluations
-        )
+        rounds: list[Round] = []
+        options = context, self.most_rounds, self.max_evaluations
+        for each in gaps_after_trials(strategy, experiment, *options):
+            gap, summary = each.certificate.gap, each.certificate.summary
+            _LOG.info("gap after trial %d: at most %.4g, %s", each[0], gap, summary)
+            rounds.append(each)
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         df = pd.DataFrame(
@@ -230,8 +275,13 @@ class GapAnalysis(BoundAnalysis):
             }
         )
         last = rounds[-1].certificate
-        title = f"Gap of arm {rounds[-1].arm_name}: at most {last.gap:.4g}, {last.summary}"
-        return self._create(title, str(last), df, gap_figure(rounds))
+        metric, arm = _objective(experiment).lstrip("-"), rounds[-1].arm_name
+        gap = f"{last.gap:.4g}{self._unit(metric)}"
+        title = f"Gap of arm {arm}: at most {gap}, {last.summary}"
+        subtitle = f"How much more {metric} any other arm can have than the best one so far"
+        figure = gap_figure(rounds)
+        figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
+        return self._create(title, subtitle, str(last), df, figure)
 
 
 class OptimumAnalysis(BoundAnalysis):
@@ -245,6 +295,7 @@ class OptimumAnalysis(BoundAnalysis):
     Attributes:
         max_evaluations: As given.
         fixed_parameters: As given.
+        units: As given.
     """
 
     @checked
@@ -253,36 +304,43 @@ class OptimumAnalysis(BoundAnalysis):
         *,
         max_evaluations: int = 20_000,
         fixed_parameters: Mapping[str, Any] | None = None,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         r"""Optimum report.
 
         Args:
             max_evaluations: Largest number of points that branch and bound looks at.
             fixed_parameters: A context: the optimum and the arms are compared there.
+            units: Of parameters and metrics by their names.
 
         Raises:
             ValueError: If a number is out of its range.
         """
+        self.units = units or {}
         self.max_evaluations = whole_number("max_evaluations", max_evaluations)
         self.fixed_parameters = fixed_parameters
 
     def _card(
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
-        report, limits = report_and_limits(
+        report = report_of(
             strategy, experiment, self.fixed_parameters, 0.05, self.max_evaluations
         )
-        low, high = report.region.tolist()
+        left = report.to_dict()
+        names = [*left["region"]]
         df = pd.DataFrame(
             {
-                "input": list(report.names),
-                "from": low,
-                "to": high,
-                "recommended": report.recommended.tolist(),
-                "evaluate next": report.next_point.tolist(),
+                "parameter": names,
+                "where the optimum may be": [
+                    report.range_in_words(name, left["region"][name]) for name in names
+                ],
+                "recommended": [in_words(left["recommended"][name]) for name in names],
+                "evaluate next": [in_words(left["next_point"][name]) for name in names],
             }
         )
-        title = (
-            f"Optimum between {report.lower:.4g} and {report.upper:.4g}: {report.summary}"
-        )
-        return self._create(title, str(report), df, region_figure(report, limits))
+        metric = _objective(experiment).lstrip("-")
+        between = f"{report.lower:.4g} and {report.upper:.4g}{self._unit(metric)}"
+        title = f"Optimum of {metric} between {between}: {report.summary}"
+        subtitle = "Where it may be, the recommended arm, and what to evaluate next"
+        figure = region_figure(report, [self._label(name) for name in names])
+        return self._create(title, subtitle, str(report), df, figure)

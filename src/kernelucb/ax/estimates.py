@@ -7,13 +7,13 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import UncertifiedError
 
 # How to give what was estimated.
-_FIXED_MODEL = (
-    "model_config=fixed_model_config(...), which fixes kernel and mean (or the bound "
-    "KernelFamilyUCB, which needs only a range of length scales)"
+_OWN_KERNEL = (
+    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
+    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
 )
 _WAYS = {
-    "kernel": _FIXED_MODEL,
-    "mean": _FIXED_MODEL,
+    "kernel": _OWN_KERNEL,
+    "mean": _OWN_KERNEL,
     "norm": "norm_bound=... in the options",
     "noise": "noise_std=... in the options (or report a standard error with every outcome)",
     "information gain": "theorem=BoundedNorm(information_gain=...) in the options",

@@ -16,7 +16,7 @@ from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.counts import impossible
-from kernelucb.ax.outcomes import bound_of_spec, config_of
+from kernelucb.ax.outcomes import bound_of_spec
 from kernelucb.ax.supported import check_length_scales, check_objective
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -44,7 +44,7 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
             scale is not given otherwise.
     """
     check_objective(spec, experiment)
-    check_length_scales(spec, experiment.search_space)
+    check_length_scales(spec, experiment)
     _check_outcomes(spec, experiment)
 
 
@@ -123,9 +123,7 @@ def _reads_standard_errors(spec: GeneratorSpec, name: str) -> bool:
     acqf_class, options = bound_of_spec(spec, name)
     noise = options.get("noise_std")
     given = None not in noise if isinstance(noise, list) else noise is not None
-    model = config_of(spec.generator_kwargs["surrogate_spec"], name).model_options
-    of_model = model.get("noise_std") is not None
-    return not (given or of_model or acqf_class in META_ACQUISITIONS)
+    return not (given or acqf_class in META_ACQUISITIONS)
 
 
 def _refuse(rows: Any, column: str, reason: str) -> None:

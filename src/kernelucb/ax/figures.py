@@ -3,18 +3,22 @@ r"""Pictures on Ax's analysis cards."""
 # Plotly leaves much untyped.
 # pyright: reportUnknownMemberType=false
 
+import html
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from plotly import graph_objects as go
 
+from kernelucb.ax.report import ExperimentReport
 from kernelucb.ax.rounds import Round
-from kernelucb.certificates import OptimumReport
+from kernelucb.ax.spaces import in_words
 from kernelucb.certificates.regret import gaps_in_words
 
 BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
+_WIDTH = 120  # characters in a line below a picture
 
 
 def band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
@@ -60,45 +64,81 @@ def gap_figure(rounds: Sequence[Round]) -> go.Figure:
     return figure.update_yaxes(rangemode="tozero")
 
 
-def region_figure(
-    report: OptimumReport, limits: Sequence[tuple[float, float]]
-) -> go.Figure:
-    r"""Where the optimum may be in each input, from its lower to its upper limit."""
-    low, high = report.region.tolist()
+def region_figure(report: ExperimentReport, labels: Sequence[str]) -> go.Figure:
+    r"""Where the optimum may be in each parameter, from its lower to its upper limit."""
     name = "where the optimum may be"
     name += "" if report.certificate.rigorous else ", of the points looked at"
-
-    def shares(values: Sequence[float]) -> list[float]:
-        return [
-            (value - a) / (b - a) if b > a else 0.5
-            for value, (a, b) in zip(values, limits, strict=True)
-        ]
-
-    starts, ends = shares(low), shares(high)
-    lengths = [max(b - a, 0.005) for a, b in zip(starts, ends, strict=True)]
-    names = list(report.names)
-    texts = [
-        f"{a:.4g}" if a == b else f"{a:.4g} to {b:.4g}"
-        for a, b in zip(low, high, strict=True)
-    ]
-    bars: dict[str, Any] = {"orientation": "h", "marker_color": _FILL, "text": texts}
-    figure = go.Figure(go.Bar(y=names, x=lengths, base=starts, name=name, **bars))
+    parameters, bars = report.parameters, dict[str, list[Any]](y=[], x=[], base=[], text=[])
+    left = parameters.stretches(report.limits, *report.region.tolist())
+    for label, own in zip(labels, left, strict=True):
+        for start, end, text in left[own]:
+            entries = (label, max(end - start, 0.005), start, text)
+            for column, entry in zip(bars.values(), entries, strict=True):
+                column.append(entry)
+    style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
+    style |= {"textposition": "inside", "insidetextanchor": "start"}
+    figure = go.Figure(go.Bar(**bars, name=name, **style))
     for label, point, symbol, colour in (
         ("recommended", report.recommended, "diamond", ORANGE),
         ("evaluate next", report.next_point, "line-ns-open", "black"),
     ):
-        marks = {"symbol": symbol, "size": 12, "color": colour}
-        values = point.tolist()
-        text = [f"{value:.4g}" for value in values]
+        values = parameters.parameters(point.tolist())
+        shares = parameters.shares(report.limits, point.tolist())
         figure.add_scatter(
-            x=shares(values),
-            y=names,
+            x=[shares[own] for own in left],
+            y=[*labels],
             mode="markers",
-            marker=marks,
+            marker={"symbol": symbol, "size": 12, "color": colour},
             name=label,
-            hovertext=text,
+            hovertext=[in_words(values[own]) for own in left],
         )
     figure.update_xaxes(
         range=[-0.02, 1.02], title="from lower to upper limit", showticklabels=False
     )
     return figure.update_yaxes(autorange="reversed")
+
+
+def add_outcomes(figure: go.Figure, seen: pd.DataFrame, parameter: str) -> None:
+    r"""Add the outcomes of trials to a band; those that are not on its line are grey."""
+    for here, name, style in (
+        (False, "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
+        (True, "outcomes on this line", {"color": "black"}),
+    ):
+        rows = seen[seen["here"] == here]
+        if len(rows) > 0:
+            figure.add_scatter(
+                x=rows[parameter].tolist(),
+                y=rows["mean"].tolist(),
+                mode="markers",
+                marker={"size": 7, **style},
+                name=name,
+                customdata=rows["arm"].tolist(),
+                hovertemplate="arm %{customdata}: %{y:.4g}",
+            )
+
+
+def noted(figure: go.Figure, note: str) -> go.Figure:
+    r"""The figure with text below it, every line of which is seen."""
+    lines = [
+        part
+        for line in note.splitlines()
+        for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ") or [""]
+    ]
+    shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
+    below = 15 * len(lines)
+    # Ax shows 500 pixels of a card, and scrolls beyond.
+    height = 105 + below + max(200, 390 - below)
+    figure.update_layout(height=height, margin={"t": 45, "b": 60 + below})
+    return figure.add_annotation(
+        text="<br>".join(shown),
+        xref="paper",
+        yref="paper",
+        x=0.0,
+        y=0.0,
+        yshift=-50,
+        xanchor="left",
+        yanchor="top",
+        align="left",
+        showarrow=False,
+        font={"size": 11, "color": GREY},
+    )

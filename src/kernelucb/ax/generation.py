@@ -44,11 +44,13 @@ def generation_strategy(
 ) -> GenerationStrategy:
     r"""Initial trials, then trials that maximise a confidence bound, or search within it.
 
-    Outcomes stay in the units in which they are reported. Kernel and mean are fitted in
-    every trial, and marked as estimated, unless ``model_config`` or ``KernelFamilyUCB``
-    gives them. ``docs/ax.md`` says all of this at length: units, inputs, kernels, several
-    outcomes, what the two kinds of outcome constraints promise, contexts (parameters that
-    are fixed for a trial), parallel trials and storage.
+    Outcomes stay in the units in which they are reported. Ax fits a model in every trial.
+    The bound takes kernel and mean from it, marked as estimated, unless the options name a
+    ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data only,
+    and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at
+    length: units, inputs, kernels, several outcomes, what the two kinds of outcome
+    constraints promise, contexts (parameters that are fixed for a trial), parallel trials
+    and storage.
 
     An experiment that the strategy does not support raises ``UnsupportedError`` before a
     trial is handed out: several objectives, sums of outcomes without ``ScalarizedUCB``,
@@ -71,7 +73,11 @@ def generation_strategy(
             model and what Ax sets from the objective and the pending trials. With several
             outcomes each but ``delta``, which they share equally, may be a mapping from
             the names of the metrics.
-            ``noise_std`` must be one number for an outcome.
+            ``noise_std`` must be one number for an outcome. For a bound with a prior of
+            its own, also ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or
+            ``"matern52"``), ``lengthscale`` (in units of the unit cube: one number, a list
+            with one for each input, or a mapping from the names of the parameters),
+            ``outputscale`` and ``mean`` in outcome units.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
@@ -118,7 +124,7 @@ def generation_strategy(
             "acqf_class is a mapping, for an objective and the constraints beside it; give "
             'constraints="safe" or "explored" as well, or one class.'
         )
-    spec = surrogate_spec(model_config, acqf_class)
+    spec = surrogate_spec(model_config, acqf_class, options or {})
     name = _name_of(acqf_class)
     acqf_class, acqf_options = checked_bounds(acqf_class, options or {}, spec)
     optimizer_kwargs = checked_optimizer_options(optimizer_options or {})

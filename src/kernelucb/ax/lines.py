@@ -1,13 +1,36 @@
-r"""Points of a search space along one parameter."""
+r"""Points of a search space, and outcomes, along one parameter."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 import torch
+from ax.core.experiment import Experiment
 from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
+from ax.core.trial_status import TrialStatus
 
 from kernelucb.ax.spaces import values_of
+
+
+def observed_along(
+    experiment: Experiment, metric: str, name: str, others: Mapping[str, Any]
+) -> pd.DataFrame:
+    r"""Outcomes of completed trials by their value of a parameter.
+
+    Columns are that of the parameter, ``arm``, ``mean``, ``sem`` and ``here``: whether the
+    ``others`` are those of the arm.
+    """
+    data: Any = experiment.lookup_data().df
+    kept = {trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]}
+    rows = [
+        (arm.parameters[name], arm.name, row["mean"], row["sem"], others.items() <= own)
+        for _, row in data[data["metric_name"] == metric].iterrows()
+        if row["trial_index"] in kept
+        for arm in [experiment.arms_by_name[row["arm_name"]]]
+        for own in [arm.parameters.items()]
+    ]
+    return pd.DataFrame(rows, columns=[name, "arm", "mean", "sem", "here"])
 
 
 def values_along(

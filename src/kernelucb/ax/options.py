@@ -20,9 +20,11 @@ from kernelucb.acquisition import (
     LikelihoodUCB,
     MartingaleMixtureUCB,
     ScalarizedUCB,
+    kernel_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.input_constructors import parameters_of
+from kernelucb.acquisition.outcome_bands import OWN_KERNEL
 from kernelucb.ax.counts import NOT_OF_COUNTS, STORED, check_count_options
 from kernelucb.ax.estimates import check_storable
 from kernelucb.ax.outcomes import BY_OUTCOME, BoundClasses, all_configs
@@ -158,6 +160,12 @@ def checked_options(
         )
     for config in all_configs(spec):
         _check_outcome_transforms(config)
+    if acqf_class is ScalarizedUCB:  # a prior is that of the outcomes' bounds
+        own = {name: options[name] for name in OWN_KERNEL if name in options}
+        others = {name: each for name, each in options.items() if name not in own}
+        nested = options.get("options") or {}
+        if own and isinstance(nested, Mapping):
+            options = others | {"options": {**nested, **own}}
     is_count = acqf_class is LikelihoodUCB
     refused = _NOT_AN_OPTION | NOT_OF_COUNTS if is_count else _NOT_AN_OPTION
     _check_names(acqf_class, options, refused)
@@ -234,7 +242,7 @@ def _check_names(
 
 
 def _parameters(acqf_class: type[KernelUCB]) -> dict[str, inspect.Parameter]:
-    build = BUILDERS.get(acqf_class)
+    build = kernel_inputs if acqf_class in BOUNDS else BUILDERS.get(acqf_class)
     return {each.name: each for each in parameters_of(acqf_class, build)}
 
 

@@ -1,6 +1,6 @@
 r"""Options and models of each outcome, by the names of the metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -8,9 +8,9 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig
 
-from kernelucb.acquisition import LikelihoodUCB, MartingaleMixtureUCB, ScalarizedUCB
+from kernelucb.acquisition import MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.models import count_model_config, default_model_config
+from kernelucb.ax.models import default_model_config
 
 Options = Mapping[str, Any]
 Configs = Mapping[str, ModelConfig]
@@ -22,31 +22,30 @@ BY_OUTCOME = "by_outcome"
 # Options that are one for all outcomes; what is a mapping there has another meaning.
 _SHARED = ("delta", "horizon", "options")
 
+# Options with an entry for each input of the bound, which may be by their names.
+LENGTHS = ("shortest", "longest", "lengthscale")
+
 
 def surrogate_spec(
-    model_config: ModelConfig | Configs | None, acqf_class: BoundClasses
+    model_config: ModelConfig | Configs | None, acqf_class: BoundClasses, options: Options
 ) -> SurrogateSpec:
     r"""What Ax makes models of outcomes from, each outcome its own.
 
     Outcomes with classes of their own that a mapping of models lacks have the default.
     """
+    default = default_model_config(data_only=options.get("kernel") is not None)
     named = dict(model_config) if isinstance(model_config, Mapping) else {}
     if isinstance(acqf_class, Mapping):
         given = model_config if isinstance(model_config, ModelConfig) else None
-        for name, each in acqf_class.items():
-            named.setdefault(name, given or _default_config(each))
+        for name in acqf_class:
+            named.setdefault(name, given or default)
     other = model_config if isinstance(model_config, ModelConfig) else None
     return SurrogateSpec(
-        model_configs=[other or _default_config(acqf_class)],
+        model_configs=[other or default],
         metric_to_model_configs={name: [config] for name, config in named.items()},
         # A bound is for one outcome, a batched model for several.
         allow_batched_models=False,
     )
-
-
-def _default_config(acqf_class: Any) -> ModelConfig:
-    is_count = acqf_class is LikelihoodUCB
-    return count_model_config() if is_count else default_model_config()
 
 
 def config_of(spec: SurrogateSpec, name: str | None = None) -> ModelConfig:
@@ -67,13 +66,18 @@ def named_outcomes(options: Options, spec: SurrogateSpec) -> list[str]:
     Raises:
         ValueError: If one of them names others than another, or is for all outcomes.
     """
-    mappings = {name: each for name, each in options.items() if isinstance(each, Mapping)}
     for option in _SHARED[:2]:
-        if option in mappings:
+        if isinstance(options.get(option), Mapping):
             raise ValueError(f"{option} is one number for all outcomes, not a mapping.")
-    named = {name: set(each) for name, each in mappings.items() if name not in _SHARED}
+    options = {**options, **(options.get("options") or {})}
+    others = {k: each for k, each in options.items() if k not in LENGTHS}
+    named = {k: set(each) for k, each in others.items() if is_by_outcome(k, each)}
     if spec.metric_to_model_configs:
         named["model_config"] = set(spec.metric_to_model_configs)
+    known = set[str]().union(*named.values())
+    for option in LENGTHS:
+        if is_by_outcome(option, options.get(option), known):
+            named[option] = set(options[option])
     (first, expected), *others = named.items() or [("", set())]
     for option, names in others:
         if names != expected:
@@ -98,10 +102,38 @@ def check_names(spec: GeneratorSpec, used: set[str]) -> None:
 
 def options_of(options: Options, name: str | None) -> dict[str, Any]:
     r"""Options of one outcome, from those of all."""
+    names = () if name is None else (name,)
     return {
-        option: each[name] if isinstance(each, Mapping) and option not in _SHARED else each
+        option: each[name] if is_by_outcome(option, each, names) else each
         for option, each in options.items()
     }
+
+
+def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
+    r"""Whether an option has an entry for each outcome, of which some are ``names``.
+
+    Length scales may be by the names of parameters instead, or as well, within an outcome.
+    """
+    if not isinstance(value, Mapping) or option in _SHARED:
+        return False
+    nested = any(isinstance(each, Mapping) for each in value.values())
+    return option not in LENGTHS or nested or bool(value.keys() & set(names))
+
+
+def with_columns(options: Options, parameters: Sequence[str]) -> dict[str, Any]:
+    r"""Options with lists for length scales by the names of parameters.
+
+    ``parameters`` are those of the input columns of the bound.
+    """
+
+    def listed(option: str, each: Any) -> Any:
+        if not isinstance(each, Mapping):
+            return each
+        if option in LENGTHS and set(parameters) <= each.keys():
+            return [each[name] for name in parameters]
+        return {k: listed(option if option in LENGTHS else k, v) for k, v in each.items()}
+
+    return {option: listed(option, each) for option, each in options.items()}
 
 
 def resolved(
@@ -110,12 +142,13 @@ def resolved(
     r"""Options for a bound of the outcomes ``names``, with lists in the place of names."""
     if acqf_class is not ScalarizedUCB:
         return options_of(options, names[0])
-    return {
-        option: [each[name] for name in names]
-        if isinstance(each, Mapping) and option not in _SHARED
-        else each
+    own = {
+        option: [each[name] for name in names] if is_by_outcome(option, each) else each
         for option, each in options.items()
     }
+    if nested := options.get("options"):
+        own["options"] = [options_of(nested, name) for name in names]
+    return own
 
 
 def bound_of_outcome(

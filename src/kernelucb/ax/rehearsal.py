@@ -1,6 +1,7 @@
 r"""A bound, and a search within it, tried out on one outcome before the first trial."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite_scalar
 from kernelucb.acquisition import (
+    BOUNDS,
     META_ACQUISITIONS,
     GuardedAcquisition,
     KernelFamilyUCB,
@@ -24,27 +26,26 @@ from kernelucb.acquisition import (
     guarded_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.outcome_bands import bound_under_kernel
 from kernelucb.ax.counts import expected_outcome
 from kernelucb.ax.outcomes import (
+    LENGTHS,
     bound_of_outcome,
     config_of,
     named_outcomes,
     resolved,
 )
-from kernelucb.models.fixed import FixedPriorGP
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.observed import observed_inputs
 
 # What builds a bound from a model and options that Ax can store, if not its class.
 BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {
+    **{bound: partial(bound_under_kernel, bound) for bound in BOUNDS},
     ScalarizedUCB: ScalarizedUCB.from_model,
     KernelFamilyUCB: KernelFamilyUCB.from_lengthscales,
     LikelihoodUCB: LikelihoodUCB.from_model,
 }
-
-# Options with an entry for each input of the bound.
-LENGTHS = ("shortest", "longest", "lengthscale")
 
 
 def rehearsed_bounds(
@@ -71,6 +72,7 @@ def rehearsed_bounds(
 def _rehearsed(
     acqf_class: type[KernelUCB], options: Mapping[str, Any], config: ModelConfig
 ) -> KernelUCB:
+    options = _in_order(options)
     model = _rehearsal_model(config, _described(acqf_class, options))
     _check_prior(acqf_class, model)
     return BUILDERS.get(acqf_class, acqf_class)(model, **options)
@@ -83,7 +85,11 @@ def _rehearsed_sum(
         options = resolved(ScalarizedUCB, options, [str(name) for name in names])
     else:
         names = [None] * _num_outcomes(options)
-    models = [_rehearsal_model(config_of(spec, name), {}) for name in names]
+    options = _in_order(options)
+    models = [
+        _rehearsal_model(config_of(spec, name), prior)
+        for name, prior in zip(names, _priors(options, len(names)), strict=True)
+    ]
     for model in models:
         _check_prior(ScalarizedUCB, model)
     transform = _sum_of(len(models))
@@ -103,8 +109,9 @@ def rehearsed_options(
     """
     names = named_outcomes(options, spec)
     if each:
-        return bound_of_outcome(acqf_class, options, names[0] if names else None)
-    return acqf_class, resolved(acqf_class, options, names) if names else dict(options)
+        bound, own = bound_of_outcome(acqf_class, options, names[0] if names else None)
+        return bound, _in_order(own)
+    return acqf_class, _in_order(resolved(acqf_class, options, names) if names else options)
 
 
 def _check_prior(acqf_class: type[KernelUCB], model: Any) -> None:
@@ -112,11 +119,6 @@ def _check_prior(acqf_class: type[KernelUCB], model: Any) -> None:
         raise UnsupportedError(
             "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
             "bounds need a model without an estimated prior."
-        )
-    if acqf_class is LikelihoodUCB and isinstance(model, FixedPriorGP):
-        raise UnsupportedError(
-            "LikelihoodUCB has kernel and mean, of log odds or log rates, in the options; "
-            "leave out model_config, from which it would take the data alone."
         )
 
 
@@ -130,19 +132,25 @@ def rehearsed_guard(
 
     ``guard`` are arguments of ``guarded_inputs`` beside those that Ax passes.
     """
-    model: Any = _rehearsal_model(config, _described(acqf_class, options))
+    count = _num_outcomes(options) if acqf_class is ScalarizedUCB else 1
+    models: list[Any] = [
+        _rehearsal_model(config, prior)
+        for prior in (
+            _priors(options, count) if count > 1 else [_described(acqf_class, options)]
+        )
+    ]
+    model = models[0]
     if isinstance(model, KernelRegression):  # which is a state, and no model
         X = model.train_inputs
         Y = torch.zeros_like(X[:, :1])
         model = SingleTaskGP(X, Y, torch.ones_like(Y))
+        models = [model] * count
     elif isinstance(model, MetaModel):
         X = _first_input(config)
     else:
         X = observed_inputs(model)
-    count = _num_outcomes(options) if acqf_class is ScalarizedUCB else 1
     names = [f"x{i}" for i in range(X.shape[-1])]
     data = SupervisedDataset(X, X[:, :1], feature_names=names, outcome_names=["y"])
-    models: list[Any] = [model] * count
     inputs = guarded_inputs(
         model if count == 1 else ModelListGP(*models),
         **guard,
@@ -162,7 +170,34 @@ def _described(acqf_class: type[KernelUCB], options: Mapping[str, Any]) -> dict[
     r"""The prior by the options, with what is expected of an outcome as its mean."""
     if acqf_class is LikelihoodUCB:
         return {**options, "mean": expected_outcome(options)}
-    return {"mean": 0.0, **options} if acqf_class is KernelFamilyUCB else {}
+    return dict(options)
+
+
+def _priors(options: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    r"""The prior of each outcome of a sum, by the options."""
+    nested = options.get("options") or {}
+    priors = nested if isinstance(nested, list) else [dict(nested)] * count
+    columns = max(map(_columns, priors))
+    return [{**each, "columns": columns} for each in priors]
+
+
+def _columns(options: Mapping[str, Any]) -> int:
+    r"""The number of inputs that length scales are for."""
+    return max(len(entries(options.get(name))) for name in LENGTHS)
+
+
+def _in_order(options: Any) -> Any:
+    r"""Options with length scales by the names of parameters as lists, in their order."""
+    if isinstance(options, list):
+        return [_in_order(each) for each in options]
+    return {
+        option: list(each.values())
+        if option in LENGTHS and isinstance(each, Mapping)
+        else _in_order(each)
+        if option == "options" and each
+        else each
+        for option, each in options.items()
+    }
 
 
 def _num_outcomes(options: Mapping[str, Any]) -> int:
@@ -176,20 +211,15 @@ def _sum_of(count: int) -> ScalarizedPosteriorTransform:
 def _rehearsal_model(config: ModelConfig, options: Mapping[str, Any]) -> Any:
     r"""A model of one outcome with the mean and the number of inputs that are given."""
     model_class: Any = config.botorch_model_class
-    prior = dict(config.model_options)
-    if isinstance(prior.get("lengthscale"), Mapping):  # by the names of parameters
-        prior["lengthscale"] = list(prior["lengthscale"].values())
-    given = {**prior, **options} if model_class is FixedPriorGP else options
-    columns = max(len(entries(given.get(name))) for name in LENGTHS)
+    columns = options.get("columns") or _columns(options)
     X = torch.zeros(1, columns, dtype=torch.float64)
-    Y = X[:, :1] + finite_scalar("mean", given.get("mean", 0.0))
-    if model_class is FixedPriorGP:
-        return FixedPriorGP(X, Y, torch.ones_like(Y), **prior)
+    Y = X[:, :1] + finite_scalar("mean", options.get("mean", 0.0))
     if model_class is SingleTaskGP:
         return SingleTaskGP(X, Y, torch.ones_like(Y))
     if isinstance(model_class, type) and issubclass(model_class, MetaModel):
         nothing: Any = SimpleNamespace(X=None, Y=None)
-        model = model_class(**model_class.construct_inputs(nothing, **prior))
+        prior = model_class.construct_inputs(nothing, **config.model_options)
+        model = model_class(**prior)
         first = _first_input(config)
         return model.condition_on_observations(first, model.posterior(first).mean)
     # What Ax makes of any other configuration shows in a trial.

@@ -1,11 +1,14 @@
 r"""What is known of the optimum of an Ax experiment, in one object."""
 
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ax.api.client import Client
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from torch import Tensor
 
 from kernelucb import certificates
 from kernelucb._numerics.arguments import checked
@@ -13,8 +16,54 @@ from kernelucb.ax.bounds import fitted_bound, strategy_of
 from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.domains import domain_options
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
+from kernelucb.ax.spaces import ParameterNames, in_words
 from kernelucb.certificates import OptimumReport
+from kernelucb.certificates.combinations import PossibleCombination
 from kernelucb.exceptions import NoSafePointError
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ExperimentReport(OptimumReport):
+    r"""An ``OptimumReport`` that prints and stores parameters as the user named them.
+
+    Points and ``region`` are inputs of the bound, as in ``OptimumReport``.
+
+    Attributes:
+        parameters: What turns inputs into parameters.
+        limits: ``2 x d`` limits of the inputs.
+    """
+
+    parameters: ParameterNames | Any = None
+    limits: tuple[tuple[float, float], ...] = ()
+
+    def _region(self) -> dict[str, list[Any]]:
+        r"""Two limits of each number, and the values of each choice, that are left."""
+        low, high = self.region.tolist()
+        return self.parameters.values(self.recommended.tolist(), low, high)
+
+    def _limits(self) -> str:
+        return ", ".join(
+            f"{name} = {self.range_in_words(name, values)}"
+            for name, values in self._region().items()
+        )
+
+    def range_in_words(self, name: str, values: list[Any]) -> str:
+        r"""What is left of a parameter: ``40 to 55``, ``ethanol or toluene``."""
+        words = list(dict.fromkeys(map(in_words, values)))
+        return (" or " if self.parameters.is_choice(name) else " to ").join(words)
+
+    def _named(self, point: Tensor) -> dict[str, Any]:
+        return self.parameters.parameters(point.tolist())
+
+    def _listed(self, point: Tensor) -> str:
+        return listed(self._named(point))
+
+
+def listed(parameters: Mapping[str, Any]) -> str:
+    r"""``solvent = ethanol, temperature = 52.5``."""
+    return ", ".join(f"{name} = {in_words(each)}" for name, each in parameters.items())
 
 
 @checked
@@ -24,14 +73,15 @@ def optimum_report(
     fixed_parameters: Mapping[str, Any] | None = None,
     tolerance: float = 0.05,
     max_evaluations: int = 20_000,
-) -> OptimumReport:
+) -> ExperimentReport:
     r"""Report the optimum of an experiment, and how good its best completed arm is.
 
     See ``kernelucb.optimum_report``. The recommended point is the completed arm whose
     objective is best at worst, with outcome constraints among the certainly feasible ones.
-    Points are inputs of the bound (see ``generation_strategy``), named as Ax names them:
-    numbers after the logarithm of log-scaled parameters, one input for each value of an
-    unordered choice. The experiment and its next trials do not change.
+    Points are inputs of the bound (see ``generation_strategy``): numbers after the
+    logarithm of log-scaled parameters, one input for each value of an unordered choice. In
+    print and in ``to_dict`` they are parameters. The experiment and its next trials do not
+    change.
 
     Example:
         >>> print(kernelucb.ax.optimum_report(client))
@@ -49,25 +99,25 @@ def optimum_report(
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    found = report_and_limits(
+    return report_of(
         strategy, strategy.experiment, fixed_parameters, tolerance, max_evaluations
     )
-    return found[0]
 
 
-def report_and_limits(
+def report_of(
     strategy: GenerationStrategy,
     experiment: Experiment,
     fixed_parameters: Mapping[str, Any] | None,
     tolerance: float,
     max_evaluations: int,
-) -> tuple[OptimumReport, list[tuple[float, float]]]:
-    r"""The report of an experiment, and the limits of the inputs that it names."""
+) -> ExperimentReport:
+    r"""The report of an experiment."""
     context = checked_context(experiment.search_space, fixed_parameters)
     fitted = fitted_bound(strategy, experiment, context)
     found = best_arm(experiment, fitted, context, by_bands=True)
     if found is None:
         raise NoSafePointError(no_feasible_arm(fitted))
+    _LOG.info("optimum report of arm %s: branch and bound", found[0].name)
     report = certificates.optimum_report(
         fitted.acqf,
         **domain_options(experiment, fitted, context),
@@ -76,4 +126,25 @@ def report_and_limits(
         tolerance=tolerance,
         max_evaluations=max_evaluations,
     )
-    return report, [(float(low), float(high)) for low, high in fitted.digest.bounds]
+    names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
+    own = [_with_parameters(each, report, names) for each in report.combinations]
+    told: dict[str, Any] = vars(report) | {"combinations": tuple(own)}
+    limits = tuple((float(low), float(high)) for low, high in fitted.digest.bounds)
+    return ExperimentReport(**told, parameters=names, limits=limits)
+
+
+def _with_parameters(
+    each: PossibleCombination, report: OptimumReport, names: ParameterNames
+) -> PossibleCombination:
+    r"""A combination by the names of the parameters."""
+    start = dict(zip(report.names, report.recommended.tolist(), strict=True)) | each.values
+    low, high = (
+        [*(start | {name: ends[side] for name, ends in each.region.items()}).values()]
+        for side in (0, 1)
+    )
+    left = names.values([*start.values()], low, high)
+    values = {name: left[name][0] for name in names.of_columns(each.values)}
+    region = {
+        name: (left[name][0], left[name][-1]) for name in names.of_columns(each.region)
+    }
+    return replace(each, label=listed(values), values=values, region=region)

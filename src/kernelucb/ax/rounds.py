@@ -3,7 +3,7 @@ r"""The certificates that an experiment had after earlier trials."""
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ax.core.experiment import Experiment
@@ -30,7 +30,7 @@ def gaps_after_trials(
     context: Mapping[str, Any],
     most_rounds: int,
     max_evaluations: int,
-) -> list[Round]:
+) -> Iterator[Round]:
     r"""After some of the completed trials, by index, the last one among them.
 
     Rounds in which no completed arm was certainly feasible are left out.
@@ -39,10 +39,10 @@ def gaps_after_trials(
         trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
     )
     chosen = [completed[i] for i in _spread(len(completed), most_rounds)]
-    rounds = [
-        _round(strategy, experiment, context, index, max_evaluations) for index in chosen
-    ]
-    return [each for each in rounds if each is not None]
+    for index in chosen:
+        found = _round(strategy, experiment, context, index, max_evaluations)
+        if found is not None:
+            yield found
 
 
 def _round(

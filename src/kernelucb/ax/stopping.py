@@ -49,8 +49,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     neither the strategy nor its next trials.
 
     **What it acts on.** A bound with an estimated assumption is refused, if possible when
-    the stopping strategy is made: kernel and mean are estimated unless the model comes from
-    ``fixed_model_config`` or the bound is ``KernelFamilyUCB``, the norm unless
+    the stopping strategy is made: kernel and mean are estimated unless the options name
+    a ``kernel`` or the bound is ``KernelFamilyUCB``, the norm unless
     ``norm_bound`` is a number, the noise unless it is given or standard errors are
     reported. With ``allow_estimated=True`` it is acted on; the probability of an error is
     then unknown, and the reason says so. The strategy never stops if the data contradict an

@@ -33,7 +33,6 @@ from kernelucb.ax.constrained import ExploredAcquisition, SafeAcquisition
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
 from kernelucb.ax.options import VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.fixed import FixedPriorGP
 
 
 def register_for_storage() -> None:
@@ -43,7 +42,7 @@ def register_for_storage() -> None:
         register_acquisition_function(acqf_class)
     for acquisition in (BoundAcquisition, ExploredAcquisition, SafeAcquisition):
         register_acquisition(acquisition)
-    for model in (DiscreteMetaModel, FeatureMetaModel, FixedPriorGP):
+    for model in (DiscreteMetaModel, FeatureMetaModel):
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
         CORE_DECODER_REGISTRY[value.__name__] = value

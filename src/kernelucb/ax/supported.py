@@ -8,16 +8,20 @@ from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.data import MAP_KEY
 from ax.core.experiment import Experiment
 from ax.core.optimization_config import OptimizationConfig
-from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from kernelucb.acquisition import LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.constraints import is_constrained
 from kernelucb.ax.counts import check_threshold
-from kernelucb.ax.outcomes import BY_OUTCOME, all_configs, bound_of_spec, check_names
-from kernelucb.ax.rehearsal import LENGTHS
-from kernelucb.models.fixed import FixedPriorGP, parameters_of_columns
+from kernelucb.ax.outcomes import (
+    BY_OUTCOME,
+    LENGTHS,
+    bound_of_spec,
+    check_names,
+    is_by_outcome,
+)
+from kernelucb.ax.spaces import parameters_of_columns
 from kernelucb.regression.outputs import per_output
 
 
@@ -100,22 +104,19 @@ def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
         )
 
 
-def check_length_scales(spec: GeneratorSpec, space: SearchSpace) -> None:
-    r"""Refuse length scales whose number is not that of the inputs of the bound."""
+def check_length_scales(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse length scales that are not those of the inputs of the bound."""
     options = spec.generator_kwargs["botorch_acqf_options"]
-    options = [options, *options.get(BY_OUTCOME, {}).values()]
-    configs = all_configs(spec.generator_kwargs["surrogate_spec"])
+    config, space = experiment.optimization_config, experiment.search_space
+    metrics = set() if config is None else config.metric_names
+    nested = options.get("options") or {}
+    owners: list[Any] = [options, nested, *options.get(BY_OUTCOME, {}).values()]
     given = [
         (name, scales)
-        for own in options
+        for own in owners
         for name in LENGTHS
         for each in [own.get(name)]
-        for scales in (each.values() if isinstance(each, Mapping) else [each])
-    ]
-    given += [
-        ("lengthscale", config.model_options.get("lengthscale"))
-        for config in configs
-        if config.botorch_model_class is FixedPriorGP
+        for scales in (each.values() if is_by_outcome(name, each, metrics) else [each])
     ]
     lists = [(name, each) for name, each in given if isinstance(each, list)]
     named = [each for _, each in given if isinstance(each, Mapping)]

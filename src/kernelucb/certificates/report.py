@@ -96,7 +96,6 @@ class OptimumReport:
 
     def to_dict(self) -> dict[str, Any]:
         r"""Plain numbers, lists and texts, as JSON takes them."""
-        low, high = self.region.tolist()
         return {
             "summary": self.summary,
             "certified": self.certified,
@@ -109,9 +108,7 @@ class OptimumReport:
             "expected_gain": self.expected_gain,
             "share": self.share,
             "share_at_most": self.share_at_most,
-            "region": {
-                name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)
-            },
+            "region": self._region(),
             "combinations": [each.to_dict() for each in self.combinations],
             "combination_count": self.combination_count,
             "next_point": self._named(self.next_point),
@@ -124,11 +121,6 @@ class OptimumReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        low, high = self.region.tolist()
-        limits = [
-            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
-            for name, a, b in zip(self.names, low, high, strict=True)
-        ]
         expected = (
             ""
             if self.expected_gain is None
@@ -149,7 +141,7 @@ class OptimumReport:
                 f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} "
                 f"from the optimum{expected}",
                 f"where the optimum may be: a share of {self.share:.3g} of the domain"
-                f"{at_most}, within {', '.join(limits)}",
+                f"{at_most}, within {self._limits()}",
                 *self._combination_lines(),
                 f"evaluate next: {self._listed(self.next_point)}, {expectation}",
                 str(self.certificate.assumptions),
@@ -168,7 +160,18 @@ class OptimumReport:
             *([f"  and {more} more"] if more > 0 else []),
         ]
 
-    def _named(self, point: Tensor) -> dict[str, float]:
+    def _region(self) -> dict[str, list[Any]]:
+        r"""Limits of the region by the names of the inputs."""
+        low, high = self.region.tolist()
+        return {name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)}
+
+    def _limits(self) -> str:
+        return ", ".join(
+            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
+            for name, (a, b) in self._region().items()
+        )
+
+    def _named(self, point: Tensor) -> dict[str, Any]:
         return dict(zip(self.names, point.tolist(), strict=True))
 
     def _listed(self, point: Tensor) -> str:

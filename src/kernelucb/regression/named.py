@@ -1,10 +1,18 @@
 r"""Kernels and means from names and numbers, which can be stored."""
 
+from collections.abc import Sequence
+
+from botorch.exceptions import BotorchTensorDimensionError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
-from kernelucb._numerics.checks import as_double, finite_scalar, positive_scalar
+from kernelucb._numerics.checks import (
+    as_double,
+    finite_scalar,
+    positive_scalar,
+    positive_values,
+)
 from kernelucb._numerics.estimates import is_estimate, remember_trained
 
 _SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -29,6 +37,35 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
     if is_estimate(outputscale):
         remember_trained(scaled, frozenset({"raw_outputscale"}))
     return scaled.requires_grad_(False)
+
+
+def fixed_kernel(
+    name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
+) -> ScaleKernel:
+    r"""The same from one length scale or one for each input column, frozen.
+
+    Raises:
+        ValueError: If there is no length scale, or as for ``named_kernel``.
+    """
+    if lengthscale is None:
+        raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
+    lengths = as_double(lengthscale).reshape(1, -1)
+    if lengths.numel() == 0:
+        raise ValueError("lengthscale is empty; give one number, or one for each input.")
+    positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
+    return named_kernel(name, lengths, outputscale).requires_grad_(False)
+
+
+def check_lengths(
+    lengthscale: float | Sequence[float] | Tensor | None, inputs: Tensor
+) -> None:
+    r"""Refuse another number of length scales than ``n x d'`` inputs have columns."""
+    columns = inputs.shape[-1]
+    count = 1 if lengthscale is None else as_double(lengthscale).numel()
+    if count not in (1, columns):
+        raise BotorchTensorDimensionError(
+            f"lengthscale has {count} entries; the kernel's inputs have {columns} columns."
+        )
 
 
 def constant_mean(value: float) -> ConstantMean:
