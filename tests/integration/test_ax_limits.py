@@ -87,7 +87,10 @@ class TestErrors:
             ({"norm_bound": "bold"}, "must be a number"),
             ({"norm_bound": 1.0, "alphas": print}, "alphas cannot be a builtin_function"),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
-            ({"norm_bound": 1.0, "norm": 1.0}, "no option `norm`; it takes norm_bound"),
+            (
+                {"norm_bound": 1.0, "norm": 1.0},
+                "no option `norm`; it takes .*norm_bound",
+            ),
             ({"norm_bound": 1.0, "delta": 1.5}, "delta must lie strictly between"),
             ({"norm_bound": 1.0, "form": "exact"}, "form must be"),
             ({"norm_bound": 1.0, "maximize": False}, "Ax takes the direction"),

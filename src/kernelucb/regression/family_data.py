@@ -50,8 +50,9 @@ class FamilyData(ABC):
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
         transform, outcome_map = self.input_transform, self.outcome_map
         prior = Prior(kernel, mean_module, transform, outcome_map=outcome_map)
+        prior = prior.to(self.inputs.device)
         prior.check_fits(self.inputs)
-        return prior.to(self.inputs.device)
+        return prior
 
     @abstractmethod
     def pooled(self, prior: Prior) -> Any:
