@@ -66,6 +66,12 @@ def run_mixed(call: Call) -> list[Path]:
     return _run_experiments(call, CONFIGURATION.mixed, tables.mixed_table)
 
 
+@BENCHMARK.command("optimiser", options=_SEEDS)
+def run_optimiser(call: Call) -> list[Path]:
+    r"""The same with Ax's own settings of the optimiser, on fewer seeds."""
+    return _run_experiments(call, CONFIGURATION.optimiser, tables.mixed_table)
+
+
 @BENCHMARK.command("tuning", options=_SEEDS)
 def run_tuning(call: Call) -> list[Path]:
     r"""The same on other seeds, on which settings may be chosen."""

@@ -314,4 +314,5 @@ class Configuration:
     safe: Experiments
     explored: Experiments
     mixed: Experiments
+    optimiser: Experiments
     tuning: Experiments
