@@ -226,5 +226,11 @@ METHODS: dict[str, Method] = {
     "certified, Ax's optimiser": _bounded(
         constraints="explored", search=_SEARCH["search"], is_thorough=True
     ),
+    "estimated, Ax's optimiser": _bounded(
+        constraints="explored",
+        search=_SEARCH["search"],
+        is_given=False,
+        is_thorough=True,
+    ),
     "Ax": _ordinary,
 }
