@@ -60,22 +60,11 @@ def run_explored(call: Call) -> list[Path]:
     return _run_experiments(call, CONFIGURATION.explored, tables.explored_table)
 
 
-@BENCHMARK.command("mixed", options=_SEEDS)
-def run_mixed(call: Call) -> list[Path]:
+@BENCHMARK.command("mixed", "optimiser", "tuning", options=_SEEDS)
+def run_reactions(call: Call) -> list[Path]:
     r"""Ax experiments on reactions: ours, certified and estimated, beside Ax alone."""
-    return _run_experiments(call, CONFIGURATION.mixed, tables.mixed_table)
-
-
-@BENCHMARK.command("optimiser", options=_SEEDS)
-def run_optimiser(call: Call) -> list[Path]:
-    r"""The same with Ax's own settings of the optimiser, on fewer seeds."""
-    return _run_experiments(call, CONFIGURATION.optimiser, tables.mixed_table)
-
-
-@BENCHMARK.command("tuning", options=_SEEDS)
-def run_tuning(call: Call) -> list[Path]:
-    r"""The same on other seeds, on which settings may be chosen."""
-    return _run_experiments(call, CONFIGURATION.tuning, tables.mixed_table)
+    part = getattr(CONFIGURATION, call.command)
+    return _run_experiments(call, part, tables.mixed_table)
 
 
 def _run_experiments(call: Call, part: Experiments, table: Callable) -> list[Path]:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.domains import checked_points
+from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.climbing import climbed
-from kernelucb.certificates.regions import FixedFeatures, Region, checked_fixed
+from kernelucb.certificates.regions import Region
 from kernelucb.certificates.task import Task, worst_value
 from kernelucb.confidence.family.sets import IntersectionSet
 from kernelucb.exceptions import NoSafePointError

@@ -159,9 +159,12 @@ def known_noise_problem(
         whole = data_fit(fit, regression, delta, covariance_scale, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
-    state, radius = whole.for_band(norm.value) if least <= norm.value else sharpest
-    if least <= norm.value and not holds_function(state, radius, norm.value):
-        state, radius = sharpest.beside_hidden(norm.value)
+    band = sharpest
+    if least <= norm.value:
+        band = whole.for_band(norm.value)
+        if not holds_function(*band, norm.value):
+            band = sharpest.beside_hidden(norm.value)
+    state, radius = band
     if not isinstance(state, FilteredRegression):
         radius = radius.beside_hidden(state.hidden_part(norm.value))
         least = least_norm(state, radius)
