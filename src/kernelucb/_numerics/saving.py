@@ -1,0 +1,79 @@
+r"""Saved states of objects that learn: settings, a fingerprint and the data, read by replay.
+
+A state is a dictionary of tensors and plain values, which ``torch.save`` takes. What was
+computed from the data is not saved: an object that reads a state takes in the data again.
+Acquisition functions follow from their arguments; see ``acquisition/saved.py``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelucb.exceptions import StateError
+
+VERSION = 2
+
+
+def saved(owner: object, settings: Any, **entries: Any) -> dict[str, Any]:
+    r"""A state of ``owner``: its class, its settings and what it has learnt.
+
+    Args:
+        owner: The object.
+        settings: How it was built, as plain values and tensors: what must be the same
+            where the state is loaded. Settings that hold a kernel have its values on the
+            first inputs, which tell two kernels apart and survive another device.
+        entries: The data, as tensors and plain values. Tensors are copied.
+    """
+    return {
+        "kernelucb": VERSION,
+        "class": type(owner).__name__,
+        "settings": settings,
+        **{name: _copied(value) for name, value in entries.items()},
+    }
+
+
+def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
+    r"""Copies of the named entries of a state that an object built alike has saved.
+
+    Raises:
+        StateError: If it is no state of this class and version, was saved under other
+            settings, or lacks an entry.
+    """
+    name = type(owner).__name__
+    if not isinstance(state, Mapping) or state.get("class") != name:
+        raise StateError(f"This is no state of a {name}; give what its state_dict() returned.")
+    if (version := state.get("kernelucb")) != VERSION:
+        raise StateError(
+            f"The state has version {version!r}; this release reads version {VERSION}."
+        )
+    if missing := [each for each in names if each not in state]:
+        raise StateError(f"The state of {name} lacks {', '.join(missing)}.")
+    if not same_values(state.get("settings"), settings):
+        raise StateError(
+            f"The state was saved by a {name} that was built otherwise: "
+            f"{state.get('settings')!r}, and this one is {settings!r}. Build it with the "
+            "saved arguments, kernel and mean."
+        )
+    return [_copied(state[each]) for each in names]
+
+
+def same_values(one: Any, other: Any) -> bool:
+    r"""Whether nested plain values and tensors agree, up to what devices make of tensors."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.shape != other.shape:
+            return False
+        return torch.allclose(one.to(other), other, rtol=1e-9, atol=1e-12)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(
+            same_values(one[key], other[key]) for key in other
+        )
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(same_values(*pair) for pair in pairs)
+    return type(one) is type(other) and one == other
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
