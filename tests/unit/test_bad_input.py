@@ -11,6 +11,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BoundedNorm,
+    CertifiedGapStopping,
     CompactDomain,
     FiniteDomain,
     KernelRegression,
@@ -20,8 +21,11 @@ from kernelucb import (
     StreamingKernelUCB,
     UnknownNoise,
     WangDeFreitasUCB,
+    check_consistency,
     information_gain,
     least_consistent_norm,
+    optimum_report,
+    regret_certificate,
 )
 from problems import frozen_kernel, make_problem
 
@@ -288,3 +292,23 @@ def test_safe_points_are_as_wide_as_the_inputs():
     points = torch.zeros(1, 3, dtype=torch.float64)
     with pytest.raises(BotorchTensorDimensionError, match="safe_points must be `n x 2`"):
         SafeSet(build(MartingaleMixtureUCB), safe_points=points)
+
+
+def test_two_rows_by_position_could_be_a_box():
+    acqf, rows = build(MartingaleMixtureUCB), PROBLEM.X[:2]
+    for use in (
+        lambda: regret_certificate(acqf, rows),
+        lambda: optimum_report(acqf, rows),
+        lambda: CertifiedGapStopping(0.1, rows),
+    ):
+        with pytest.raises(ValueError, match="say candidates= for the points, or bounds="):
+            use()
+    regret_certificate(acqf, candidates=rows)
+    optimum_report(acqf, PROBLEM.X[:3])
+
+
+@pytest.mark.parametrize("call", [least_consistent_norm, check_consistency])
+def test_a_misspelt_fit_is_not_another(call):
+    norm = {"norm_bound": 3.0} if call is check_consistency else {}
+    with pytest.raises(ValueError, match='fit must be "filters" or "martingale"'):
+        call(PROBLEM.model, **norm, fit="filter")

@@ -86,6 +86,20 @@ def whole_number(name: str, value: object) -> int:
     return value
 
 
+def one_of(name: str, value: object, *options: str) -> str:
+    r"""Return ``value`` if it is one of the words: a misspelt one must not be another.
+
+    Raises:
+        ValueError: Otherwise.
+    """
+    if not (isinstance(value, str) and value in options):
+        words = [f'"{option}"' for option in options]
+        raise ValueError(
+            f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}."
+        )
+    return value
+
+
 def positive_values(name: str, value: object, count: int) -> Tensor:
     r"""Return ``value`` as ``count`` plain float64 numbers above zero.
 

@@ -1,7 +1,9 @@
 r"""Checks of the domains that users give: points, boxes, fixed columns."""
 
-from collections.abc import Mapping
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, ParamSpec, TypeVar
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -12,6 +14,24 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
 FixedFeatures = Mapping[int, float]
+Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+
+
+def points_or_box(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    r"""Refuse two rows given by position as ``candidates``: they could be ``bounds``."""
+    place = list(inspect.signature(function).parameters).index("candidates")
+
+    @wraps(function)
+    def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        given = arguments[place] if len(arguments) > place else None
+        if isinstance(given, Tensor) and given.ndim == 2 and len(given) == 2:
+            raise ValueError(
+                "Two rows given by position are either two points or the limits of a box: "
+                "say candidates= for the points, or bounds= for the box."
+            )
+        return function(*arguments, **options)
+
+    return call
 
 
 def check_one_domain(**domains: object) -> None:
