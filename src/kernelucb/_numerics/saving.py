@@ -43,7 +43,9 @@ def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
     """
     name = type(owner).__name__
     if not isinstance(state, Mapping) or state.get("class") != name:
-        raise StateError(f"This is no state of a {name}; give what its state_dict() returned.")
+        raise StateError(
+            f"This is no state of a {name}; give what its state_dict() returned."
+        )
     if (version := state.get("kernelucb")) != VERSION:
         raise StateError(
             f"The state has version {version!r}; this release reads version {VERSION}."
@@ -60,7 +62,7 @@ def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
 
 
 def same_values(one: Any, other: Any) -> bool:
-    r"""Whether nested plain values and tensors agree, up to what devices make of tensors."""
+    r"""Whether nested values and tensors agree, up to what devices make of tensors."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         if one.shape != other.shape:
             return False
