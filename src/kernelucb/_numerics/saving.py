@@ -1,4 +1,4 @@
-r"""Saved states of objects that learn: settings, a fingerprint and the data, read by replay.
+r"""Saved states of objects that learn: settings and data, read by replay.
 
 A state is a dictionary of tensors and plain values, which ``torch.save`` takes. What was
 computed from the data is not saved: an object that reads a state takes in the data again.
