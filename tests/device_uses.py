@@ -142,7 +142,7 @@ def report(domain, there):
     found = optimum_report(exact(there), **given, max_evaluations=10)
     assert str(found)
     assert found.to_json()
-    parts = (found.recommended, found.region, found.next_point)
+    parts = (found.recommended, found.region)
     return [*parts, *numbers(there, found.lower, found.upper, found.share)]
 
 

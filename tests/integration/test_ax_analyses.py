@@ -98,13 +98,12 @@ def test_the_optimum_is_that_of_the_report(cards):
     low, high = report.region.flatten().tolist()
     assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
     assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
-    assert card.df["evaluate next"].tolist() == [f"{float(report.next_point):.4g}"]
     assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
-    bar, *marks = card.get_figure().data
+    bar, mark = card.get_figure().data
     assert bar.name == "where the optimum may be"
     assert bar.base[0] == pytest.approx(float(report.region[0]))
-    assert [mark.name for mark in marks] == ["recommended", "evaluate next"]
-    assert marks[0].x[0] == pytest.approx(float(report.recommended))
+    assert mark.name == "recommended"
+    assert mark.x[0] == pytest.approx(float(report.recommended))
 
 
 def test_an_estimate_is_not_called_certified():
@@ -177,8 +176,6 @@ def test_parameters_have_the_names_and_values_of_the_user():
     assert set(values["region"]["solvent"]) <= set("abc")
     low, high = values["region"]["hours"]
     assert 1.0 <= low < high <= 8.0 + 1e-9
-    assert values["next_point"]["solvent"] in "abc"
-    assert values["next_point"]["stirred"] in (True, False)
     assert any("solvent" in each["values"] for each in values["combinations"])
     words = [str(report)]
     units = {"hours": "h", "y": "%"}

@@ -47,20 +47,15 @@ def test_region_and_points_are_shares_of_the_bounds(ax):
     torch.testing.assert_close(drawn(ax, "domain"), BOX.T)
     region = drawn(ax, "where the optimum may be")
     torch.testing.assert_close(region, shares(report.region).T)
-    for label, point in (
-        ("recommended", report.recommended),
-        ("evaluate next", report.next_point),
-    ):
-        torch.testing.assert_close(marks(ax, label)[:, 0], shares(point))
-        assert marks(ax, label)[:, 1].tolist() == [0.0, 1.0]
+    torch.testing.assert_close(marks(ax, "recommended")[:, 0], shares(report.recommended))
+    assert marks(ax, "recommended")[:, 1].tolist() == [0.0, 1.0]
 
 
 def test_without_bounds_the_report_fills_the_bars(ax):
     report = report_of()
     plot_optimum_report(report, ax=ax)
     ends = drawn(ax, "where the optimum may be")
-    for label in ("recommended", "evaluate next"):
-        ends = torch.cat([ends, marks(ax, label)[:, :1]], -1)
+    ends = torch.cat([ends, marks(ax, "recommended")[:, :1]], -1)
     torch.testing.assert_close(ends.amin(-1), torch.zeros(2).double())
     torch.testing.assert_close(ends.amax(-1), torch.ones(2).double())
 
@@ -73,12 +68,7 @@ def test_title_legend_and_labels_say_what_is_known(ax):
     assert all(f"{number:.4g}" in title for number in numbers)
     assert title.startswith("certified\n")
     names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert set(names) == {
-        "domain",
-        "where the optimum may be",
-        "recommended",
-        "evaluate next",
-    }
+    assert set(names) == {"domain", "where the optimum may be", "recommended"}
     labels = [text.get_text() for text in ax.get_yticklabels()]
     assert labels == ["heat\n0 to 1", "time\n0 to 1"]
     low, high = report.region[:, 0].tolist()

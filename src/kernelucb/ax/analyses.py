@@ -335,12 +335,11 @@ class OptimumAnalysis(BoundAnalysis):
                     report.range_in_words(name, left["region"][name]) for name in names
                 ],
                 "recommended": [in_words(left["recommended"][name]) for name in names],
-                "evaluate next": [in_words(left["next_point"][name]) for name in names],
             }
         )
         metric = _objective(experiment).lstrip("-")
         between = f"{report.lower:.4g} and {report.upper:.4g}{self._unit(metric)}"
         title = f"Optimum of {metric} between {between}: {report.summary}"
-        subtitle = "Where it may be, the recommended arm, and what to evaluate next"
+        subtitle = "Where it may be, and the recommended arm"
         figure = region_figure(report, [self._label(name) for name in names])
         return self._create(title, subtitle, str(report), df, figure)

@@ -78,20 +78,16 @@ def region_figure(report: ExperimentReport, labels: Sequence[str]) -> go.Figure:
     style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
     style |= {"textposition": "inside", "insidetextanchor": "start"}
     figure = go.Figure(go.Bar(**bars, name=name, **style))
-    for label, point, symbol, colour in (
-        ("recommended", report.recommended, "diamond", ORANGE),
-        ("evaluate next", report.next_point, "line-ns-open", "black"),
-    ):
-        values = parameters.parameters(point.tolist())
-        shares = parameters.shares(report.limits, point.tolist())
-        figure.add_scatter(
-            x=[shares[own] for own in left],
-            y=[*labels],
-            mode="markers",
-            marker={"symbol": symbol, "size": 12, "color": colour},
-            name=label,
-            hovertext=[in_words(values[own]) for own in left],
-        )
+    values = parameters.parameters(report.recommended.tolist())
+    shares = parameters.shares(report.limits, report.recommended.tolist())
+    figure.add_scatter(
+        x=[shares[own] for own in left],
+        y=[*labels],
+        mode="markers",
+        marker={"symbol": "diamond", "size": 12, "color": ORANGE},
+        name="recommended",
+        hovertext=[in_words(values[own]) for own in left],
+    )
     figure.update_xaxes(
         range=[-0.02, 1.02], title="from lower to upper limit", showticklabels=False
     )

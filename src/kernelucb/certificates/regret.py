@@ -11,7 +11,6 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.parts import in_parts
-from kernelucb.certificates.additive import additive_gain
 from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.climbing import climbed
 from kernelucb.certificates.recommended import best_points, point_of_domain
@@ -127,9 +126,7 @@ def regret_certificate(
     the number of cells that it needs grows fast: beyond three continuous inputs
     ``max_evaluations`` are mostly used up before it is done. ``gap`` is then what is
     shown, ``gap - resolution`` what was found, and the exact maximum lies between the two.
-    Inputs with long length scales are hardly cut. Where the kernel is a sum over groups of
-    inputs, the sum of the groups' own gains is an upper bound as well, found over few
-    inputs at a time, and the smaller of the two counts.
+    Inputs with long length scales are hardly cut.
 
     Source: the confidence set's own theorem; on boxes
     ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` where ``||f - m|| <= B``, with
@@ -271,12 +268,6 @@ def _in_region(
     known = scan.gap, scan.challenger
     result = largest_in_region(search, tolerance, max_evaluations, known)
     upper = max(result.upper, result.value)
-    if upper > (1.0 + tolerance) * result.value:
-        reference = scan.recommended.unsqueeze(0)
-        budget = tolerance, max_evaluations
-        own = task.confidence_set, region, reference, task.sign
-        summed = additive_gain(*own, *budget)
-        upper = upper if summed is None else min(upper, max(summed, result.value))
     return replace(
         scan, gap=upper, challenger=result.argument, resolution=upper - result.value
     )

@@ -13,7 +13,6 @@ from kernelucb.certificates.combinations import (
     PossibleCombination,
     possible_combinations,
 )
-from kernelucb.certificates.lookahead import expected_gain, next_point
 from kernelucb.certificates.optimum import interval, possible_maximisers
 from kernelucb.certificates.regions import FixedFeatures
 from kernelucb.certificates.regret import (
@@ -30,10 +29,10 @@ _MOST_LINES = 5  # of combinations, in print
 
 @dataclass(frozen=True)
 class OptimumReport:
-    r"""How large the optimum is, where it may lie, and what to do next.
+    r"""How large the optimum is, and where it may lie.
 
-    What the band says holds with the probability of the ``certificate``'s assumptions, for
-    all parts of the report together. ``next_point`` and ``expected_gain`` are advice.
+    All parts of the report hold together, with the probability of the ``certificate``'s
+    assumptions.
 
     Attributes:
         lower: Lower end of the interval that holds the optimum over the domain: ``max f``,
@@ -46,13 +45,6 @@ class OptimumReport:
             listed values counts the same); 1 where nothing is known.
         region: ``2 x d`` limits of a box that holds every point that may be an optimum.
             Where the certificate is not ``rigorous``, of those that were looked at.
-        next_point: ``d`` coordinates of the point, among some, whose evaluation would
-            leave the smallest share if it came out as expected. Where no single evaluation
-            is expected to make it smaller, the least certain of the possible maximisers.
-        next_share: The share that would be left; ``share`` if it would not get smaller.
-        expected_gain: How much better than the recommended point the optimum is expected
-            to be by the model's own posterior, outcome units: the model's opinion and not a
-            bound. None for bounds without a model that has a posterior.
         names: Names of the ``d`` inputs.
         combinations: On a ``MixedSpace``, the combinations of listed values that may hold
             the optimum, the largest share first. All others surely do not, if the
@@ -67,9 +59,6 @@ class OptimumReport:
     share: float
     share_at_most: float
     region: Tensor
-    next_point: Tensor
-    next_share: float
-    expected_gain: float | None
     names: tuple[str, ...]
     combinations: tuple[PossibleCombination, ...] = ()
     combination_count: int = 0
@@ -105,14 +94,11 @@ class OptimumReport:
             "gap_found": self.gap - self.certificate.resolution
             if self.certificate.rigorous
             else self.gap,
-            "expected_gain": self.expected_gain,
             "share": self.share,
             "share_at_most": self.share_at_most,
             "region": self._region(),
             "combinations": [each.to_dict() for each in self.combinations],
             "combination_count": self.combination_count,
-            "next_point": self._named(self.next_point),
-            "next_share": self.next_share,
             "assumptions": str(self.certificate.assumptions),
         }
 
@@ -121,29 +107,16 @@ class OptimumReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        expected = (
-            ""
-            if self.expected_gain is None
-            else f" (the model expects {self.expected_gain:.4g})"
-        )
         at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
-        expectation = (
-            f"which would leave a share of {self.next_share:.3g} if it comes out as "
-            "expected"
-            if self.next_share < self.share
-            else "where least is known; no single evaluation is expected to make that "
-            "share smaller"
-        )
         return "\n".join(
             [
                 f"{self.summary}: the optimum is between {self.lower:.4g} and "
                 f"{self.upper:.4g}",
                 f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} "
-                f"from the optimum{expected}",
+                "from the optimum",
                 f"where the optimum may be: a share of {self.share:.3g} of the domain"
                 f"{at_most}, within {self._limits()}",
                 *self._combination_lines(),
-                f"evaluate next: {self._listed(self.next_point)}, {expectation}",
                 str(self.certificate.assumptions),
             ]
         )
@@ -238,7 +211,6 @@ def optimum_report(
     lower, upper = interval(task, domain, certificate, *budget)
     possible = possible_maximisers(task, domain, certificate.recommended, max_evaluations)
     share = min(float(possible.mask.double().mean()), possible.share_at_most)
-    point, left = next_point(task, certificate, possible)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
         own = (space, fixed_features, possible, labels)
@@ -250,9 +222,6 @@ def optimum_report(
         share=share,
         share_at_most=possible.share_at_most,
         region=possible.box,
-        next_point=point,
-        next_share=share * left,
-        expected_gain=expected_gain(task, certificate.recommended, possible),
         names=labels,
         combinations=combinations,
         combination_count=count,

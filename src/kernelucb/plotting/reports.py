@@ -7,7 +7,7 @@ from torch import Tensor
 
 from kernelucb._numerics.domains import checked_limits
 from kernelucb.certificates import OptimumReport
-from kernelucb.plotting.style import BLUE, CHOSEN, GREY, NEXT, Axes, add_legend, new_axes
+from kernelucb.plotting.style import BLUE, CHOSEN, GREY, Axes, add_legend, new_axes
 
 _BAR = 0.34  # height of the bars, rows being one apart
 _LEAST = 0.008  # width that a region without any is drawn with
@@ -18,11 +18,11 @@ _ROUNDING = 1e-9  # share of an input's range by which a point may lie outside
 def plot_optimum_report(
     report: OptimumReport, *, bounds: Tensor | None = None, ax: Axes | None = None
 ) -> Axes:
-    r"""Draw where the optimum may lie in each input, and which points the report names.
+    r"""Draw where the optimum may lie in each input, and the recommended point.
 
     Each input has a bar, from its lower to its upper limit. The part in colour is the
     side of ``report.region``, with its ends in the units of the input. An input with one
-    value, such as a context, has its marks in the middle.
+    value, such as a context, has its mark in the middle.
 
     Example:
         >>> report = optimum_report(acqf, bounds=bounds, names=["temperature", "time"])
@@ -42,7 +42,7 @@ def plot_optimum_report(
         ValueError: If ``bounds`` leaves out a part of the region or a point.
         BotorchTensorDimensionError: If ``bounds`` is not ``2 x d``.
     """
-    named = torch.stack([*report.region, report.recommended, report.next_point])
+    named = torch.stack([*report.region, report.recommended])
     named = named.detach().double().cpu()
     limits = _limits(report, bounds, named)
     low, width = limits[0], limits[1] - limits[0]
@@ -53,7 +53,6 @@ def plot_optimum_report(
     ax.barh(rows, 1.0, height=_BAR, color=GREY, alpha=0.2, label="domain")
     _draw_region(ax, report, scaled[:2])
     ax.scatter(scaled[2], rows, zorder=3, label="recommended", **CHOSEN)
-    ax.scatter(scaled[3], rows, zorder=4, label="evaluate next", **NEXT)
     ends = [f"{a:.4g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in limits.T.tolist()]
     labels = [f"{name}\n{end}" for name, end in zip(report.names, ends, strict=True)]
     ax.set(xlim=(-0.02, 1.02), xticks=[], xlabel="from lower to upper limit")

@@ -36,7 +36,6 @@ CHOSEN: dict[str, Any] = {
     "linewidths": 0.6,
 }
 OUTLINED_DATA: dict[str, Any] = {**DATA, "s": 20, "edgecolors": "white", "linewidths": 0.6}
-NEXT: dict[str, Any] = {"marker": "|", "s": 170, "color": BLACK, "linewidths": 2.0}
 
 WITNESS: dict[str, Any] = {"color": "#AA4499", "linestyle": "--", "linewidth": 1.6}
 SOUGHT = "#D55E00"  # limits and levels that somebody has set
