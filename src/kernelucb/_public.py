@@ -29,6 +29,7 @@ from kernelucb.certificates import (
     regret_certificate,
 )
 from kernelucb.confidence.family.tracker import FamilyTracker
+from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.likelihood.prequential import PrequentialLikelihood
@@ -62,6 +63,7 @@ __all__ = [
     "ConstraintWidth",
     "FamilyBandit",
     "FamilyTracker",
+    "Filters",
     "FiniteDomain",
     "GuardedAcquisition",
     "IGPUCB",
@@ -73,6 +75,7 @@ __all__ = [
     "LikelihoodNormDescription",
     "LikelihoodRegression",
     "LikelihoodUCB",
+    "MartingaleMixture",
     "MartingaleMixtureUCB",
     "MetaPI",
     "MetaUCB",

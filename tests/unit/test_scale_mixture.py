@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, least_consistent_norm
+from kernelucb import (
+    Filters,
+    KernelRegression,
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+    least_consistent_norm,
+)
+from kernelucb.confidence.fit.choice import fit_of
 from kernelucb.confidence.fit.mixture import covariance_scales, mixture_radius
 from problems import make_problem
 from tolerances import ORDER, POSTERIOR, REARRANGED
@@ -35,6 +42,33 @@ def test_one_scale_is_the_plain_bound(options, scales):
         mixed.bounds(problem.test_X), plain.bounds(problem.test_X), strict=True
     ):
         assert_close(ours, theirs, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("options", FORMS)
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Filters, "filters"), (MartingaleMixture, "martingale")]
+)
+@pytest.mark.parametrize("scale", [None, 0.4, [0.4, 2.0], "mixture"])
+def test_a_fit_holds_its_scale(options, kind, name, scale):
+    problem, norm = make_problem(n=12, d=2, kernel="matern52"), {"norm_bound": 3.0}
+    given = {"covariance_scale": scale, "fit": name}
+    apart = MartingaleMixtureUCB(problem.state, **given, **norm, **options)
+    together = MartingaleMixtureUCB(problem.state, fit=kind(scale), **norm, **options)
+    for ours, theirs in zip(
+        together.bounds(problem.test_X), apart.bounds(problem.test_X), strict=True
+    ):
+        assert_close(ours, theirs, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, [], [1.0, math.nan]])
+def test_scales_of_a_fit_are_positive_numbers(scale):
+    with pytest.raises(ValueError, match="covariance_scale must"):
+        Filters(covariance_scale=scale)
+
+
+def test_an_unknown_fit_is_refused():
+    with pytest.raises(ValueError, match="fit must be"):
+        fit_of("filter")
 
 
 @given(scales=scale_lists, n=st.integers(1, 30), seed=st.integers(0, 50))

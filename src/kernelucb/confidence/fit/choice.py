@@ -1,6 +1,10 @@
 r"""What bounds the distance between function and data, as users choose it."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from torch import Tensor
 
 from kernelucb.confidence.fit.e_processes import ALONE, EProcesses, Shares
 from kernelucb.confidence.fit.energy import energy_source, with_energy
@@ -9,6 +13,7 @@ from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     FitConstraint,
     Radius,
+    covariance_scales,
     misfit_of_error,
     mixture_radius,
     mixture_source,
@@ -19,9 +24,86 @@ from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.lowrank.ridge import DTCRegression
 
-ClosedForm = Literal["filters", "martingale"]
-Fit = ClosedForm | PrequentialRadius
 DataFit = FitConstraint[KernelRegression] | FilterMixture
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    r"""A fit with a martingale mixture, whose scale is fixed before the data.
+
+    Attributes:
+        covariance_scale: Scale ``c`` of the mixture ``N(0, c K)`` relative to the model's
+            prior. Several numbers, or ``"mixture"`` for 17 powers of two from 1/256 to 256,
+            mix over ``J`` scales with equal weights: anytime as well, and the squared
+            radius (in noise units) is at most ``2 ln J`` above that of the best scale in
+            hindsight. None is the default of the bound: 1, ``"mixture"`` for unknown noise,
+            and for a family of kernels a scale that is tied to the norm bound.
+
+    Raises:
+        ValueError: If a scale is not a finite number above zero, or there is none.
+    """
+
+    covariance_scale: CovarianceScale | None = None
+
+    def __post_init__(self) -> None:
+        given = self.covariance_scale
+        if given is None:
+            return
+        scales = covariance_scales(given)
+        if isinstance(given, Sequence | Tensor) and not isinstance(given, str):
+            object.__setattr__(self, "covariance_scale", scales)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        r"""The scales; 1 where there is none."""
+        given = self.covariance_scale
+        return covariance_scales(1.0 if given is None else given)
+
+
+@dataclass(frozen=True)
+class Filters(MixtureFit):
+    r"""A mixture of e-processes that weigh directions of the data, anytime.
+
+    They weigh a direction by how much the kernel explains of it, with weights for a narrow
+    band. The covariance scale is that of Flynn & Reeb's member.
+
+    Source: ours; proven in ``docs/mathematics.md``.
+    """
+
+
+@dataclass(frozen=True)
+class MartingaleMixture(MixtureFit):
+    r"""The closed form of the martingale mixture, anytime.
+
+    Source: Flynn & Reeb (2024), Eq. (8).
+    """
+
+
+ClosedForm = Literal["filters", "martingale"] | Filters | MartingaleMixture
+Fit = ClosedForm | PrequentialRadius
+_NAMED = {"filters": Filters(), "martingale": MartingaleMixture()}
+
+
+def fit_of(
+    fit: Fit, default_scale: CovarianceScale = 1.0
+) -> Filters | MartingaleMixture | PrequentialRadius:
+    r"""The fit from its name or as given, with a covariance scale where it names none.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if isinstance(fit, PrequentialRadius):
+        return fit
+    if isinstance(fit, str) and fit in _NAMED:
+        fit = _NAMED[fit]
+    if not isinstance(fit, Filters | MartingaleMixture):
+        raise ValueError(
+            'fit must be "filters", "martingale", Filters(...), MartingaleMixture(...) or '
+            f"a PrequentialRadius, got {fit!r}."
+        )
+    if fit.covariance_scale is None:
+        return replace(fit, covariance_scale=default_scale)
+    return fit
 
 
 def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
@@ -59,15 +141,15 @@ def data_fit(
     a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
     from the true one. ``shares`` are the prior weights of the mixture.
     """
-    misfit = misfit_of_error(regression, model_error)
-    if fit == "filters":
+    misfit, fit = misfit_of_error(regression, model_error), fit_of(fit, covariance_scale)
+    if isinstance(fit, Filters):
         return FilterMixture(
-            EProcesses(regression, delta, covariance_scale, norm, misfit, shares)
+            EProcesses(regression, delta, fit.scales, norm, misfit, shares)
         )
     radius = (
         fit.radius(regression)
         if isinstance(fit, PrequentialRadius)
-        else mixture_radius(regression, delta, covariance_scale)
+        else mixture_radius(regression, delta, fit.scales)
     )
     return FitConstraint(regression, radius.widened(regression, misfit))
 
@@ -76,10 +158,11 @@ def fit_source(
     fit: Fit, covariance_scale: CovarianceScale, model_error: float = 0.0
 ) -> str:
     r"""The theorem of ``data_fit``."""
+    fit = fit_of(fit, covariance_scale)
     if isinstance(fit, PrequentialRadius):
         source = fit.source
     else:
-        source = FILTERS_SOURCE if fit == "filters" else mixture_source(covariance_scale)
+        source = FILTERS_SOURCE if isinstance(fit, Filters) else mixture_source(fit.scales)
     return f"{source}, with a model error (ours)" if model_error else source
 
 
@@ -94,10 +177,11 @@ def sketched_fit(
     Of the mixture of filters, its members that need no kernel: the energy of the noise
     beside the martingale mixture.
     """
+    fit = fit_of(fit, covariance_scale)
     if isinstance(fit, PrequentialRadius):
         return fit.radius(state)
-    radius = sketched_radius(state, delta, covariance_scale)
-    if fit == "martingale":
+    radius = sketched_radius(state, delta, fit.scales)
+    if isinstance(fit, MartingaleMixture):
         return radius
     form = float(state.quadratic_form(radius.tau_ref))
     squared = with_energy(form + radius.slack, state.num_observations, delta)
@@ -106,10 +190,11 @@ def sketched_fit(
 
 def sketched_fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
     r"""The theorem of ``sketched_fit``."""
+    fit = fit_of(fit, covariance_scale)
     if isinstance(fit, PrequentialRadius):
         return fit.source
-    source = sketched_source(covariance_scale)
-    return energy_source(source) if fit == "filters" else source
+    source = sketched_source(fit.scales)
+    return energy_source(source) if isinstance(fit, Filters) else source
 
 
 def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
