@@ -26,8 +26,8 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
+from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.martingale_mixture.dual import GridSet
-from kernelucb.confidence.scalarized import ScalarizedSet
 from kernelucb.models import BKBModel
 
 Covers = Literal["noise", "exact", "never"]
@@ -61,8 +61,8 @@ def width_of(attacked: Attacked) -> float:
 
 
 def _width(band: Any) -> float:
-    if isinstance(band, ScalarizedSet):
-        pairs = zip(band.weights, band.sets, strict=True)
+    if isinstance(band, CombinedSet) and isinstance(band.rule, WeightedSum):
+        pairs = zip(band.rule.weights, band.parts, strict=True)
         return sum(abs(weight) * _width(part) for weight, part in pairs)
     if isinstance(band, GridSet):
         return float(band.squared_widths.max().sqrt())

@@ -265,7 +265,7 @@ class TestCertificates:
         gain = acqf.confidence_set.max_gain_over(candidates, candidates[:1])
         without = sum(
             abs(float(weight))
-            * part.confidence_set.neighbours.max_gain_over(
+            * part.confidence_set.parts[0].max_gain_over(
                 candidates, candidates[:1], 1 if weight > 0 else -1
             )
             for part, weight in zip(parts, weights, strict=True)
@@ -297,7 +297,7 @@ class TestPlumbing:
         assert bool((acqf.majorant(X) >= acqf(X) - REARRANGED).all())
         before = acqf(X)
         acqf.set_X_pending(pending)
-        inner = acqf.confidence_set.neighbours.with_pending(pending)
+        inner = acqf.confidence_set.parts[0].with_pending(pending)
         points = inner.project(problem.test_X)
         expected = points.baseline + inner.support(points, 1).value + ERROR
         assert_close(acqf(X), expected)

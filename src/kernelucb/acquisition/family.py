@@ -14,10 +14,10 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedPoints, CombinedState
 from kernelucb.confidence.family.given import data_and_settings
 from kernelucb.confidence.family.problem import family_of
 from kernelucb.confidence.family.select import Select, explores_for_all
-from kernelucb.confidence.family.sets import FamilyPoints, FamilyStates
 from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Fit
@@ -27,7 +27,7 @@ from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 
-class KernelFamilyUCB(KernelUCB[FamilyStates, FamilyPoints]):
+class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
     r"""Bounds over a family of kernels, for when the kernel is not known, anytime.
 
     ``f - mean`` has a bounded norm under at least one kernel of a family that was fixed

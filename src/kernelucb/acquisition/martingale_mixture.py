@@ -14,6 +14,7 @@ from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
@@ -26,7 +27,6 @@ from kernelucb.confidence.martingale_mixture.problem import (
 )
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
-from kernelucb.confidence.model_error import ModelErrorSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
@@ -174,7 +174,8 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             problem = known_noise_problem(state, *settings, model_error=model_error)
         band = _confidence_set(problem, form, alphas)
         if problem.model_error > 0.0:
-            band = ModelErrorSet(band, problem.model_error)
+            error = PlusError(problem.model_error)
+            band = CombinedSet([band], error, band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
         self.delta = delta

@@ -21,13 +21,18 @@ from kernelucb.acquisition.outcome_bands import (
     build_bands,
 )
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.combined import (
+    CombinedPoints,
+    CombinedSet,
+    CombinedState,
+    WeightedSum,
+)
 from kernelucb.confidence.outcome_constraints import check_dimensions
-from kernelucb.confidence.scalarized import ScalarizedSet, WeightedStates
 from kernelucb.regression.outcome_map import check_identity
 from kernelucb.regression.outputs import per_output, single_output_models
 
 
-class ScalarizedUCB(KernelUCB[WeightedStates]):
+class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
     r"""Upper confidence bound of ``offset + sum_j w_j f_j`` from a band of each outcome.
 
     The band of the sum is the sum of the bands, with sides swapped for negative weights. It
@@ -82,7 +87,8 @@ class ScalarizedUCB(KernelUCB[WeightedStates]):
         )
         nonzero = [values[j] for j in used]
         sets = [acqf.confidence_set for acqf in parts]
-        confidence_set = ScalarizedSet(sets, nonzero, assumptions, offset)
+        rule = WeightedSum(tuple(nonzero), offset)
+        confidence_set = CombinedSet(sets, rule, assumptions)
         models: Any = ModuleList([acqf.model for acqf in parts])
         super().__init__(models, confidence_set, maximize, None, X_pending)
         self.acqfs = ModuleList(parts)

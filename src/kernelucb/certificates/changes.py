@@ -1,17 +1,14 @@
 r"""How far the functions of a confidence set change within a cell."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from kernelucb.certificates.boxes import CellFunction
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.sets import FamilySet
-from kernelucb.confidence.scalarized import ScalarizedSet
+from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.regression import RidgeState
 
 _Values = Callable[[Tensor], Tensor]
@@ -45,11 +42,13 @@ def largest_change(
 
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
     r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
-    if isinstance(confidence_set, FamilySet):
-        return _combined(confidence_set.parts, fixed, confidence_set.joined)
-    if isinstance(confidence_set, ScalarizedSet):
-        weights = [abs(weight) for weight in confidence_set.weights]
-        return _combined(confidence_set.parts, fixed, partial(_weighted, weights))
+    if isinstance(confidence_set, CombinedSet):
+        changes = [change_in(part, fixed) for part in confidence_set.parts]
+        known = [change for change in changes if change is not None]
+        if len(known) < len(changes):
+            return None
+        joined = confidence_set.rule.joined
+        return lambda centres, halves: joined([each(centres, halves) for each in known])
     norm, state = confidence_set.norm, confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
         return None
@@ -97,9 +96,10 @@ def _on_cells(
     scale: float = 1.0,
 ) -> CellFunction | None:
     r"""Of a family each member by itself, which is tighter than all together."""
-    is_family = isinstance(confidence_set, FamilySet)
-    parts = confidence_set.parts if is_family else [confidence_set]
-    joined = confidence_set.joined if is_family else itemgetter(0)
+    parts, joined = [confidence_set], itemgetter(0)
+    is_combined = isinstance(confidence_set, CombinedSet)
+    if is_combined and isinstance(confidence_set.rule, Union | Intersection):
+        parts, joined = confidence_set.parts, confidence_set.rule.joined
     changes = []
     for part in parts:
         if (change := change_in(part, fixed)) is None:
@@ -108,21 +108,5 @@ def _on_cells(
     return CellFunction([values(part) for part in parts], changes, joined)
 
 
-def _combined(
-    parts: Sequence[ConfidenceSet[Any, Any]],
-    fixed: Collection[int],
-    joined: Callable[[Sequence[Tensor]], Tensor],
-) -> _Change | None:
-    changes = [change_in(part, fixed) for part in parts]
-    known = [change for change in changes if change is not None]
-    if len(known) < len(changes):
-        return None
-    return lambda centres, halves: joined([change(centres, halves) for change in known])
-
-
 def _scaled(change: _Change, scale: float, centres: Tensor, halves: Tensor) -> Tensor:
     return change(centres, halves) / scale
-
-
-def _weighted(weights: Sequence[float], values: Sequence[Tensor]) -> Tensor:
-    return torch.stack([w * value for w, value in zip(weights, values, strict=True)]).sum(0)

@@ -12,7 +12,8 @@ from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.climbing import climbed
 from kernelucb.certificates.regions import Region
 from kernelucb.certificates.task import Task, worst_value
-from kernelucb.confidence.family.sets import IntersectionSet
+from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedSet, Intersection
 from kernelucb.exceptions import NoSafePointError
 
 Values = Callable[[Tensor], Tensor]
@@ -102,7 +103,9 @@ def best_points(points: Tensor, task: Task, region: Region | None) -> Tensor:
             "observe the constraints near points that may be feasible, or loosen them."
         )
     whole = task.confidence_set
-    parts = whole.parts if isinstance(whole, IntersectionSet) else []
+    parts: list[ConfidenceSet] = []
+    if isinstance(whole, CombinedSet) and isinstance(whole.rule, Intersection):
+        parts = whole.parts
     values = [partial(worst_value, each, task.sign) for each in (whole, *parts)]
     best = [_best(points, value, task, region) for value in values]
     return torch.stack(best).unique(dim=0)

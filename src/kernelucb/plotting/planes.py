@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.domains import checked_points
-from kernelucb.confidence.family.sets import FamilyStates
+from kernelucb.confidence.combined import CombinedState, WeightedSum
 from kernelucb.plotting.style import Axes
 from kernelucb.plotting.words import checked_names, where_fixed
 from kernelucb.regression import RidgeState
@@ -157,7 +157,8 @@ def nearness(band: Any, X: Tensor, plane: Tensor, coordinates: Sequence[int]) ->
     projected = plane[:1].to(X).repeat(len(X), 1)
     projected[:, columns] = X[:, columns]
     state = getattr(band, "regression", None)
-    states = state.states if isinstance(state, FamilyStates) else (state,)
+    combined = isinstance(state, CombinedState) and not isinstance(state.rule, WeightedSum)
+    states = state.states if combined else (state,)
     if not all(isinstance(each, RidgeState) for each in states):
         raise UnsupportedError(
             f"{type(band).__name__} is not computed from one kernel; leave out fade."

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.family.sets import FamilySet, IntersectionSet, UnionSet
+from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.confidence.family.settings import Settings
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
@@ -41,7 +41,7 @@ class Family(NamedTuple):
     """
 
     members: tuple[Member, ...]
-    confidence_set: FamilySet
+    confidence_set: CombinedSet
 
     @property
     def consistent(self) -> tuple[bool, ...]:
@@ -117,8 +117,7 @@ def union_of(
         with warnings.catch_warnings():  # said already, of all kernels
             warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
             parts = [settings.confidence_set(state, bound, appraised)[0]]
-    union = UnionSet(parts, parts[0].regression.prior_std, assumptions)
-    return Family(members, union)
+    return Family(members, CombinedSet(parts, Union(), assumptions))
 
 
 def intersection_of(
@@ -137,7 +136,7 @@ def intersection_of(
         members.append(Member(name, bound, least, kept))
         if kept is None:
             assumptions = assumptions.with_item(part.assumptions["norm"])
-    whole = IntersectionSet(parts, parts[0].regression.prior_std, assumptions)
+    whole = CombinedSet(parts, Intersection(), assumptions)
     return Family(tuple(members), whole)
 
 

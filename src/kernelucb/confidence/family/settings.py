@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.choice import Fit, fit_source
 from kernelucb.confidence.fit.e_processes import ALONE, Shares
@@ -15,7 +16,6 @@ from kernelucb.confidence.martingale_mixture.problem import (
     Appraised,
     known_noise_problem,
 )
-from kernelucb.confidence.model_error import ModelErrorSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
@@ -119,7 +119,7 @@ class MixtureSettings(NamedTuple):
             problem.regression, problem.constraints, assumptions
         )
         if error > 0.0:
-            band = ModelErrorSet(band, error)
+            band = CombinedSet([band], PlusError(error), band.assumptions)
         return band, problem.least_consistent_norm
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:

@@ -20,7 +20,6 @@ from kernelucb.confidence.geometry import (
     Constraints,
     consistent_constraints,
 )
-from kernelucb.confidence.model_error import near_the_ball
 from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import (
@@ -197,6 +196,19 @@ def unknown_noise_problem(
     interval = joint.noise_interval(problem.constraints.norm)
     lower, upper = map(EstimatedNumber, interval)
     return problem._replace(noise_interval=(lower, upper))
+
+
+def near_the_ball(norm: NormBound, model_error: float) -> NormBound:
+    r"""The norm bound of a function nowhere farther than ``model_error`` from ``f``.
+
+    ``model_error`` is in outcome units; with zero nothing changes.
+    """
+    if model_error == 0.0:
+        return norm
+    of_neighbour = norm.assumption.statement.replace("f - mean", "g - mean")
+    statement = f"f is everywhere within {model_error:.6g} of a function g; {of_neighbour}"
+    assumption = replace(norm.assumption, statement=statement)
+    return NormBound(norm.value, assumption, model_error)
 
 
 def mixture_assumptions(

@@ -1,0 +1,301 @@
+r"""Confidence sets made of others: a union, an intersection, a weighted sum, an error.
+
+A combination is a list of sets and a rule, which says how bounds of the whole follow from
+bounds of the parts. A new kind of combination is a new rule.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import ModuleList
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet, Support
+from kernelucb.regression.state import State
+
+Part = ConfidenceSet[Any, Any]
+
+
+class CombinedPoints(NamedTuple):
+    r"""Query points as each part sees them, with ``b`` baselines of the whole."""
+
+    baseline: Tensor
+    parts: tuple[Any, ...]
+
+    def detach(self) -> "CombinedPoints":
+        r"""The same points without gradients."""
+        parts = tuple(part.detach() for part in self.parts)
+        return CombinedPoints(self.baseline.detach(), parts)
+
+    def rows(self, mask: Tensor) -> "CombinedPoints":
+        r"""The points where ``mask`` is true."""
+        parts = tuple(part.rows(mask) for part in self.parts)
+        return CombinedPoints(self.baseline[mask], parts)
+
+
+class Rule(ABC):
+    r"""How bounds of a whole follow from bounds of its parts.
+
+    Attributes:
+        error: Added to every bound on a value, and twice to every bound on a difference,
+            outcome units.
+    """
+
+    error: float = 0.0
+
+    @abstractmethod
+    def joined(self, values: Sequence[Tensor]) -> Tensor:
+        r"""Bound on the whole, without ``error``, from ``b`` values of each part."""
+
+    def side(self, index: int, sign: int) -> int:
+        r"""Side of a part's band that side ``sign`` of the whole asks for."""
+        return sign
+
+    def baseline(self, values: Sequence[Tensor]) -> Tensor:
+        r"""Baseline, or estimate, of the whole: by default the first part's."""
+        return values[0]
+
+    def prior_std(self, values: Sequence[float]) -> float:
+        r"""Prior standard deviation of the whole: by default the first part's."""
+        return values[0]
+
+    def model_error(self, values: Sequence[float]) -> float:
+        r"""Model error of the whole: by default the largest of the parts' and its own."""
+        return max(values) + self.error
+
+    def combined(self, supports: Sequence[Support]) -> Support:
+        r"""Support of the whole: of the part that decides at each point."""
+        value, regularizer, gap = (
+            torch.stack(part) for part in zip(*supports, strict=True)
+        )
+        index = (value == self.joined(list(value))).int().argmax(0, keepdim=True)
+        return Support(*(part.gather(0, index)[0] for part in (value, regularizer, gap)))
+
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+        r"""Support of the whole at ``b`` points."""
+        rows = enumerate(zip(parts, points.parts, strict=True))
+        return self.combined([p.support(own, self.side(i, sign)) for i, (p, own) in rows])
+
+
+@dataclass(frozen=True)
+class Union(Rule):
+    r"""All functions that lie in at least one of the parts.
+
+    It holds the true function where the right part does, so at that part's failure
+    probability: which of the others were left out does not count.
+
+    Source: ours; ``docs/mathematics.md``.
+    """
+
+    def joined(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The largest."""
+        return torch.stack(list(values)).amax(0)
+
+    def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
+        r"""Largest support, searched only where a part's cheap bound leaves it open."""
+        if len(parts) == 1:
+            return parts[0].support(points.parts[0], sign)
+        with torch.no_grad():
+            pairs = zip(parts, points.parts, strict=True)
+            limits = torch.stack([part.majorant(own, sign).value for part, own in pairs])
+        promising, best = limits.argmax(0), torch.full_like(limits[0], -torch.inf)
+        found: list[Support] = []
+        for first in (True, False):
+            for index, part in enumerate(parts):
+                own = promising == index
+                rows = own if first else ~own & (limits[index] > best)
+                if bool(rows.any()):
+                    support = part.support(points.parts[index].rows(rows), sign)
+                    found.append(_at(rows, support))
+                    best = torch.maximum(best, found[-1].value.detach())
+        return self.combined(found)
+
+
+@dataclass(frozen=True)
+class Intersection(Rule):
+    r"""All functions that lie in every part, or a larger set.
+
+    Its bounds are the least of the parts' bounds, so a lower one may lie above an upper one
+    where the parts contradict each other. It holds the true function where all of them do:
+    their failure probabilities add up.
+
+    Source: ours, the union bound; ``docs/mathematics.md``.
+    """
+
+    def joined(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The smallest."""
+        return torch.stack(list(values)).amin(0)
+
+
+@dataclass(frozen=True)
+class WeightedSum(Rule):
+    r"""All functions ``offset + sum_j w_j f_j`` with every ``f_j`` in its own part.
+
+    Its support is ``sum_j |w_j|`` times the ``j``-th part's, on the other side where
+    ``w_j`` is negative. It holds the true sum whenever all parts hold their functions, so
+    by the union bound with one minus the sum of their failure probabilities; the outcomes
+    and their noises may depend on each other in any way.
+
+    Attributes:
+        weights: One for each part, none of them zero.
+        offset: Outcome units.
+    """
+
+    weights: tuple[float, ...]
+    offset: float = 0.0
+
+    def joined(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The sum, weighted by ``|w_j|``."""
+        pairs = zip(self.weights, values, strict=True)
+        return torch.stack([abs(weight) * value for weight, value in pairs]).sum(0)
+
+    def side(self, index: int, sign: int) -> int:
+        r"""The other side where the weight is negative."""
+        return sign if self.weights[index] > 0 else -sign
+
+    def baseline(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The weighted sum, plus the offset."""
+        pairs = zip(self.weights, values, strict=True)
+        return torch.stack([weight * value for weight, value in pairs]).sum(0) + self.offset
+
+    def prior_std(self, values: Sequence[float]) -> float:
+        r"""Root of the weighted sum of the parts' prior variances."""
+        return math.hypot(
+            *(w * value for w, value in zip(self.weights, values, strict=True))
+        )
+
+    def model_error(self, values: Sequence[float]) -> float:
+        r"""The sum, weighted by ``|w_j|``."""
+        return sum(abs(w) * value for w, value in zip(self.weights, values, strict=True))
+
+    def combined(self, supports: Sequence[Support]) -> Support:
+        r"""Weighted sums; ``regularizer`` has one column for each part."""
+        values, regularizers, gaps = zip(*supports, strict=True)
+        regularizer = torch.stack(regularizers, dim=-1)
+        return Support(self.joined(values), regularizer, self.joined(gaps))
+
+
+@dataclass(frozen=True)
+class PlusError(Rule):
+    r"""All functions nowhere farther than ``error`` from a function of the one part.
+
+    Where that was made for residuals that are larger by ``misfit_of_error``, it holds some
+    ``g`` near ``f`` whenever the fit holds ``f``; so values of ``f`` are bounded by values
+    of ``g`` plus ``error``, and differences of two values by those of ``g`` plus twice
+    that, at the reference as well. There the gain is zero, but not the largest gain of
+    points next to it, which branch and bound needs: the error may change by any amount from
+    point to point.
+
+    Source: ours; see ``docs/mathematics.md``.
+
+    Attributes:
+        error: Largest distance at any point, outcome units.
+    """
+
+    error: float
+
+    def joined(self, values: Sequence[Tensor]) -> Tensor:
+        r"""The one part's."""
+        return values[0]
+
+    def combined(self, supports: Sequence[Support]) -> Support:
+        r"""The one part's, plus the error."""
+        return supports[0]._replace(value=supports[0].value + self.error)
+
+
+class CombinedState:
+    r"""The states of several sets, as one state: the same data, or several outcomes."""
+
+    def __init__(self, states: Sequence[State], rule: Rule) -> None:
+        self.states, self.rule = tuple(states), rule
+        self.dimension = self.states[0].dimension
+        self.outcome_map = self.states[0].outcome_map
+        self.num_observations = max(state.num_observations for state in states)
+        self.prior_std = rule.prior_std([state.prior_std for state in states])
+
+    def mean(self, X: Tensor) -> Tensor:
+        r"""Estimate at ``b x d`` points, ``b`` values."""
+        return self.rule.baseline([state.mean(X) for state in self.states])
+
+    def project(self, X: Tensor) -> CombinedPoints:
+        r"""``b x d`` raw query points as each state sees them."""
+        parts = tuple(state.project(X) for state in self.states)
+        return CombinedPoints(self.rule.baseline([p.baseline for p in parts]), parts)
+
+    def with_pending(self, X_pending: Tensor) -> "CombinedState":
+        r"""Each state with variances conditioned on pending points as well."""
+        states = [state.with_pending(X_pending) for state in self.states]
+        return CombinedState(states, self.rule)
+
+
+class CombinedSet(ConfidenceSet[Any, CombinedPoints]):
+    r"""A set made of others by a rule.
+
+    Args:
+        parts: The others; of kernels of a family, the simplest first.
+        rule: How they make one.
+        assumptions: What the whole rests on.
+    """
+
+    def __init__(self, parts: Sequence[Part], rule: Rule, assumptions: Assumptions) -> None:
+        states = [part.regression for part in parts]
+        alone = isinstance(rule, PlusError)
+        super().__init__(states[0] if alone else CombinedState(states, rule), assumptions)
+        self._parts, self.rule = ModuleList(parts), rule
+        self.settings = repr(rule)  # part of the fingerprint
+
+    @property
+    def parts(self) -> list[Part]:
+        r"""The sets that this one is made of."""
+        return [part for part in self._parts if isinstance(part, ConfidenceSet)]
+
+    @property
+    def norm(self) -> float | None:
+        r"""Norm of ``g`` where an error is added to it; else None."""
+        return self.parts[0].norm if isinstance(self.rule, PlusError) else None
+
+    @property
+    def model_error(self) -> float:
+        r"""See ``ConfidenceSet``."""
+        return self.rule.model_error([part.model_error for part in self.parts])
+
+    def project(self, X: Tensor) -> CombinedPoints:
+        r"""Project ``b x d`` raw points, once for each distinct state of each part."""
+        parts = tuple(part.project(X) for part in self.parts)
+        return CombinedPoints(self.rule.baseline([p.baseline for p in parts]), parts)
+
+    def support(self, points: CombinedPoints, sign: int) -> Support:
+        r"""See ``ConfidenceSet``."""
+        return self.rule.support(self.parts, points, sign)
+
+    def majorant(self, points: CombinedPoints, sign: int) -> Support:
+        r"""From the majorants of the parts."""
+        pairs = enumerate(zip(self.parts, points.parts, strict=True))
+        side = self.rule.side
+        return self.rule.combined([p.majorant(own, side(i, sign)) for i, (p, own) in pairs])
+
+    def with_pending(self, X_pending: Tensor) -> "CombinedSet":
+        r"""Each part with variances conditioned on pending points as well."""
+        parts = [part.with_pending(X_pending) for part in self.parts]
+        return CombinedSet(parts, self.rule, self.assumptions)
+
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
+        r"""From the maximum over each part; see ``ConfidenceSet``."""
+        gains = [
+            part.max_gain_over(X, reference, self.rule.side(index, sign), cheap)
+            for index, part in enumerate(self.parts)
+        ]
+        return self.rule.joined(gains) + 2.0 * self.rule.error
+
+
+def _at(rows: Tensor, support: Support) -> Support:
+    r"""Supports of some of ``b`` points as those of all, minus infinity elsewhere."""
+    nothing = torch.full_like(rows, -torch.inf, dtype=support.value.dtype)
+    return Support(*(nothing.masked_scatter(rows, part) for part in support))
