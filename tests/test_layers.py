@@ -35,7 +35,7 @@ LOWER = {
     },
 }
 # Applications and the collection of public names; no layer imports them.
-TOP = {"__init__", "__main__", "_demo", "_public", "plotting"}
+TOP = {"__init__", "__main__", "_demo", "_public", "plotting", "testing"}
 MODEL_INTERNALS = {
     "_original_train_inputs",
     "covar_module",

@@ -1,0 +1,537 @@
+r"""The contract of a confidence bound, run over any bound: ``check_band(build, truth)``.
+
+As scikit-learn's ``check_estimator``: who writes a bound runs it, and so do the bounds of
+this package. Every check is a law that holds for all bounds or is left out by name with
+``skip``, where the reason is written down.
+"""
+
+import math
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models import SingleTaskGP
+from botorch.optim.initializers import is_nonnegative
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import Kernel, RBFKernel
+from gpytorch.likelihoods import GaussianLikelihood
+from gpytorch.means import ZeroMean
+from scipy.stats import binom
+from torch import Tensor
+
+from kernelucb.exceptions import InconsistentConfidenceSetWarning, StateError
+
+Build = Callable[..., Any]
+Function = Callable[[Tensor], Tensor]
+
+# A band is compared with itself: the same numbers in another order of operations.
+_REARRANGED = 1e-9
+# Reordered data: round-off of a variance near zero enters by its root, 1.5e-8 of the width.
+_PERMUTED = 1e-7
+_FALSE_ALARM = 1e-4
+
+
+@dataclass(frozen=True)
+class Truth:
+    r"""A true function on the unit cube, and how it is observed.
+
+    Attributes:
+        function: Maps ``n x d`` points to ``n`` values, in the units of ``bounds(X)``.
+        kernel: Kernel of the model, its parameters fixed.
+        noise_std: Noise scale, outcome units.
+        dimension: Number ``d`` of inputs.
+        observe: Maps points and a ``torch.Generator`` to outcomes; by default the function
+            plus Gaussian noise.
+        model: Maps points and outcomes to what ``build`` takes; by default a
+            ``SingleTaskGP`` of mean zero with this kernel and noise, its parameters frozen.
+    """
+
+    function: Function
+    kernel: Kernel
+    noise_std: float = 0.1
+    dimension: int = 1
+    observe: Callable[[Tensor, torch.Generator], Tensor] | None = None
+    model: Callable[[Tensor, Tensor], Any] | None = None
+
+    @classmethod
+    def of_norm(
+        cls,
+        norm: float,
+        *,
+        kernel: Kernel | None = None,
+        noise_std: float = 0.1,
+        dimension: int = 1,
+        seed: int = 0,
+    ) -> "Truth":
+        r"""A function of known RKHS norm: a weighted sum of sections of the kernel."""
+        if kernel is None:
+            kernel = RBFKernel().double()
+            kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+        kernel = kernel.requires_grad_(False)
+        random = torch.Generator().manual_seed(seed)
+        centres = torch.rand(12, dimension, dtype=torch.float64, generator=random)
+        weights = torch.randn(12, dtype=torch.float64, generator=random)
+        gram = kernel(centres).to_dense()
+        weights = weights * norm / (weights @ gram @ weights).sqrt()
+
+        def function(X: Tensor) -> Tensor:
+            return kernel(X, centres).to_dense() @ weights
+
+        return cls(function, kernel, noise_std, dimension)
+
+    def outcomes(self, X: Tensor, random: torch.Generator) -> Tensor:
+        r"""Noisy outcomes at ``n x d`` points."""
+        if self.observe is not None:
+            return self.observe(X, random)
+        noise = torch.randn(len(X), dtype=torch.float64, generator=random)
+        return self.function(X) + self.noise_std * noise
+
+    def model_of(self, X: Tensor, Y: Tensor) -> Any:
+        r"""What ``build`` takes, of these data."""
+        if self.model is not None:
+            return self.model(X, Y)
+        likelihood = GaussianLikelihood(noise_constraint=GreaterThan(1e-12)).double()
+        likelihood.noise = torch.tensor(self.noise_std**2, dtype=torch.float64)
+        model = SingleTaskGP(
+            X,
+            Y.unsqueeze(-1),
+            likelihood=likelihood,
+            covar_module=deepcopy(self.kernel),
+            mean_module=ZeroMean(),
+            outcome_transform=None,
+        )
+        return model.double().eval().requires_grad_(False)
+
+
+class Coverage(NamedTuple):
+    r"""How often a band missed the truth somewhere, in runs of adaptively chosen inputs.
+
+    Attributes:
+        misses: Runs in which the truth left the band at some point in some round.
+        runs: All runs.
+        limit: More misses than that fail the check. A band that misses with probability
+            ``delta`` exactly is failed wrongly with probability 1e-4 at most.
+        power: Probability that a band that misses three times as often is failed.
+    """
+
+    misses: int
+    runs: int
+    limit: int
+    power: float
+
+
+@dataclass
+class _Bench:
+    r"""Data, points and builders that the checks share."""
+
+    build: Build
+    truth: Truth
+    rescaled: Callable[[float], tuple[Build, Truth]] | None = None
+    seed: int = 0
+    num_observations: int = 9
+    X: Tensor = field(init=False)
+    Y: Tensor = field(init=False)
+    points: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        random = self.random(1)
+        self.X = self.uniform(self.num_observations, random)
+        self.Y = self.truth.outcomes(self.X, random)
+        self.points = self.uniform(6, random)
+
+    def random(self, number: int) -> torch.Generator:
+        r"""A generator of its own for each use."""
+        return torch.Generator().manual_seed(1000 * self.seed + number)
+
+    def uniform(self, count: int, random: torch.Generator) -> Tensor:
+        r"""Points of the unit cube."""
+        size = count, self.truth.dimension
+        return torch.rand(size, dtype=torch.float64, generator=random)
+
+    def band(self, X: Tensor | None = None, Y: Tensor | None = None, **options: Any) -> Any:
+        r"""The band on these data, on the bench's own by default."""
+        X, Y = (self.X, self.Y) if X is None or Y is None else (X, Y)
+        torch.manual_seed(self.seed)  # sketches may draw their inducing points
+        return self.build(self.truth.model_of(X, Y), **options)
+
+    def values(self, band: Any) -> Tensor:
+        r"""Acquisition values at the bench's points."""
+        return band(self.points.unsqueeze(-2))
+
+
+def _check_shapes(bench: _Bench) -> None:
+    band, points = bench.band(), bench.points
+    flat = bench.values(band)
+    assert flat.shape == (6,), f"forward maps 6 x 1 x d to 6 values, got {flat.shape}."
+    _close(band(points.reshape(2, 3, 1, -1)), flat.reshape(2, 3), "values in two batches")
+    lower, upper = band.bounds(points)
+    assert lower.shape == upper.shape == (6,), "bounds maps n x d to two n-vectors."
+    assert bool((lower <= upper).all()), "the lower bound lies above the upper one."
+    assert is_nonnegative(band) is False, "a bound may be negative."
+    wrong = points, points[0], points.reshape(3, 2, -1), torch.zeros(3, 1, 17).double()
+    for X in wrong:
+        _raises(BotorchTensorDimensionError, lambda X=X: band(X), f"shape {X.shape}")
+    gaps = points.unsqueeze(-2) / 0.0
+    _raises(InputDataError, lambda: band(gaps), "points that are not finite")
+
+
+def _check_no_points(bench: _Bench) -> None:
+    nothing = bench.band()(bench.points[:0].unsqueeze(-2))
+    assert nothing.shape == (0,), "no points have no values."
+
+
+def _check_precision(bench: _Bench) -> None:
+    band = bench.band()
+    assert bench.values(band).dtype == torch.float64
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        single = band(bench.points.float().unsqueeze(-2))
+    assert single.dtype == torch.float32, "values have the dtype of the points."
+    _close(single.double(), bench.values(band), "values of float32 points", 1e-4)
+
+
+def _check_gradients(bench: _Bench) -> None:
+    band = bench.band()
+    gradients: list[Tensor] = []
+    for _ in range(2):
+        X = bench.points.unsqueeze(-2).clone().requires_grad_(True)
+        band(X).sum().backward()
+        assert X.grad is not None, "values have no gradient."
+        gradients.append(X.grad)
+    _close(gradients[1], gradients[0], "gradients of a second pass", 1e-6)
+    step = 1e-5 * torch.ones_like(bench.points).unsqueeze(-2)
+    with torch.no_grad():
+        points = bench.points.unsqueeze(-2)
+        slope = (band(points + step) - band(points - step)) / 2e-5
+    _close(gradients[0].sum((-2, -1)), slope, "gradients against differences", 1e-3)
+
+
+def _check_points_apart(bench: _Bench) -> None:
+    band, near = bench.band(), bench.points.unsqueeze(-2)
+    for distance in (1.0, 1e8, 1e30):
+        other = distance * bench.uniform(700, bench.random(2)).unsqueeze(-2)
+        together = band(torch.cat([near, other]))[:6]
+        _close(together, band(near), f"values beside points {distance:g} away")
+
+
+def _check_copies(bench: _Bench) -> None:
+    band = bench.band()
+    values, pending = bench.values(band), bench.uniform(2, bench.random(3))
+    for twin in (deepcopy(band), pickle.loads(pickle.dumps(band))):
+        _close(bench.values(twin), values, "values of a copy")
+        assert str(twin.assumptions) == str(band.assumptions)
+        twin.set_X_pending(pending)
+        assert band.X_pending is None, "pending points of a copy reached the original."
+    _close(bench.values(band), values, "values after a copy was changed")
+
+
+def _check_state(bench: _Bench) -> None:
+    band, twin = bench.band(), bench.band()
+    twin.load_state_dict(band.state_dict())
+    _close(bench.values(twin), bench.values(band), "values after loading")
+    other = bench.band(bench.X, bench.truth.outcomes(bench.X, bench.random(8)))
+    _raises(StateError, lambda: other.load_state_dict(band.state_dict()), "other data")
+
+
+def _check_pending(bench: _Bench) -> None:
+    band, pending = bench.band(), bench.uniform(2, bench.random(3))
+    everywhere = torch.cat([pending, bench.points]).unsqueeze(-2)
+    before, sides = band(everywhere), band.bounds(bench.points)
+    band.set_X_pending(pending)
+    assert torch.equal(band.X_pending, pending)
+    after = band(everywhere)
+    slack = _REARRANGED * float(before.abs().max())
+    assert bool((after <= before + slack).all()), "a pending point raised a value."
+    assert float(after[:2].sum()) < float(before[:2].sum()), "pending points do nothing."
+    for one, other in zip(band.bounds(bench.points), sides, strict=True):
+        assert torch.equal(one, other), "pending points changed bounds()."
+    for wrong in (pending.unsqueeze(0), pending.repeat(1, 2), pending / 0.0):
+        kinds = BotorchTensorDimensionError, InputDataError
+        _raises(kinds, partial(band.set_X_pending, wrong), "wrong pending points")
+        assert torch.equal(band.X_pending, pending), "a refused call changed the points."
+    band.set_X_pending(None)
+    _close(band(everywhere), before, "values without pending points")
+    built = bench.band(X_pending=pending)
+    _close(built(everywhere), after, "values of pending points at construction")
+
+
+def _check_directions(bench: _Bench) -> None:
+    lower, upper = bench.band().bounds(bench.points)
+    least = bench.band(maximize=False)
+    _close(bench.values(least), _latent(least, bench.points)[0].neg(), "maximize=False")
+    for own, side in zip(least.bounds(bench.points), (lower, upper), strict=True):
+        _close(own, side, "bounds with maximize=False")
+    weights = torch.tensor([-1.0], dtype=torch.float64)
+    mirrored = bench.band(posterior_transform=ScalarizedPosteriorTransform(weights))
+    _close(bench.values(mirrored), bench.values(least), "posterior transform of -1")
+    for own, side in zip(mirrored.bounds(bench.points), (lower, upper), strict=True):
+        _close(own, side, "bounds with a posterior transform")
+
+
+def _check_upper_value(bench: _Bench) -> None:
+    band = bench.band()
+    _close(bench.values(band), _latent(band, bench.points)[1], "values and upper bounds")
+
+
+def _check_order_of_data(bench: _Bench) -> None:
+    order = torch.randperm(len(bench.X), generator=bench.random(4))
+    sides = bench.band().bounds(bench.points)
+    shuffled = bench.band(bench.X[order], bench.Y[order]).bounds(bench.points)
+    for one, other in zip(shuffled, sides, strict=True):
+        _close(one, other, "bounds of reordered data", _PERMUTED)
+
+
+def _check_units(bench: _Bench) -> None:
+    if bench.rescaled is None:
+        return
+    sides = bench.band().bounds(bench.points)
+    for scale in (1e-3, 37.0, 1e5):
+        other = _Bench(*bench.rescaled(scale), seed=bench.seed)
+        for one, side in zip(other.band().bounds(bench.points), sides, strict=True):
+            _close(one / scale, side, f"bounds in units of {scale:g}", 1e-8)
+
+
+def _check_repeats(bench: _Bench) -> None:
+    X = bench.X[torch.arange(12) % 4]
+    Y = bench.truth.outcomes(X, bench.random(5))
+    lower, upper = bench.band(X, Y).bounds(torch.cat([bench.points, X[:1]]))
+    assert bool(torch.isfinite(upper - lower).all()), "repeated inputs give no band."
+    assert bool((lower < upper).all()), "no width is left where inputs repeat."
+
+
+def _check_gain(bench: _Bench) -> None:
+    band, reference = bench.band(), bench.points[:1]
+    for sign in (1, -1):
+        gain = band.confidence_set.max_gain_over(bench.points, reference, sign)
+        cheap = band.confidence_set.max_gain_over(bench.points, reference, sign, cheap=True)
+        sides = _latent(band, torch.cat([bench.points, reference]))
+        lower, upper = sides if sign == 1 else (-sides[1], -sides[0])
+        slack = 1e-6 * float((upper - lower).max())
+        widest = upper[:-1] - lower[-1]
+        assert bool((gain <= widest + slack).all()), "a gain exceeds the band's two sides."
+        assert bool((cheap >= gain - slack).all()), "a cheap gain lies below the gain."
+        between = upper[:-1] - upper[-1]
+        assert bool((gain >= between - slack).all()), "a gain lies below an attained one."
+
+
+def _check_assumptions(bench: _Bench) -> None:
+    assumptions = bench.band().assumptions
+    assert assumptions.source
+    assert assumptions.guarantee
+    assert assumptions.items
+    assert all(item.name and item.statement for item in assumptions.items)
+    assert assumptions.delta is None or 0.0 < assumptions.delta < 1.0
+    first = str(assumptions).partition("\n")[0]
+    assert first.startswith("certified") == assumptions.certified
+    assert repr(bench.band()).startswith(type(bench.band()).__name__)
+
+
+def _check_estimates(bench: _Bench) -> None:
+    r"""A kernel that may have been fitted to the data is an estimate."""
+    model = bench.truth.model_of(bench.X, bench.Y)
+    if not hasattr(model, "covar_module"):
+        return
+    model.covar_module.requires_grad_(True)
+    assumptions = bench.build(model).assumptions
+    assert not assumptions.certified, "a trainable kernel passes as given."
+    assert any("kernel" in name for name in assumptions.estimated)
+
+
+def _check_contradiction(bench: _Bench) -> None:
+    r"""Outcomes that no function of the stated norm explains."""
+    far = bench.Y + 1e3 * (1.0 + torch.arange(len(bench.Y)) % 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        band = bench.band(bench.X, far)
+    kinds = [each.category for each in caught]
+    assert InconsistentConfidenceSetWarning in kinds, "a contradiction passes in silence."
+    assert band.assumptions.violated, "a contradicted band keeps its guarantee."
+    lower, upper = band.bounds(bench.points)
+    assert bool((lower <= upper).all())
+
+
+def _check_witness(bench: _Bench) -> None:
+    r"""A function of the set that attains one side of it lies inside the band."""
+    band = bench.band()
+    if not hasattr(band, "witness"):
+        return
+    lower, upper = _latent(band, bench.points)
+    slack = 1e-5 * float((upper - lower).max())
+    for above in (True, False):
+        values = band.witness(bench.points[:1], upper=above)(bench.points)
+        inside = (lower - slack <= values) & (values <= upper + slack)
+        assert bool(inside.all()), "the witness leaves the band."
+
+
+def _check_device(bench: _Bench) -> None:
+    if not torch.cuda.is_available():
+        return
+    band = bench.band()
+    expected = band.bounds(bench.points)
+    moved = band.cuda().bounds(bench.points.cuda())
+    for one, other in zip(moved, expected, strict=True):
+        _close(one.cpu(), other, "bounds on another device", 1e-6)
+
+
+_CHECKS: dict[str, Callable[[_Bench], None]] = {
+    "shapes": _check_shapes,
+    "no points": _check_no_points,
+    "precision": _check_precision,
+    "gradients": _check_gradients,
+    "points apart": _check_points_apart,
+    "copies": _check_copies,
+    "state": _check_state,
+    "pending points": _check_pending,
+    "directions": _check_directions,
+    "upper value": _check_upper_value,
+    "order of data": _check_order_of_data,
+    "units": _check_units,
+    "repeated inputs": _check_repeats,
+    "gain": _check_gain,
+    "assumptions": _check_assumptions,
+    "estimates": _check_estimates,
+    "contradiction": _check_contradiction,
+    "witness": _check_witness,
+    "device": _check_device,
+}
+
+
+def band_checks(
+    build: Build,
+    truth: Truth,
+    *,
+    rescaled: Callable[[float], tuple[Build, Truth]] | None = None,
+    skip: Mapping[str, str] | Sequence[str] = (),
+    seed: int = 0,
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    r"""The checks of ``check_band`` but for coverage, each with its name.
+
+    For ``pytest.mark.parametrize``; arguments as there.
+    """
+    if unknown := set(skip) - _CHECKS.keys():
+        raise ValueError(f"There is no check {sorted(unknown)}; there are {[*_CHECKS]}.")
+    for name, check in _CHECKS.items():
+        if name not in skip:
+            bench = partial(_Bench, build, truth, rescaled, seed)
+            yield name, lambda check=check, bench=bench: check(bench())
+
+
+def check_band(
+    build: Build,
+    truth: Truth,
+    *,
+    rescaled: Callable[[float], tuple[Build, Truth]] | None = None,
+    skip: Mapping[str, str] | Sequence[str] = (),
+    runs: int = 60,
+    seed: int = 0,
+) -> Coverage | None:
+    r"""Run every law of a confidence bound over one bound.
+
+    Example:
+        >>> truth = Truth.of_norm(3.0)
+        >>> check_band(partial(MartingaleMixtureUCB, norm_bound=3.0), truth)
+
+    Args:
+        build: Maps a model to the bound; takes ``maximize``, ``posterior_transform`` and
+            ``X_pending`` as further arguments.
+        truth: The true function and how it is observed; the bound must be valid for it.
+        rescaled: Maps a factor to the bound and the truth in units that are smaller by it;
+            without it the change of units is not checked.
+        skip: Names of checks that do not apply, best with the reason.
+        runs: Number of runs of the coverage check; 0 leaves it out.
+        seed: Of data and points.
+
+    Returns:
+        The result of the coverage check, None where ``delta`` is not stated.
+
+    Raises:
+        AssertionError: If a law is broken; says which.
+        ValueError: If ``skip`` has an unknown name.
+    """
+    options: dict[str, Any] = {"rescaled": rescaled, "skip": skip, "seed": seed}
+    for name, check in band_checks(build, truth, **options):
+        try:
+            check()
+        except Exception as error:
+            raise AssertionError(f"{name}: {error}") from error
+    return check_coverage(build, truth, runs=runs, seed=seed) if runs else None
+
+
+def check_coverage(
+    build: Build, truth: Truth, *, runs: int = 60, rounds: int = 10, seed: int = 0
+) -> Coverage | None:
+    r"""Whether the band holds the truth everywhere, in as many runs as it says.
+
+    Half the inputs of a run are uniform, each other maximises the band among 64 points. The
+    band is compared with the truth there after every fourth observation.
+
+    Args:
+        build: As for ``check_band``.
+        truth: As for ``check_band``.
+        runs: Number of runs.
+        rounds: Observations of each run.
+        seed: Of the first run.
+
+    Returns:
+        The result, None where the bound states no ``delta`` for all points and rounds.
+
+    Raises:
+        AssertionError: If the band missed the truth in more runs than chance explains.
+    """
+    misses, delta = 0, None
+    for run in range(runs):
+        bench = _Bench(build, truth, seed=seed + run, num_observations=2)
+        random, grid = bench.random(6), bench.uniform(64, bench.random(7))
+        X, Y, missed = bench.X, bench.Y, False
+        while len(X) < rounds:
+            band = bench.band(X, Y)
+            assumptions = band.assumptions
+            if None in (delta := assumptions.delta,) or not assumptions.all_points:
+                return None
+            if len(X) % 4 == 2:
+                lower, upper = band.bounds(grid)
+                wrong = (truth.function(grid) < lower) | (truth.function(grid) > upper)
+                missed = missed or bool(wrong.any())
+            best = grid[band(grid.unsqueeze(-2)).argmax()].unsqueeze(0)
+            chosen = best if len(X) % 2 else bench.uniform(1, random)
+            X = torch.cat([X, chosen])
+            Y = torch.cat([Y, truth.outcomes(chosen, random)])
+        misses += missed
+    if delta is None:
+        return None
+    limit = int(binom.isf(_FALSE_ALARM, runs, delta))
+    power = float(binom.sf(limit, runs, min(1.0, 3.0 * delta)))
+    assert misses <= limit, (
+        f"coverage: the band missed the truth in {misses} of {runs} runs; chance explains "
+        f"{limit} at delta {delta:g}."
+    )
+    return Coverage(misses, runs, limit, power)
+
+
+def _latent(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The band on the scale of its acquisition values."""
+    return getattr(band, "latent_bounds", band.bounds)(X)
+
+
+def _close(one: Tensor, other: Tensor, what: str, tolerance: float = _REARRANGED) -> None:
+    r"""Whether values agree relative to the largest of them, or to one."""
+    size = max(1.0, float(other.detach().abs().max()) if other.numel() else 1.0)
+    apart = float((one - other).detach().abs().max()) if other.numel() else 0.0
+    assert one.shape == other.shape, f"{what} have other shapes."
+    assert not math.isnan(apart), f"{what} are not numbers."
+    assert apart <= tolerance * size, f"{what} differ by {apart:.3g}, of {size:.3g}."
+
+
+def _raises(kinds: Any, call: Callable[[], Any], what: str) -> None:
+    try:
+        call()
+    except kinds:
+        return
+    raise AssertionError(f"{what} should be refused with {kinds}.")

@@ -1,0 +1,98 @@
+r"""Every law of a band over every band; and the laws find bands that break them."""
+
+from functools import partial
+
+import pytest
+from bands import BANDS, NORM, TRUTH
+
+from kernelucb import MartingaleMixtureUCB
+from kernelucb.testing import Truth, band_checks, check_band, check_coverage
+from problems import frozen_kernel
+
+CASES = {
+    f"{name}: {law}": check
+    for name, band in BANDS.items()
+    for law, check in band_checks(band.build, band.truth, skip=band.skip)
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_law(case):
+    CASES[case]()
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_coverage(name):
+    r"""Wrongly failed with probability 1e-4; the power is in ``test_a_narrow_band``."""
+    band = BANDS[name]
+    check_coverage(band.build, band.truth, runs=12 if name == "convex" else 30)
+
+
+class Broken(MartingaleMixtureUCB):
+    r"""A band with one defect."""
+
+    defect = ""
+
+    def forward(self, X):
+        values = super().forward(X)
+        return {
+            "precision": lambda: values.float(),
+            "shapes": lambda: values.unsqueeze(-1),
+            "gradients": lambda: values.detach() + 0.0 * X.sum(),
+            "points apart": lambda: values - values.mean(),
+            "directions": lambda: self.latent_bounds(X.squeeze(-2))[1],
+            "upper value": lambda: values + 1e-6,
+        }.get(self.defect, lambda: values)()
+
+    def set_X_pending(self, X_pending=None):
+        super().set_X_pending(None if self.defect == "pending points" else X_pending)
+
+    def bounds(self, X):
+        lower, upper = super().bounds(X)
+        if self.defect == "order of data":
+            return lower - 1e-3 * float(self.regression.train_inputs[0, 0]), upper
+        if self.defect == "coverage":
+            return lower + 0.49 * (upper - lower), upper - 0.49 * (upper - lower)
+        return lower, upper
+
+    def load_state_dict(self, *arguments, **options):
+        if self.defect != "state":
+            return super().load_state_dict(*arguments, **options)
+
+
+DEFECTS = [
+    *("precision", "shapes", "gradients", "points apart", "directions", "upper value"),
+    *("pending points", "order of data", "state", "coverage"),
+]
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_broken_band_is_found(defect):
+    r"""Each law refuses a band that breaks it; of 30 runs the narrow one misses most."""
+    build = partial(type("Broken", (Broken,), {"defect": defect}), norm_bound=NORM)
+    if defect == "coverage":
+        with pytest.raises(AssertionError, match="coverage: the band missed"):
+            check_coverage(build, TRUTH, runs=30)
+        return
+    laws = dict(band_checks(build, TRUTH))
+    with pytest.raises((AssertionError, RuntimeError, TypeError)):
+        laws[defect]()
+
+
+def test_check_band_runs_them_all():
+    result = check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, runs=20)
+    assert result.misses <= result.limit < 20
+    with pytest.raises(ValueError, match="no check"):
+        check_band(partial(MartingaleMixtureUCB, norm_bound=NORM), TRUTH, skip=["taste"])
+
+
+@pytest.mark.parametrize("name", ["filters", "analytic", "Abbasi-Yadkori", "Srinivas"])
+def test_units(name):
+    r"""Outcomes, noise and the kernel's scale in other units, with the same norm."""
+
+    def rescaled(scale):
+        kernel = frozen_kernel("rbf", 0.3, scale**2)
+        truth = Truth.of_norm(NORM, kernel=kernel, noise_std=0.2 * scale, dimension=2)
+        return BANDS[name].build, truth
+
+    dict(band_checks(*rescaled(1.0), rescaled=rescaled))["units"]()
