@@ -98,7 +98,7 @@ class Union(Rule):
 
     def support(self, parts: Sequence[Part], points: CombinedPoints, sign: int) -> Support:
         r"""Largest support, searched only where a part's cheap bound leaves it open."""
-        if len(parts) == 1:
+        if len(parts) == 1 or points.baseline.numel() == 0:
             return parts[0].support(points.parts[0], sign)
         with torch.no_grad():
             pairs = zip(parts, points.parts, strict=True)
