@@ -145,12 +145,12 @@ MODELS = {
         "likelihood StudentT.* not Gaussian",
     ),
     "no mean module": (without_mean_module, "must have attributes `mean_module`"),
-    "a string": (lambda: "model", "model must be an instance of Model"),
+    "a string": (lambda: "model", "Expected a BoTorch model|model must be"),
     "a kernel": (
         lambda: frozen_kernel("rbf"),
         "Expected a BoTorch model or a GPyTorch ExactGP, got RBFKernel",
     ),
-    "nothing": (lambda: None, "model must be an instance of Model"),
+    "nothing": (lambda: None, "Expected a BoTorch model|model must be"),
 }
 
 

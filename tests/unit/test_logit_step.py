@@ -12,17 +12,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import OutcomeConstraints
-from kernelucb.regression.outcome_map import (
-    BilogStep,
-    LogitStep,
-    LogStep,
-    OutcomeMap,
-    PowerStep,
-)
+from kernelucb.regression.outcome_map import OutcomeMap, Step
 from problems import float64
 from tolerances import EPS, GRADCHECK
 
-LOGIT = OutcomeMap((LogitStep(),))
+LOGIT = OutcomeMap((Step("Logit"),))
 LOG_ODDS = st.floats(-12.0, 12.0)
 GAINS = st.floats(0.0, 8.0)
 SIGNS = st.sampled_from([1, -1])
@@ -44,7 +38,7 @@ def largest_on_grid(own, gain, lower, upper, sign):
 
 
 def test_is_the_logistic_link():
-    assert str(LogitStep()) == "Logit"
+    assert str(Step("Logit")) == "Logit"
     assert LOGIT.after == " after Logit"
     values = torch.linspace(-30.0, 12.0, 300, dtype=torch.float64)
     outcomes = LOGIT.inverse(values)
@@ -68,7 +62,7 @@ def test_ends():
         0.0,
         1.0,
     )
-    assert OutcomeMap((LogStep(),)).largest_outcome == math.inf
+    assert OutcomeMap((Step("Log"),)).largest_outcome == math.inf
     infinite = torch.tensor([-math.inf, math.inf], dtype=torch.float64)
     assert LOGIT.inverse(infinite).tolist() == [0.0, 1.0]
     outside = torch.tensor([-math.inf, -0.5, 0.0, 1.0, 1.5, math.inf], dtype=torch.float64)
@@ -158,7 +152,7 @@ def test_several_and_unbounded_gains():
 @given(LOG_ODDS, LOG_ODDS, GAINS, SIGNS)
 def test_other_steps_bend_as_they_say(one, other, gain, sign):
     lower, upper = sorted((0.3 * one, 0.3 * other))
-    for step in (LogStep(), PowerStep(2.0), PowerStep(0.5), BilogStep()):
+    for step in (Step("Log"), Step("Power", 2.0), Step("Power", 0.5), Step("Bilog")):
         own = OutcomeMap((step,))
         shift = gain if sign == -1 else 0.0
         starts = [max(end - shift, own.least) for end in (lower, upper)]
@@ -169,4 +163,4 @@ def test_other_steps_bend_as_they_say(one, other, gain, sign):
 
 def test_copies():
     assert LOGIT == deepcopy(LOGIT) == loads(dumps(LOGIT))
-    assert OutcomeMap((LogStep(),)) != LOGIT
+    assert OutcomeMap((Step("Log"),)) != LOGIT

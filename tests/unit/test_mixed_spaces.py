@@ -27,7 +27,7 @@ from kernelucb import (
 from kernelucb.certificates.changes import change_in
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
-from kernelucb.regression.columns import is_monotone
+from kernelucb.regression.prior import is_monotone
 from problems import frozen_model, make_problem, uniform, with_point
 from tolerances import ORDER
 

@@ -16,8 +16,7 @@ from botorch.models.transforms.outcome import (
 )
 from torch.testing import assert_close
 
-from kernelucb.regression.outcome_map import IDENTITY
-from kernelucb.regression.outcome_units import outcome_units
+from kernelucb.regression.outcome_map import IDENTITY, outcome_units
 from problems import float64, normal, uniform
 from tolerances import EPS, GRADCHECK
 

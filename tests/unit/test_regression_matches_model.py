@@ -13,7 +13,7 @@ from gpytorch.means import ConstantMean, LinearMean
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression, SafeSet
-from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 from problems import float64, frozen_kernel, frozen_model, normal, uniform
 from tolerances import LINEAR_SOLVE, POSTERIOR
 

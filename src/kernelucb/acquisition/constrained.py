@@ -27,7 +27,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, check_dimensions
-from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 from kernelucb.regression.outcome_map import OutcomeMap
 
 

@@ -24,7 +24,7 @@ from kernelucb.acquisition.outcome_bands import (
 )
 from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
-from kernelucb.regression.outputs import single_output_models
+from kernelucb.regression.from_model import single_output_models
 
 Limits = tuple[float | None, float | None]
 Weights = dict[int, float]

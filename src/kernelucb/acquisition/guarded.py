@@ -32,7 +32,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.family.select import GOLDEN_RATIO
 from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 
 
 class GuardedAcquisition(BuiltOnce):

@@ -35,8 +35,7 @@ from kernelucb.acquisition.constrained_inputs import (
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.scalarized import ScalarizedUCB
-from kernelucb.regression.observed import observed_inputs
-from kernelucb.regression.outputs import single_output_models
+from kernelucb.regression.from_model import observed_inputs, single_output_models
 
 Options = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from kernelucb.acquisition.family_inputs import kernel_inputs
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
-from kernelucb.regression.outputs import per_output, single_output_models
+from kernelucb.regression.from_model import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]
 Noise = float | Tensor | UnknownNoise | None

@@ -28,8 +28,8 @@ from kernelucb.confidence.combined import (
     WeightedSum,
 )
 from kernelucb.confidence.outcome_constraints import check_dimensions
+from kernelucb.regression.from_model import per_output, single_output_models
 from kernelucb.regression.outcome_map import check_identity
-from kernelucb.regression.outputs import per_output, single_output_models
 
 
 class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):

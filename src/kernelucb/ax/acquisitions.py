@@ -33,7 +33,7 @@ from kernelucb.ax.outcomes import (
 from kernelucb.ax.rehearsal import BUILDERS
 from kernelucb.ax.spaces import parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.regression.outputs import single_output_models
+from kernelucb.regression.from_model import single_output_models
 
 Options = Mapping[str, Any]
 

@@ -37,7 +37,7 @@ from kernelucb.ax.outcomes import (
 )
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 
 # What builds a bound from a model and options that Ax can store, if not its class.
 BUILDERS: Mapping[type[KernelUCB], Callable[..., Any]] = {

@@ -22,7 +22,7 @@ from kernelucb.ax.outcomes import (
     is_by_outcome,
 )
 from kernelucb.ax.spaces import parameters_of_columns
-from kernelucb.regression.outputs import per_output
+from kernelucb.regression.from_model import per_output
 
 
 def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:

@@ -26,9 +26,9 @@ from kernelucb.confidence.family.statements import (
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.statements import Knowledge
-from kernelucb.regression.covering import Cover
+from kernelucb.regression.kernel_family import Cover
+from kernelucb.regression.named import kernel_in_words
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.words import kernel_in_words
 
 
 class Shared(NamedTuple):

@@ -9,8 +9,7 @@ from typing_extensions import TypeVar
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.regression import RidgeState
-from kernelucb.regression.projection import Projection
-from kernelucb.regression.state import Points, State
+from kernelucb.regression.state import Points, Projection, State
 
 StateT = TypeVar("StateT", bound=State, default=State, covariant=True)
 PointsT = TypeVar("PointsT", bound=Points, default=Any)

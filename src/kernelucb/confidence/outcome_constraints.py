@@ -14,8 +14,8 @@ from kernelucb._numerics.parts import in_parts, rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, Described
 from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.regression.from_model import per_output
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
-from kernelucb.regression.outputs import per_output
 
 Side = Literal[">=", "<="]
 _NEEDED = ("assumptions", "bounds", "prior_std")

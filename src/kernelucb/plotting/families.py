@@ -16,7 +16,7 @@ from kernelucb.plotting.style import (
     plain_ticks,
     whole_numbers,
 )
-from kernelucb.regression.words import kernel_in_words
+from kernelucb.regression.named import kernel_in_words
 
 _RATIO = "least consistent norm / norm bound"
 

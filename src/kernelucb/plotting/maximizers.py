@@ -25,7 +25,7 @@ from kernelucb.plotting.style import (
     add_legend,
     new_axes,
 )
-from kernelucb.regression.observed import observed_inputs
+from kernelucb.regression.from_model import observed_inputs
 
 _SQUARE = (6.6, 4.2)
 

@@ -2,7 +2,6 @@ r"""Regression state: what the data say, at every regulariser, after one ``eigh`
 
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.lowrank.nystrom import NystromRegression
-from kernelucb.regression.projection import Projection
-from kernelucb.regression.ridge import RidgeState
+from kernelucb.regression.state import Projection, RidgeState
 
 __all__ = ["KernelRegression", "NystromRegression", "Projection", "RidgeState"]

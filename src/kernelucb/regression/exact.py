@@ -4,25 +4,24 @@ import math
 from typing import Self
 
 import torch
+from botorch.exceptions import InputDataError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.functional import pad
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_values, training_targets
 from kernelucb._numerics.estimates import estimated_parts, with_noise
-from kernelucb._numerics.features import Sections
+from kernelucb._numerics.features import Sections, lost_lengths, split_variance
 from kernelucb._numerics.frozen import draft_of
-from kernelucb._numerics.spectral import hidden_part
-from kernelucb.regression.decomposition import decompose, pooled_data
+from kernelucb._numerics.spectral import hidden_part, kernel_spectrum
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.pending import PendingRegression
-from kernelucb.regression.pooling import Pooled
+from kernelucb.regression.pooling import Pooled, pool
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, project
-from kernelucb.regression.ridge import RidgeState
+from kernelucb.regression.state import Projection, RidgeState, resolved
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
 _LARGEST_UPDATE = 64
@@ -41,15 +40,27 @@ class KernelRegression(RidgeState):
     posterior. The state is a float64 snapshot: refitting the model later does not
     change it, and no gradient flows to hyper-parameters.
 
+    Given the function's value at an input, the outcomes there enter the likelihood through
+    their precision-weighted mean and through how far they scatter around it. So repeated
+    inputs are pooled; one direction that no section reaches stands for all of the scatter.
+
     Example:
         >>> state = KernelRegression.from_model(model)
         >>> mean, variance = state.mean(X), state.variance(X)
 
     Attributes:
-        eigenvalues: ``r`` eigenvalues ``lam`` of the whitened kernel matrix, ascending.
-            Repeated inputs are pooled: ``r`` is the number of distinct inputs, and one
-            more for the scatter of repeated outcomes, at eigenvalue zero.
+        eigenvalues: ``r`` eigenvalues ``lam`` of the whitened kernel matrix, ascending:
+            ``r = m``, the number of distinct inputs, and one more for the scatter of
+            repeated outcomes, at eigenvalue zero.
         targets: ``r`` values ``z = U^T D^-1/2 (y - m)``.
+        train_inputs: ``n x d'`` inputs as the kernel sees them.
+        train_targets: ``n`` outcomes.
+        distinct_inputs: ``m x d'`` distinct inputs.
+        distinct_index: ``m`` positions of an observation at each of them.
+        distinct_variance: ``m`` prior variances there.
+        distinct_noise_std: ``m`` noise scales of the pooled outcomes there.
+        distinct_lost: ``m`` lengths of what the kept eigenvectors leave of each section.
+        feature_basis: ``m x r`` matrix that maps covariances to features.
 
     The other attributes are those of ``RidgeState``.
     """
@@ -63,7 +74,6 @@ class KernelRegression(RidgeState):
     distinct_lost: Tensor
     feature_basis: Tensor
 
-    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -99,7 +109,6 @@ class KernelRegression(RidgeState):
         self._decompose(prior, inputs, targets, noise_std)
 
     @classmethod
-    @checked
     def from_model(
         cls, model: Model, noise_std: float | Tensor | None = None
     ) -> "KernelRegression":
@@ -143,7 +152,7 @@ class KernelRegression(RidgeState):
     ) -> Self:
         r"""State of kernel inputs (``n x d'``) and outcomes under a prior.
 
-        ``pooled`` are the same data from ``pooled_data``, where that is done already.
+        ``pooled`` are ``pool`` of the same data, where that is done already.
         """
         state = cls.__new__(cls)
         Module.__init__(state)
@@ -160,6 +169,7 @@ class KernelRegression(RidgeState):
         noise_std: float | Tensor,
         pooled: Pooled | None = None,
     ) -> None:
+        r"""One ``eigh`` of ``D^-1/2 K D^-1/2``, of the size of the distinct inputs."""
         noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
         least, most = (float(value) for value in noise.aminmax())
         if most > _LARGEST_RATIO * least:
@@ -169,16 +179,41 @@ class KernelRegression(RidgeState):
                 "the largest, or raise the smallest."
             )
         if pooled is None:
-            pooled = pooled_data(prior, inputs, targets, noise)
-        parts = decompose(prior, pooled)
-        self.prior, self.eigenvalue_cutoff = prior, parts.eigenvalue_cutoff
-        self.register_buffer("train_inputs", inputs)
-        self.register_buffer("train_targets", targets)
-        self.register_buffer("noise_std", noise)
-        self.register_buffer("singular_values", parts.eigenvalues.sqrt())
-        for name, value in parts._asdict().items():
-            if isinstance(value, Tensor):
-                self.register_buffer(name, value)
+            pooled = pool(inputs, targets - prior.mean(inputs), noise)
+        kernel_matrix = prior.covariance(pooled.inputs, pooled.inputs)
+        kernel_matrix = kernel_matrix / pooled.noise_std.outer(pooled.noise_std)
+        if not bool(torch.isfinite(kernel_matrix).all()):
+            raise InputDataError(
+                "The kernel matrix over the noise variance is not finite: the inputs are "
+                "too large for the kernel, or noise_std is too small beside the prior. "
+                "Rescale the inputs (input_transform=Normalize(d)), or use a larger "
+                "noise_std."
+            )
+        lam, vectors, cutoff = kernel_spectrum(0.5 * (kernel_matrix + kernel_matrix.mT))
+        z = (pooled.residuals / pooled.noise_std) @ vectors
+        lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
+        lost = lost_lengths(vectors[:, lam == 0], pooled.noise_std, cutoff)
+        basis = vectors / pooled.noise_std.unsqueeze(-1) / lengths
+        if pooled.scatter is not None:
+            lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
+            z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
+        self.prior, self.eigenvalue_cutoff = prior, cutoff
+        buffers = {
+            "train_inputs": inputs,
+            "train_targets": targets,
+            "noise_std": noise,
+            "singular_values": lam.sqrt(),
+            "distinct_inputs": pooled.inputs,
+            "distinct_index": pooled.positions,
+            "distinct_variance": prior.variance(pooled.inputs),
+            "distinct_noise_std": pooled.noise_std,
+            "distinct_lost": lost,
+            "eigenvalues": lam,
+            "targets": z,
+            "feature_basis": basis,
+        }
+        for name, value in buffers.items():
+            self.register_buffer(name, value)
 
     def with_noise_std(self, noise_std: float | Tensor) -> "KernelRegression":
         r"""The state of the same data and prior under another noise scale.
@@ -233,7 +268,6 @@ class KernelRegression(RidgeState):
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
         return self._of_data(inputs, self.train_targets + shift, self.noise_scales)
 
-    @checked
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
@@ -266,14 +300,26 @@ class KernelRegression(RidgeState):
         r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
         return self.project_inputs(self.prior.transform(X.to(self.eigenvalues)))
 
+    def project_inputs(self, inputs: Tensor) -> Projection:
+        r"""As ``project``, for ``b x d'`` inputs as the kernel sees them."""
+        sections = self.distinct_sections
+        covariance = self.prior.covariance(inputs, sections.inputs)
+        prior_variance = self.prior.variance(inputs)
+        raw_features = covariance @ self.feature_basis
+        with torch.no_grad():
+            reach = sections.reach(inputs, prior_variance, covariance)
+        features, rest = split_variance(raw_features, prior_variance, reach)
+        if covariance.requires_grad and bool((rest == reach).any()):
+            reach = sections.reach(inputs, prior_variance, covariance)
+            features, rest = split_variance(raw_features, prior_variance, reach)
+        mean = self.prior.mean(inputs)
+        resolved(mean, rest)
+        return Projection(inputs, mean, prior_variance, features, rest)
+
     def observed_features(self, rows: Tensor) -> Tensor:
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
         squared_noise = self.distinct_noise_std[rows].square().unsqueeze(-1)
         return self.feature_basis[rows] * squared_noise * self.eigenvalues
-
-    def project_inputs(self, inputs: Tensor) -> Projection:
-        r"""As ``project``, for ``b x d'`` inputs as the kernel sees them."""
-        return project(self.prior, inputs, self.distinct_sections, self.feature_basis)
 
     @property
     def prior_std(self) -> float:
@@ -317,6 +363,6 @@ class KernelRegression(RidgeState):
 
         ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
         """
-        resolved = self.eigenvalues / (self.eigenvalues + regularizer)
+        shares = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)
-        return prior - (left.features * resolved) @ right.features.mT
+        return prior - (left.features * shares) @ right.features.mT

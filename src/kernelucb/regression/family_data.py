@@ -11,14 +11,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_values
 from kernelucb._numerics.estimates import with_noise
-from kernelucb.regression.decomposition import pooled_data
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
 from kernelucb.regression.likelihood.losses import Loss
 from kernelucb.regression.likelihood.outcomes import Outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap
-from kernelucb.regression.pooling import Pooled, distinct_rows
+from kernelucb.regression.pooling import Pooled, distinct_rows, pool
 from kernelucb.regression.prior import Prior
 
 
@@ -109,7 +108,7 @@ class NoisyData(FamilyData):
 
     def pooled(self, prior: Prior) -> Pooled:
         r"""Their means."""
-        return pooled_data(prior, self.inputs, self.targets, self.precision)
+        return pool(self.inputs, self.targets - prior.mean(self.inputs), self.precision)
 
     def under(
         self, prior: Prior, estimated: frozenset[str], pooled: Pooled

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from kernelucb.regression.exact import KernelRegression
-from kernelucb.regression.projection import Projection
-from kernelucb.regression.ridge import RidgeState
+from kernelucb.regression.state import Projection, RidgeState
 
 
 class SpectralFilter(NamedTuple):

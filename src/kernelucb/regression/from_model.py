@@ -1,11 +1,16 @@
-r"""From a model of BoTorch or GPyTorch to numbers and a prior."""
+r"""From models of BoTorch or GPyTorch to numbers and a prior."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel
+from botorch.models.model import Model, ModelList
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.models import GP, IndependentModelList
 from torch import Tensor
+from torch.nn import ModuleList
 
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import (
@@ -15,7 +20,7 @@ from kernelucb._numerics.estimates import (
     plain,
     trainable,
 )
-from kernelucb.regression.outcome_units import OutcomeUnits, outcome_units
+from kernelucb.regression.outcome_map import OutcomeUnits, outcome_units
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.supported import (
     check_prior,
@@ -139,3 +144,61 @@ def _estimated_parts(model: Any, units: OutcomeUnits) -> frozenset[str]:
 
 def _learned_inputs(model: Any) -> bool:
     return learns(getattr(model, "input_transform", None), raw_inputs(model))
+
+
+def observed_inputs(model: Any) -> Tensor:
+    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``.
+
+    Raises:
+        UnsupportedError: If it does not keep them.
+    """
+    if isinstance(model, ModelList | IndependentModelList | ModuleList):
+        parts: Any = model if isinstance(model, ModuleList) else model.models
+        return torch.cat([observed_inputs(part) for part in parts])
+    prior = getattr(model, "prior", None)
+    if hasattr(model, "train_inputs"):
+        if isinstance(prior, Prior) and prior.input_transform is None:  # a state of ours
+            return model.train_inputs
+        if isinstance(model, Model | GP):
+            return raw_inputs(model)
+    raise UnsupportedError(
+        f"{type(model).__name__} does not keep the inputs that were observed; give them as "
+        "`observed`."
+    )
+
+
+def single_output_models(models: Any) -> list[Any]:
+    r"""One model for each outcome.
+
+    Args:
+        models: A sequence of models with one output each, a ``ModelListGP`` (or GPyTorch's
+            ``IndependentModelList``), or a model with independent outputs such as
+            ``SingleTaskGP`` with several columns.
+
+    Raises:
+        UnsupportedError: If the outputs cannot be separated.
+    """
+    if isinstance(models, Sequence):
+        return [single for model in models for single in single_output_models(model)]
+    if isinstance(models, ModelList | IndependentModelList):
+        parts: Any = models.models
+        return single_output_models(list(parts))
+    if not isinstance(models, Model) or models.num_outputs == 1:
+        return [models]
+    if not isinstance(models, BatchedMultiOutputGPyTorchModel):
+        raise UnsupportedError(
+            f"The outputs of {type(models).__name__} are not independent models; use a "
+            "ModelListGP, or a SingleTaskGP with one column for each outcome."
+        )
+    return [models.subset_output([j]) for j in range(models.num_outputs)]
+
+
+def per_output(name: str, value: Any, count: int) -> list[Any]:
+    r"""One value for each output, from one for all or a sequence of that length."""
+    if isinstance(value, Tensor) and value.dim() == 1:
+        value = value.tolist()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"{name} has {len(value)} entries for {count} outcomes.")
+    return list(value)

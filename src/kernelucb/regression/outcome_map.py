@@ -1,16 +1,40 @@
-r"""An increasing map from outcomes to the scale that a model is on."""
+r"""The increasing map from outcomes to the scale that a model is on, and its unit."""
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.transforms.outcome import (
+    Bilog,
+    ChainedOutcomeTransform,
+    Log,
+    OutcomeTransform,
+    Power,
+    Standardize,
+)
 from torch import Tensor
 
 
-class Step(Protocol):
-    r"""A strictly increasing transform of outcomes."""
+@dataclass(frozen=True)
+class Step:
+    r"""A strictly increasing transform of outcomes: one of BoTorch's, or log odds.
+
+    Unlike BoTorch's transforms it is defined everywhere: outcomes below the domain go to
+    the end of the image, values outside the image count as its end, and slopes are finite.
+
+    Attributes:
+        kind: Name of the transform.
+        power: Exponent of ``Power``, above zero.
+    """
+
+    kind: Literal["Log", "Power", "Bilog", "Logit"]
+    power: float = 1.0
+
+    def __str__(self) -> str:
+        return f"Power({self.power:.15g})" if self.kind == "Power" else self.kind
 
     @property
     def bend(self) -> int:
@@ -18,102 +42,34 @@ class Step(Protocol):
 
         0 where its slope is the same on both sides of zero, and rises or falls on each.
         """
-        ...
-
-    def forward(self, outcomes: Tensor) -> Tensor:
-        r"""Transformed outcomes; those below the domain go to the end of the image."""
-        ...
-
-    def inverse(self, values: Tensor) -> Tensor:
-        r"""Outcomes; values outside the image count as its end."""
-        ...
-
-
-@dataclass(frozen=True)
-class LogStep:
-    r"""BoTorch's ``Log``."""
-
-    def __str__(self) -> str:
-        return "Log"
-
-    @property
-    def bend(self) -> int:
-        r"""See ``Step``."""
-        return 1
-
-    def forward(self, outcomes: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return outcomes.clamp_min(0.0).log()
-
-    def inverse(self, values: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return values.exp()
-
-
-@dataclass(frozen=True)
-class PowerStep:
-    r"""BoTorch's ``Power`` with a power above zero."""
-
-    power: float
-
-    def __str__(self) -> str:
-        return f"Power({self.power:.15g})"
-
-    @property
-    def bend(self) -> int:
-        r"""See ``Step``."""
+        if self.kind in ("Bilog", "Logit"):
+            return 0
         return 1 if self.power <= 1.0 else -1
 
     def forward(self, outcomes: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return outcomes.clamp_min(0.0).pow(self.power)
+        r"""Transformed outcomes."""
+        match self.kind:
+            case "Log":
+                return outcomes.clamp_min(0.0).log()
+            case "Power":
+                return outcomes.clamp_min(0.0).pow(self.power)
+            case "Bilog":
+                return outcomes.sign() * outcomes.abs().log1p()
+            case "Logit":
+                return outcomes.clamp(0.0, 1.0).logit()
 
     def inverse(self, values: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        inside = values > 0.0  # at zero a root has no finite slope
-        return values.where(inside, 1.0).pow(1.0 / self.power).where(inside, 0.0)
-
-
-@dataclass(frozen=True)
-class BilogStep:
-    r"""BoTorch's ``Bilog``."""
-
-    def __str__(self) -> str:
-        return "Bilog"
-
-    @property
-    def bend(self) -> int:
-        r"""See ``Step``."""
-        return 0
-
-    def forward(self, outcomes: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return outcomes.sign() * outcomes.abs().log1p()
-
-    def inverse(self, values: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return torch.where(values > 0.0, values.expm1(), -(-values).expm1())
-
-
-@dataclass(frozen=True)
-class LogitStep:
-    r"""The log odds of a probability."""
-
-    def __str__(self) -> str:
-        return "Logit"
-
-    @property
-    def bend(self) -> int:
-        r"""See ``Step``."""
-        return 0
-
-    def forward(self, outcomes: Tensor) -> Tensor:
-        r"""See ``Step``; those above one go to the upper end."""
-        return outcomes.clamp(0.0, 1.0).logit()
-
-    def inverse(self, values: Tensor) -> Tensor:
-        r"""See ``Step``."""
-        return values.sigmoid()
+        r"""Outcomes; differentiable."""
+        match self.kind:
+            case "Log":
+                return values.exp()
+            case "Power":
+                inside = values > 0.0  # at zero a root has no finite slope
+                return values.where(inside, 1.0).pow(1.0 / self.power).where(inside, 0.0)
+            case "Bilog":
+                return torch.where(values > 0.0, values.expm1(), -(-values).expm1())
+            case "Logit":
+                return values.sigmoid()
 
 
 class OutcomeMap(NamedTuple):
@@ -264,3 +220,87 @@ def check_identity(outcome_map: OutcomeMap, what: str, ways: str) -> None:
             f"{what} is in outcome units, and the model is of the outcome"
             f"{outcome_map.after}: {ways}."
         )
+
+
+class OutcomeUnits(NamedTuple):
+    r"""How a model's numbers become outcomes: ``map.inverse(offset + scale * value)``.
+
+    Attributes:
+        offset: Value of the map at the model's zero.
+        scale: Its units per unit of the model.
+        outcome_map: The map, an ``OutcomeMap``.
+        learned: Whether offset and scale were taken from the outcomes.
+    """
+
+    offset: float = 0.0
+    scale: float = 1.0
+    outcome_map: OutcomeMap = IDENTITY
+    learned: bool = False
+
+
+def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
+    r"""What an outcome transform does: increasing steps, then ``Standardize``.
+
+    Raises:
+        UnsupportedError: If it does anything else; the message says what to use.
+    """
+    parts = _parts(transform)
+    steps = [*takewhile(lambda part: type(part) is not Standardize, parts)]
+    outcome_map = OutcomeMap(tuple(_step(part) for part in steps))
+    offset, scale, learned = 0.0, 1.0, False
+    for part in reversed(parts[len(steps) :]):
+        if type(part) is not Standardize:
+            raise UnsupportedError(
+                f"The outcome transform has {type(part).__name__} after Standardize, whose "
+                "constants come from the outcomes: a norm bound would mean something else "
+                f"after each of them. Use {type(part).__name__} first, Standardize last."
+            )
+        if bool(part._is_trained):
+            own = float(part.stdvs.double().squeeze())
+            offset = float(part.means.double().squeeze()) + own * offset
+            scale, learned = scale * own, True
+    return OutcomeUnits(offset, scale, outcome_map, learned)
+
+
+def affine_units(transform: OutcomeTransform | None) -> tuple[float, float]:
+    r"""Offset and scale that take a model's units to outcome units.
+
+    Raises:
+        UnsupportedError: If the transform is not ``Standardize``, or absent.
+    """
+    offset, scale, outcome_map, _ = outcome_units(transform)
+    ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
+    check_identity(outcome_map, "BKBModel", ways)
+    return offset, scale
+
+
+def _parts(transform: Any) -> list[Any]:
+    r"""The single transforms, in the order in which they are applied."""
+    if transform is None:
+        return []
+    if type(transform) is ChainedOutcomeTransform:
+        return [part for each in transform.values() for part in _parts(each)]
+    return [transform]
+
+
+def _step(transform: Any) -> Step:
+    name = type(transform).__name__
+    if type(transform) not in (Log, Power, Bilog):
+        raise UnsupportedError(
+            f"The outcome transform {name} is not one of Standardize, Log, Power and "
+            "Bilog, so a norm bound has no meaning under it. Use these or no outcome "
+            "transform."
+        )
+    if transform._outputs is not None:
+        raise UnsupportedError(
+            f"{name}(outputs=...) is for some of several outcomes. Build one model for "
+            f"each outcome, with {name}() or without it."
+        )
+    if type(transform) is not Power:
+        return Step("Log" if type(transform) is Log else "Bilog")
+    if not 0.0 < transform.power < math.inf:
+        raise UnsupportedError(
+            f"Power({transform.power}) does not rise with the outcome. Use a power above "
+            "0, or model the reciprocal of the outcome and seek small values of it."
+        )
+    return Step("Power", transform.power)

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb.regression.projection import Projection
-from kernelucb.regression.ridge import RidgeState, VarianceSlopes
+from kernelucb.regression.state import Projection, RidgeState, VarianceSlopes
 
 # Larger regularisers are replaced by this one: the variances are then the prior's.
 _INFINITE = 1e75

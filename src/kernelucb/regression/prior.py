@@ -4,7 +4,16 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import torch
-from botorch.models.transforms.input import InputTransform, Normalize
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputStandardize,
+    InputTransform,
+    Log10,
+    Normalize,
+    OneHotToNumeric,
+    Round,
+    Warp,
+)
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
@@ -12,8 +21,10 @@ from torch.nn import Module
 
 from kernelucb._numerics import kernels
 from kernelucb._numerics.estimates import frozen_estimates
-from kernelucb.regression.columns import is_monotone
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+
+# Input transforms that take each column by itself and keep its order.
+_ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)
 
 
 class _Plain(NamedTuple):
@@ -177,3 +188,30 @@ def _constant(mean: Any) -> float | None:
         return None
     constant: Any = mean.constant
     return float(constant) if constant.numel() == 1 else None
+
+
+def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:
+    r"""Whether each kernel input surely rises or falls with a single raw input.
+
+    Args:
+        transform: An input transform; None leaves inputs as they are.
+        fixed: Raw columns that do not change, so that what becomes of them does not count.
+    """
+    is_chain = type(transform) is ChainedInputTransform
+    steps = [*transform.values()] if is_chain else [transform]
+    decoded = False
+    for step in steps:
+        groups = _one_hot_columns(step)
+        # After a decoding, columns have other numbers.
+        if groups and (decoded or not groups <= set(fixed)):
+            return False
+        decoded = decoded or type(step) is OneHotToNumeric
+        if not (step is None or type(step) in (*_ALONG_COLUMNS, OneHotToNumeric)):
+            return False
+    return True
+
+
+def _one_hot_columns(step: Any) -> set[int]:
+    r"""Columns that a step takes together, as codes of categories."""
+    groups = getattr(step, "categorical_features", None) or {}
+    return {start + i for start, count in groups.items() for i in range(count)}

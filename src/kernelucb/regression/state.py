@@ -1,10 +1,19 @@
-r"""The contract of a state: what a confidence set is computed from."""
+r"""Regression states: what the data say of query points, at every regulariser."""
 
-from typing import Protocol, Self
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Protocol, Self, cast
 
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
+from torch.nn import Module
 
+from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.estimates import estimated
+from kernelucb._numerics.features import split_variance
+from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.regression.outcome_map import OutcomeMap
+from kernelucb.regression.prior import Prior
 
 
 class Points(Protocol):
@@ -57,3 +66,272 @@ class State(Protocol):
         For variances only: the means of the result may be others.
         """
         ...
+
+
+class Projection(NamedTuple):
+    r"""Query points as the state sees them; everything else is arithmetic on these.
+
+    ``k(x, .)`` is split along the eigendirections of the kernel matrix: ``features`` are
+    its coordinates in an orthonormal basis of the span of the training sections, the rest
+    is orthogonal to all of them.
+
+    Attributes:
+        inputs: ``b x d'`` kernel inputs.
+        prior_mean: ``b`` values of the prior mean, outcome units.
+        prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
+        features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
+        residual_variance: ``b`` values ``k(x, x) - |v|^2``, which no outcome at the
+            training inputs reduces.
+        pending_covariance: ``b x p`` covariances with pending points outside the span of
+            the training sections; None where no points are pending.
+    """
+
+    inputs: Tensor
+    prior_mean: Tensor
+    prior_variance: Tensor
+    features: Tensor
+    residual_variance: Tensor
+    pending_covariance: Tensor | None = None
+
+    @property
+    def baseline(self) -> Tensor:
+        r"""What the support function is measured from: the prior mean, ``b`` values."""
+        return self.prior_mean
+
+    def detach(self) -> "Projection":
+        r"""The same points without gradients."""
+        parts = (None if part is None else part.detach() for part in self)
+        return Projection._make(parts)
+
+    def rows(self, mask: Tensor | slice) -> "Projection":
+        r"""Those of the points in a slice, or where ``mask`` is true."""
+        parts = (None if part is None else part[mask] for part in self)
+        return Projection._make(parts)
+
+
+class VarianceSlopes(NamedTuple):
+    r"""A latent variance and its derivatives in ``ln(tau)``, ``b`` values each."""
+
+    value: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class RidgeState(Module, ABC):
+    r"""Whitened regression in a basis in which it is diagonal.
+
+    Mean, variance and quadratic form at any regulariser ``tau`` are sums over the
+    eigenvalues: ``O(r)`` a point, once its ``r`` features are known.
+
+    Attributes:
+        eigenvalues: ``r`` eigenvalues ``lam``, ascending.
+        singular_values: Their square roots.
+        targets: ``r`` coordinates ``z`` of the whitened outcomes.
+        noise_std: ``n`` noise standard deviations, outcome units, marked as estimated where
+            they were fitted to the data.
+        noise_scales: The same numbers without the mark.
+        eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
+        dimension: Number of raw input columns ``d``.
+        estimated: Parts of the model that were fitted to the data.
+    """
+
+    eigenvalues: Tensor
+    singular_values: Tensor
+    targets: Tensor
+    prior: Prior
+    eigenvalue_cutoff: float
+    dimension: int
+    estimated: frozenset[str]
+
+    @abstractmethod
+    def project(self, X: Tensor) -> Projection:
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+
+    @abstractmethod
+    def with_pending(self, X_pending: Tensor) -> "RidgeState":
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
+
+    @property
+    @abstractmethod
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+
+    @property
+    def noise_scales(self) -> Tensor:
+        r"""``n`` noise standard deviations, outcome units, to compute with."""
+        return cast(Tensor, super().__getattr__("noise_std"))  # the buffer's name
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""``n`` noise standard deviations, outcome units, to be handed on."""
+        noise = self.noise_scales
+        return estimated(noise) if "noise" in self.estimated else noise
+
+    def difference(self, points: Projection, other: Projection) -> Projection:
+        r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
+
+        Its prior variance is the squared kernel metric ``||k(x, .) - k(x', .)||^2``.
+        """
+        covariance = self.prior.covariance(points.inputs, other.inputs)[:, 0]
+        prior_variance = points.prior_variance + other.prior_variance - 2.0 * covariance
+        same = (points.inputs == other.inputs).all(-1)
+        prior_variance = torch.where(same, 0.0, prior_variance).clamp_min(0.0)
+        farthest = safe_sqrt(points.residual_variance) + safe_sqrt(other.residual_variance)
+        features, rest = split_variance(
+            points.features - other.features, prior_variance, farthest.square()
+        )
+        mean = points.prior_mean - other.prior_mean
+        return Projection(points.inputs, mean, prior_variance, features, rest)
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations ``n``."""
+        return len(self.noise_scales)
+
+    @property
+    def pending_noise_std(self) -> Tensor:
+        r"""Noise scale of pending points: the root mean square of the known ones."""
+        return self.noise_scales.square().mean().sqrt()
+
+    @property
+    def has_one_noise_scale(self) -> bool:
+        r"""Whether all observations have the same noise scale."""
+        return bool((self.noise_scales == self.noise_scales[0]).all())
+
+    @property
+    def mean_terms(self) -> Tensor:
+        r"""``r`` values ``sqrt(lam) z``: the ridge estimate is their sum over
+        ``v / (lam + tau)``.
+        """
+        return self.singular_values * self.targets
+
+    @property
+    def outcome_scale(self) -> float:
+        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
+        return self.prior.scale
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale that the state is on; outcome units are its units."""
+        return self.prior.outcome_map
+
+    def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Ridge estimate at ``b x d`` points, ``b`` values in outcome units.
+
+        Args:
+            X: ``b x d`` query points.
+            regularizer: ``tau``, one number or ``b``; 1 gives the GP posterior mean.
+
+        Raises:
+            BotorchTensorDimensionError: If ``X`` is not ``b x d``.
+            InputDataError: If the points are not real, finite numbers.
+        """
+        points = self.project(self._checked(X))
+        return points.prior_mean + self.deviation_at(points, _column(regularizer))
+
+    def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
+
+        Arguments and errors as for ``mean``; ``tau = 1`` gives the GP posterior variance.
+        """
+        return self.variance_at(self.project(self._checked(X)), _column(regularizer))
+
+    def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
+        tau = self._like_state(regularizer).unsqueeze(-1)
+        return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
+
+    def quadratic_form_drop(self, tau_ref: float, regularizer: Tensor) -> Tensor:
+        r"""``quadratic_form(tau_ref) - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
+        nothing cancels where both forms are large and nearly equal, as at small noise.
+        """
+        inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
+        return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
+
+    def drop_weights(self, tau_ref: float) -> Tensor:
+        r"""``r`` values ``z^2 lam / (lam + tau_ref)``; see ``quadratic_form_drop``."""
+        lam = self.eigenvalues
+        return self.targets.square() * lam / (lam + tau_ref)
+
+    def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Ridge estimate minus prior mean at ``b`` projected points, ``b`` values.
+
+        ``regularizer`` is ``tau`` as a zero-dimensional or ``b x 1`` tensor.
+        Source: Flynn & Reeb (2024), Eq. (2), in the eigenbasis.
+        """
+        weights = (self.eigenvalues + regularizer).reciprocal_().mul_(self.mean_terms)
+        return (points.features * weights).sum(-1)
+
+    def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
+        r"""Latent variance at ``b`` projected points, ``b`` values, never negative.
+
+        ``regularizer`` as for ``deviation_at``; it may be infinite.
+        Source: Flynn & Reeb (2024), Eq. (3), in the eigenbasis.
+        """
+        shrinkage = (self.eigenvalues / regularizer).add_(1.0).reciprocal_()
+        return points.residual_variance + (points.features.square() * shrinkage).sum(-1)
+
+    def variances_at(
+        self, points: Projection, regularizers: Tensor, shrinkage: Tensor
+    ) -> Tensor:
+        r"""Latent variances at ``b`` points and ``g`` values of ``tau``, ``b x g``.
+
+        Never negative. ``shrinkage`` holds ``tau / (lam + tau)``, ``r x g`` values that a
+        grid keeps.
+        """
+        return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
+
+    @torch.no_grad()
+    def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
+        r"""Latent variance at ``b`` points, each at its own ``tau``, and two derivatives.
+
+        The derivatives are those in ``ln(tau)``.
+        """
+        tau = regularizer.unsqueeze(-1)
+        resolved = self.eigenvalues + tau
+        shrinkage = tau / resolved
+        torch.div(self.eigenvalues, resolved, out=resolved)
+        terms = points.features.square().mul_(shrinkage)
+        value = points.residual_variance + terms.sum(-1)
+        first = terms.mul_(resolved).sum(-1)
+        second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
+        return VarianceSlopes(value, first, second)
+
+    def norm_in_prior_units(self, norm_bound: float) -> float:
+        r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
+
+        ``norm_bound`` refers to ``model.covar_module`` as it stands and to outcome
+        units; the prior's kernel is ``outcome_scale^2`` times that.
+        """
+        return norm_bound / self.outcome_scale
+
+    def _checked(self, X: Tensor) -> Tensor:
+        shape = tuple(tensor("X", X).shape)
+        if len(shape) != 2 or shape[1] != self.dimension:
+            raise BotorchTensorDimensionError(
+                f"X must be `b x {self.dimension}`, got shape {shape}."
+            )
+        return finite("X", X)
+
+    def _like_state(self, value: float | Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
+
+
+def _column(regularizer: float | Tensor) -> Tensor:
+    tau = torch.as_tensor(regularizer, dtype=torch.float64)
+    return tau if tau.dim() == 0 else tau.unsqueeze(-1)
+
+
+def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
+    r"""Raise ``InputDataError`` where the prior could not be evaluated at query points.
+
+    ``residual_variance`` is NaN where the kernel or a feature is not finite.
+    """
+    if not bool(torch.isfinite(prior_mean + residual_variance).all()):
+        raise InputDataError(
+            "The kernel or the prior mean is not finite at some points: they are too "
+            "large for 64-bit numbers. Rescale the inputs, those of the data as well "
+            "(input_transform=Normalize(d))."
+        )

@@ -20,10 +20,9 @@ from kernelucb.confidence.family.settings import Settings
 from kernelucb.confidence.family.statements import Combine, family_assumptions
 from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker
 from kernelucb.confidence.statements import Knowledge
-from kernelucb.regression.covering import Cover
 from kernelucb.regression.family_data import FamilyData
-from kernelucb.regression.kernel_family import LengthscaleFamily
-from kernelucb.regression.words import kernel_in_words
+from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
+from kernelucb.regression.named import kernel_in_words
 
 
 def family_of(

@@ -12,7 +12,7 @@ from kernelucb.confidence.family.members import Family
 from kernelucb.confidence.family.settings import Settings
 from kernelucb.confidence.statements import PriorKnowledge
 from kernelucb.regression.kernel_family import LengthscaleFamily
-from kernelucb.regression.words import kernel_in_words
+from kernelucb.regression.named import kernel_in_words
 
 Combine = Literal["any", "all"]
 _SOURCES = {

@@ -9,7 +9,7 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgeSet, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.regression import RidgeState
-from kernelucb.regression.projection import Projection
+from kernelucb.regression.state import Projection
 
 
 class FunctionSet(RidgeSet[RidgeStateT]):

@@ -25,7 +25,7 @@ from kernelucb.models.bkb.saved import CheckedLoading
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.lowrank.ridge import DTCRegression
-from kernelucb.regression.outcome_units import affine_units
+from kernelucb.regression.outcome_map import affine_units
 from kernelucb.regression.prior import Prior
 
 

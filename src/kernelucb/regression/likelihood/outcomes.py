@@ -8,13 +8,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_values
 from kernelucb.regression.likelihood.losses import BinomialLoss, Loss, PoissonLoss
-from kernelucb.regression.outcome_map import LogitStep, LogStep, OutcomeMap
+from kernelucb.regression.outcome_map import OutcomeMap, Step
 
 Likelihood = Literal["bernoulli", "binomial", "poisson"]
 LINKS = {
-    "bernoulli": OutcomeMap((LogitStep(),)),
-    "binomial": OutcomeMap((LogitStep(),)),
-    "poisson": OutcomeMap((LogStep(),)),
+    "bernoulli": OutcomeMap((Step("Logit"),)),
+    "binomial": OutcomeMap((Step("Logit"),)),
+    "poisson": OutcomeMap((Step("Log"),)),
 }
 # Larger counts have no neighbours among 64-bit numbers.
 _LARGEST_COUNT = 2.0**53

@@ -8,7 +8,6 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import (
     finite,
     positive_values,
@@ -24,8 +23,7 @@ from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.lowrank.sums import Sums
 from kernelucb.regression.lowrank.weights import WeightProblem
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, resolved
-from kernelucb.regression.ridge import RidgeState
+from kernelucb.regression.state import Projection, RidgeState, resolved
 
 
 class NystromRegression(RidgeState):
@@ -68,7 +66,6 @@ class NystromRegression(RidgeState):
     outer: Basis
     sums: Sums
 
-    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -114,7 +111,6 @@ class NystromRegression(RidgeState):
         self._build(data, inducing_points, remainder_points, chunk_size)
 
     @classmethod
-    @checked
     def from_model(
         cls,
         model: Model,
@@ -214,7 +210,6 @@ class NystromRegression(RidgeState):
         """
         return self.sums.evidence(self._like_state(regularizers))
 
-    @checked
     @torch.no_grad()
     def observe(
         self, X: Tensor, Y: Tensor, noise_std: float | Tensor | None = None
@@ -245,7 +240,6 @@ class NystromRegression(RidgeState):
         state._add(inputs, targets.to(noise), noise)
         return state
 
-    @checked
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
         r"""The state with ``p x d`` raw inputs added that have no outcomes yet.

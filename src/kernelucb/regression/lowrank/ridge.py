@@ -11,8 +11,7 @@ from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.projection import Projection, resolved
-from kernelucb.regression.ridge import RidgeState
+from kernelucb.regression.state import Projection, RidgeState, resolved
 
 # Observations with a sketch of them.
 Sketched = DTCState | SketchedArms
