@@ -37,14 +37,14 @@ from kernelucb.confidence.misspecification import (
     ConsistencyCheck,
     check_consistency,
 )
-from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.described import LikelihoodNormDescription, NormDescription
 from kernelucb.confidence.norm.description import describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.confidence.streaming import StreamingNoiseTracker
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.kernel_family import lengthscale_family

@@ -9,8 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from kernelucb import BKBBandit, KernelBandit
-from kernelucb.confidence.bkb import practical_width
-from kernelucb.confidence.bkb_width import Budget
+from kernelucb.confidence.bkb import Budget, practical_width
 from tolerances import BANDIT, SKETCH
 
 ROOT = Path(__file__).parents[2]

@@ -310,5 +310,5 @@ def test_two_rows_by_position_could_be_a_box():
 @pytest.mark.parametrize("call", [least_consistent_norm, check_consistency])
 def test_a_misspelt_fit_is_not_another(call):
     norm = {"norm_bound": 3.0} if call is check_consistency else {}
-    with pytest.raises(ValueError, match='fit must be "filters" or "martingale"'):
+    with pytest.raises(ValueError, match='fit must be "filters", "martingale"'):
         call(PROBLEM.model, **norm, fit="filter")

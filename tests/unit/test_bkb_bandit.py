@@ -14,8 +14,13 @@ from torch.testing import assert_close
 from kernelucb import BKBBandit, NormTracker
 from kernelucb.bandit import bkb_bandit, bkb_state
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.bkb import practical_width, required_qbar, theorem2_width
-from kernelucb.confidence.bkb_width import Budget, certified_width
+from kernelucb.confidence.bkb import (
+    Budget,
+    certified_width,
+    practical_width,
+    required_qbar,
+    theorem2_width,
+)
 from kernelucb.exceptions import StateError
 from kernelucb.regression.lowrank import arms as sketched_arms
 from kernelucb.regression.lowrank.arms import SketchedArms

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import BKBUCB, KernelRegression, NormTracker
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.bkb import (
+    Budget,
     covered_rounds,
     practical_width,
     required_qbar,
     theorem2_width,
 )
-from kernelucb.confidence.bkb_width import Budget
 from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.confidence.norm.least import least_norm
+from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.models import BKBModel
 from kernelucb.optim.chunked import argmax
 from problems import RKHSFunction, frozen_kernel, make_problem, normal, uniform

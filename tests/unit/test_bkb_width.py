@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb.confidence.abbasi_yadkori import abbasi_yadkori_width
-from kernelucb.confidence.bkb import theorem2_width
-from kernelucb.confidence.bkb_width import Budget, certified_width
+from kernelucb.confidence.bkb import Budget, certified_width, theorem2_width
+from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.models import BKBModel
 from oracles import bkb_width
 from problems import frozen_kernel, generator, normal, uniform

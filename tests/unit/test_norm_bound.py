@@ -183,11 +183,7 @@ class TestState:
         state = NormTracker(floor=1.5).state_dict()
         with pytest.raises(ValueError, match=r"floor is 1\.5 in the state and 2\.5 here"):
             NormTracker(floor=2.5).load_state_dict(state)
-        with pytest.raises(
-            ValueError,
-            match="lacks checksum, inflation, least_consistent_norm, norm_bound, outcomes, "
-            "version",
-        ):
+        with pytest.raises(ValueError, match="no state of a NormTracker"):
             NormTracker().load_state_dict({"floor": 1.5})
 
 

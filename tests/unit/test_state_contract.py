@@ -9,7 +9,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.models import ModelListGP
 
 from kernelucb import NystromRegression, ScalarizedUCB
-from kernelucb.confidence.posterior_band import PosteriorState
+from kernelucb.confidence.meta import PosteriorState
 from kernelucb.models import BKBModel, DiscreteMetaModel
 from problems import make_problem, normal, uniform
 

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
 from kernelucb.confidence.fit.mixture import DEFAULT_SCALES, covariance_scales
-from kernelucb.confidence.noise.joint import JointSet
+from kernelucb.confidence.unknown_noise import JointSet
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
@@ -276,7 +276,7 @@ def test_assumptions_are_those_of_the_joint_set():
         ((0.1, math.inf), "upper of UnknownNoise must be a finite number above 0"),
         ((0.1,), "has one limit; a joint confidence set takes both or none"),
         ((None, 0.1), "has one limit; a joint confidence set takes both or none"),
-        (((0.1, 0.2),), "lower must be a number or None, got tuple"),
+        (((0.1, 0.2),), "lower of UnknownNoise must be a number, got"),
     ],
 )
 def test_wrong_limits(limits, message):

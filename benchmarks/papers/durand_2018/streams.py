@@ -25,7 +25,7 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.noise.durand import NoiseInterval, refined_interval
+from kernelucb.confidence.streaming import NoiseInterval, refined_interval
 
 Interval = tuple[float, float]
 

@@ -4,6 +4,7 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
@@ -81,9 +82,10 @@ def whole_number(name: str, value: object) -> int:
     Raises:
         ValueError: Otherwise.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    whole: Any = value if isinstance(value, int | np.integer) else 0
+    if isinstance(value, bool) or whole < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return value
+    return int(whole)
 
 
 def one_of(name: str, value: object, *options: str) -> str:

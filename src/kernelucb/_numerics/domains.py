@@ -14,7 +14,8 @@ from kernelucb._numerics.checks import finite, finite_scalar, tensor
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
 LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
 FixedFeatures = Mapping[int, float]
-Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def points_or_box(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -52,11 +52,11 @@ def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
         )
     if missing := [each for each in names if each not in state]:
         raise StateError(f"The state of {name} lacks {', '.join(missing)}.")
-    if not same_values(state.get("settings"), settings):
+    if not same_values(own := state.get("settings"), settings):
         raise StateError(
             f"The state was saved by a {name} that was built otherwise: "
-            f"{state.get('settings')!r}, and this one is {settings!r}. Build it with the "
-            "saved arguments, kernel and mean."
+            f"{_difference(own, settings)}. Build it with the saved arguments, kernel and "
+            "mean."
         )
     return [_copied(state[each]) for each in names]
 
@@ -75,6 +75,19 @@ def same_values(one: Any, other: Any) -> bool:
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(same_values(*pair) for pair in pairs)
     return type(one) is type(other) and one == other
+
+
+def _difference(saved: Any, own: Any) -> str:
+    r"""Which settings differ, in words."""
+    if not (isinstance(saved, Mapping) and isinstance(own, Mapping)):
+        return f"its settings are {saved!r} in the state and {own!r} here"
+    return ", ".join(
+        f"{name} has other values"
+        if isinstance(own.get(name), Tensor)
+        else f"{name} is {saved.get(name)!r} in the state and {own.get(name)!r} here"
+        for name in {**saved, **own}
+        if not same_values(saved.get(name), own.get(name))
+    )
 
 
 def _copied(value: Any) -> Any:

@@ -26,7 +26,7 @@ class BKBUCB(KernelUCB[DTCRegression]):
 
     Source: the certified radius is ours, by Abbasi-Yadkori (2012), Theorem 3.11, and what
     the inducing points leave of each observed input (``certified_width`` of
-    ``kernelucb.confidence.bkb_width``). It holds for all rounds at once, whatever the
+    ``kernelucb.confidence.bkb``). It holds for all rounds at once, whatever the
     inducing points and ``qbar``. The posterior, and the other two radii, are those of
     Calandriello et al. (2019): ``radius="theorem2"`` holds for all rounds up to the ``T``
     that the model's ``qbar`` is enough for (Theorem 1); ``assumptions`` names it, and says

@@ -9,7 +9,7 @@ from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 
 from kernelucb._numerics.arguments import checked
-from kernelucb.confidence.noise.unknown import UnknownNoise
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import NoisyData
 from kernelucb.regression.kernel_family import (

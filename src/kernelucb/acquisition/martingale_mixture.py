@@ -27,8 +27,8 @@ from kernelucb.confidence.martingale_mixture.problem import (
 )
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import FilteredRegression
 

@@ -11,11 +11,12 @@ from kernelucb._numerics.checks import finite_scalar, probability
 from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.meta import exploration_factor, meta_assumptions
-from kernelucb.confidence.posterior_band import (
+from kernelucb.confidence.meta import (
     PosteriorBand,
     PosteriorPoints,
     PosteriorState,
+    exploration_factor,
+    meta_assumptions,
 )
 
 # Standard deviations count as at least this share of the distance to the target: the

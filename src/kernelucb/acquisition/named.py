@@ -6,19 +6,21 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
-from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_band
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     norm_bound_under_prior,
 )
-from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.wang_de_freitas import (
+from kernelucb.confidence.ridge_band import (
+    ABBASI_YADKORI_SOURCE,
     FIXED_DESIGN,
+    IGP_UCB_SOURCE,
     WANG_DE_FREITAS_SOURCE,
+    abbasi_yadkori_band,
+    igp_ucb_band,
     wang_de_freitas_band,
 )
+from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 

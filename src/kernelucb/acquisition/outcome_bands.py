@@ -13,8 +13,8 @@ from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.family_inputs import kernel_inputs
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression.from_model import per_output, single_output_models
 
 NormBounds = NormBoundLike | Sequence[NormBoundLike]

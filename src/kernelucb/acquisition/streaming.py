@@ -5,10 +5,13 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike
-from kernelucb.confidence.streaming import corollary_tracker, streaming_band
+from kernelucb.confidence.streaming import (
+    StreamingNoiseTracker,
+    corollary_tracker,
+    streaming_band,
+)
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 
 

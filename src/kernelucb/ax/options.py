@@ -30,9 +30,9 @@ from kernelucb.ax.estimates import check_storable
 from kernelucb.ax.outcomes import BY_OUTCOME, BoundClasses, all_configs
 from kernelucb.ax.rehearsal import BUILDERS, entries
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.confidence.unknown_noise import UnknownNoise
 
 _KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
 

@@ -10,16 +10,21 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_width
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.mixture import (
     Radius,
     mixture_radius,
 )
-from kernelucb.confidence.igp_ucb import IGP_UCB_SOURCE, igp_ucb_width
 from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
-from kernelucb.confidence.ridge_band import check_resolved, fixed_ridge_band
+from kernelucb.confidence.ridge_band import (
+    ABBASI_YADKORI_SOURCE,
+    IGP_UCB_SOURCE,
+    abbasi_yadkori_width,
+    check_resolved,
+    fixed_ridge_band,
+    igp_ucb_width,
+)
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY

@@ -11,9 +11,9 @@ from kernelucb.bandit.bounds import IGP, AbbasiYadkori, BanditBound
 from kernelucb.bandit.mixtures import Analytic, Dual, Grid
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
-from kernelucb.confidence.igp_ucb import igp_ucb_regularizer
 from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
+from kernelucb.confidence.ridge_band import igp_ucb_regularizer
 
 BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
 Form = Literal["dual", "analytic"]

@@ -1,4 +1,8 @@
-r"""Bands of the form: ridge estimate plus or minus a width times its deviation."""
+r"""Bands of the form: ridge estimate plus or minus a width times its deviation.
+
+Three theorems fix regulariser and width: Abbasi-Yadkori (2012), Chowdhury & Gopalan (2017)
+and Wang & de Freitas (2014). Norm bounds are in prior units here.
+"""
 
 import math
 
@@ -6,9 +10,21 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.safe_math import safe_sqrt
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import RidgePoints, RidgeSet, RidgeStateT, Support
 from kernelucb.regression import KernelRegression, RidgeState
+
+ABBASI_YADKORI_SOURCE = (
+    "Abbasi-Yadkori (2012), Theorem 3.11 (Durand, Maillard & Pineau (2018), Theorem 1)"
+)
+IGP_UCB_SOURCE = "Chowdhury & Gopalan (2017), Theorem 2"
+WANG_DE_FREITAS_SOURCE = (
+    "Wang & de Freitas (2014), Proposition 1 (Durand, Maillard & Pineau (2018), Lemma 3), "
+    "its last term in noise units (ours)"
+)
+FIXED_DESIGN = Assumption(
+    "design", "the inputs were fixed before any outcome was seen", Status.GIVEN
+)
 
 
 class RidgeBand(RidgeSet[RidgeStateT]):
@@ -81,3 +97,86 @@ def fixed_ridge_band(
     """
     check_resolved(regularizer, regression.noise_scales, regression.distinct_variance)
     return RidgeBand(regression, regularizer, width, assumptions)
+
+
+def abbasi_yadkori_band(
+    regression: KernelRegression,
+    norm: float,
+    delta: float,
+    regularizer: float,
+    assumptions: Assumptions,
+) -> RidgeBand[KernelRegression]:
+    r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime; prior units."""
+    log_det = float(regression.log_det(regularizer))
+    width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
+
+
+def abbasi_yadkori_width(
+    log_det: float, norm: float, delta: float, regularizer: float
+) -> float:
+    r"""The width of ``abbasi_yadkori_band`` from the log-determinant at ``tau``.
+
+    Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau
+    (2018), Theorem 1, in whitened form.
+    """
+    return norm + math.sqrt((log_det + 2.0 * math.log(1.0 / delta)) / regularizer)
+
+
+def igp_ucb_band(
+    regression: KernelRegression,
+    norm: float,
+    delta: float,
+    horizon: int,
+    assumptions: Assumptions,
+) -> RidgeBand[KernelRegression]:
+    r"""Width ``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``.
+
+    Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,
+    and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``, for
+    one noise scale for all observations. ``norm`` is in prior units.
+    """
+    noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
+    regularizer = igp_ucb_regularizer(noise_std, horizon)
+    width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
+    return fixed_ridge_band(regression, regularizer, width, assumptions)
+
+
+def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:
+    r"""``tau`` of the ridge parameter ``1 + 2 / horizon``."""
+    return (1.0 + 2.0 / horizon) / noise_std**2
+
+
+def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -> float:
+    r"""The width of ``igp_ucb_band`` from the log-determinant at its regulariser.
+
+    Source: Chowdhury & Gopalan (2017), Theorem 2.
+    """
+    return norm + noise_std * math.sqrt(log_det + 2.0 + 2.0 * math.log(1.0 / delta))
+
+
+def wang_de_freitas_band(
+    regression: KernelRegression, norm: float, delta: float, assumptions: Assumptions
+) -> RidgeBand[KernelRegression]:
+    r"""Posterior band of width ``l``, for fixed inputs and each round alone.
+
+    ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with
+    ``g`` half the log-determinant and ``B`` the norm bound in prior units, for one noise
+    scale for all observations.
+
+    Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand, Maillard &
+    Pineau (2018), whose last term is printed as ``2 noise_std ln(2/delta)``. In the units
+    of its other terms it is ``2 ln(2/delta)``; with the printed one the band fails far
+    more often than ``delta`` where ``noise_std`` is below one. It rests on the
+    concentration of a quadratic form of the noise, for inputs that do not depend on the
+    noise and one round at a time.
+    """
+    gain = 0.5 * float(regression.log_det(1.0))
+    squared = (
+        norm**2
+        + math.sqrt(8.0 * gain * math.log(2.0 / delta))
+        + math.sqrt(2.0 * math.log(4.0 / delta)) * norm
+        + 2.0 * gain
+        + 2.0 * math.log(2.0 / delta)
+    )
+    return fixed_ridge_band(regression, 1.0, math.sqrt(squared), assumptions)

@@ -5,11 +5,11 @@ then say that it was estimated.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.estimates import is_estimate
-from kernelucb._numerics.values import value_object
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
@@ -31,7 +31,7 @@ class Terms(NamedTuple):
     assumptions: Assumptions
 
 
-@value_object
+@dataclass(frozen=True)
 class FiniteDomain:
     r"""Theorem 1: ``f`` a sample of the GP on a finite domain, Gaussian noise, anytime.
 
@@ -62,7 +62,7 @@ class FiniteDomain:
         return Terms(regression, beta, assumptions)
 
 
-@value_object
+@dataclass(frozen=True)
 class CompactDomain:
     r"""Theorem 2: ``f`` a sample of the GP on ``[0, length]^d``, smooth paths, anytime.
 
@@ -120,11 +120,11 @@ class CompactDomain:
 
     def _values(self) -> tuple[float, float, float]:
         given = self.length, self.lipschitz_a, self.lipschitz_b
-        length, a, b = (1.0 if value is None else value for value in given)
+        length, a, b = (1.0 if value is None else float(value) for value in given)
         return length, a, b
 
 
-@value_object
+@dataclass(frozen=True)
 class BoundedNorm:
     r"""Theorem 3: ``||f - mean||_H <= norm_bound``, noise bounded by its scale, anytime.
 

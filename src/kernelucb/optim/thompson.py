@@ -11,13 +11,16 @@ from torch import Tensor
 from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, probability, whole_number
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.confidence.abbasi_yadkori import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.noise.tracker import StreamingNoiseTracker
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
+from kernelucb.confidence.ridge_band import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
 from kernelucb.confidence.statements import rkhs_assumptions
-from kernelucb.confidence.streaming import corollary_tracker, streaming_band
+from kernelucb.confidence.streaming import (
+    StreamingNoiseTracker,
+    corollary_tracker,
+    streaming_band,
+)
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 from kernelucb.regression.paths import PosteriorPaths

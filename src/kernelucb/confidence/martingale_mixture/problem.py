@@ -20,8 +20,6 @@ from kernelucb.confidence.geometry import (
     Constraints,
     consistent_constraints,
 )
-from kernelucb.confidence.noise.joint import JOINT_SOURCE, JointSet
-from kernelucb.confidence.noise.unknown import UnknownNoise
 from kernelucb.confidence.norm.least import (
     LeastNorm,
     for_least_norm,
@@ -35,6 +33,7 @@ from kernelucb.confidence.norm.tracker import (
     resolve_norm_bound,
 )
 from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 

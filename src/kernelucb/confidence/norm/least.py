@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.roots import increasing_root
@@ -28,7 +27,6 @@ _NEGLIGIBLE, _RESOLVED, _START, _FACTOR = 1e-5, 1e-3, 1e-6, 4.0
 _LITTLE = 0.01  # of a radius
 
 
-@checked
 def least_consistent_norm(
     model: Model,
     noise_std: float | Tensor | None = None,

@@ -6,21 +6,13 @@ from typing import Any, Literal, NamedTuple, cast
 
 from botorch.models.model import Model
 
-from kernelucb._numerics import states
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import (
-    LARGEST,
-    finite_scalar,
-    positive_scalar,
-    probability,
-)
+from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
-from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
-from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, RidgeState
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +94,6 @@ class NormTracker:
             ``norm_bound`` it counts as estimated.
     """
 
-    @checked
     def __init__(
         self, *, inflation: float = DEFAULT_INFLATION, floor: float = DEFAULT_FLOOR
     ) -> None:
@@ -125,7 +116,7 @@ class NormTracker:
         self.floor = positive_scalar("floor", floor)
         self.estimates = 0.0, 0.0  # of the norm bound and the least norm, plain numbers
         self.outcomes: str | None = None
-        self._exclusive = Exclusive()
+        self._settings = {"inflation": self.inflation, "floor": self.floor}
 
     @property
     def norm_bound(self) -> float:
@@ -147,7 +138,6 @@ class NormTracker:
         """
         return cls(inflation=_CAUTIOUS_INFLATION, floor=_CAUTIOUS_FLOOR)
 
-    @checked
     def observe(
         self,
         model: Model | KernelRegression,
@@ -160,6 +150,10 @@ class NormTracker:
 
         Returns:
             The norm bound, outcome units.
+
+        Raises:
+            ValueError: If a scalar is out of its range, or earlier outcomes were on another
+                scale.
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
@@ -180,33 +174,24 @@ class NormTracker:
         Raises:
             ValueError: If earlier outcomes were on another scale.
         """
-        with self._exclusive:
-            outcomes = regression.outcome_map.same_as(self.outcomes)
-            centre, scale = least_norm(regression, radius), regression.outcome_scale
-            before, least = self.estimates
-            if math.isinf(centre):
-                centre = ridge_norm(regression, radius.tau_ref)
-            else:
-                least = max(least, centre * scale)
-            norm = max(before, self.smallest_estimate(centre) * scale)
-            if norm > before:
-                words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
-                _LOG.info(words, norm, before, least)
-            # In one step: an interrupt leaves the old or the new estimates.
-            vars(self).update(estimates=(norm, least), outcomes=outcomes)
+        outcomes = regression.outcome_map.same_as(self.outcomes)
+        centre, scale = least_norm(regression, radius), regression.outcome_scale
+        before, least = self.estimates
+        if math.isinf(centre):
+            centre = ridge_norm(regression, radius.tau_ref)
+        else:
+            least = max(least, centre * scale)
+        norm = max(before, self.smallest_estimate(centre) * scale)
+        if norm > before:
+            words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
+            _LOG.info(words, norm, before, least)
+        vars(self).update(estimates=(norm, least), outcomes=outcomes)
         return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
 
     def state_dict(self) -> dict[str, Any]:
-        r"""Arguments and running values as plain numbers, for JSON or ``torch.save``."""
-        return states.sealed(
-            {
-                "inflation": self.inflation,
-                "floor": self.floor,
-                "norm_bound": self.estimates[0],
-                "least_consistent_norm": self.estimates[1],
-                "outcomes": self.outcomes,
-            }
-        )
+        r"""Arguments and running values as plain values, for JSON or ``torch.save``."""
+        estimates = list(self.estimates)
+        return saved(self, self._settings, estimates=estimates, outcomes=self.outcomes)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state.
@@ -217,19 +202,9 @@ class NormTracker:
         Raises:
             StateError: If the state is not of such a tracker; nothing has changed then.
         """
-        readers = {
-            "inflation": states.same(self.inflation),
-            "floor": states.same(self.floor),
-            "norm_bound": states.real(0.0, LARGEST),
-            "least_consistent_norm": states.real(0.0, LARGEST),
-            "outcomes": states.optional(states.text),
-        }
-        saved = states.read_state("NormTracker", state_dict, readers)
-        norm, least = (saved.pop(name) for name in ("norm_bound", "least_consistent_norm"))
-        if least > norm:
-            raise StateError("least_consistent_norm is above norm_bound in the state.")
-        with self._exclusive:
-            vars(self).update(saved, estimates=(norm, least))
+        names = "estimates", "outcomes"
+        (norm, least), outcomes = opened(self, self._settings, state_dict, *names)
+        vars(self).update(estimates=(norm, least), outcomes=outcomes)
 
 
 # A number, or what estimates it.

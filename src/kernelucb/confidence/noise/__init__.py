@@ -1,1 +1,0 @@
-r"""Noise of unknown scale."""
