@@ -17,8 +17,8 @@ import torch
 from binomial import Claim
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, MixedSpace
-from kernelucb.certificates.optimum import interval, possible_maximisers
 from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.report import interval, possible_maximisers
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, NoSafePointError
@@ -62,7 +62,7 @@ def sequence(case, seed, shrink):
                 constraints = OutcomeConstraints(own, LEVEL)
             # Where no point is certainly feasible, nothing is claimed.
             with suppress(NoSafePointError):
-                found = Look.of(Task(acqf, constraints), region)
+                found = Look.of(Task(acqf, constraints, region))
                 looks += 1
                 if wrong(found, objective, other, case):
                     return True, looks
@@ -81,11 +81,11 @@ class Look(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(cls, task, region):
-        certificate = certificate_of(task, region, None, 0.05, COST)
-        lower, upper = interval(task, region, certificate, 0.05, COST)
+    def of(cls, task):
+        certificate = certificate_of(task, None, 0.05, COST)
+        lower, upper = interval(task, certificate, 0.05, COST)
         best = certificate.recommended
-        box = possible_maximisers(task, region, best, COST).box
+        box = possible_maximisers(task, best, COST).box
         return cls(best, certificate.gap, lower, upper, box)
 
 

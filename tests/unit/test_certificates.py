@@ -30,7 +30,7 @@ from kernelucb import (
 )
 from kernelucb.certificates.boxes import CellFunction, Search, largest_in_region
 from kernelucb.certificates.changes import largest_change
-from kernelucb.certificates.regions import box_region
+from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
@@ -325,7 +325,7 @@ def test_a_function_without_positive_values():
         changes=[lambda centres, halves: halves.sum(-1)],
         joined=lambda parts: parts[0],
     )
-    search = Search(function, box_region(SQUARE))
+    search = Search(function, Region.of(SQUARE))
     result = largest_in_region(search, tolerance=0.05, max_evaluations=3000)
     assert result.value <= -1.0 <= result.upper
     assert result.upper < -0.9

@@ -17,8 +17,7 @@ from kernelucb.ax.contexts import checked_context
 from kernelucb.ax.domains import domain_options
 from kernelucb.ax.recommendation import best_arm, no_feasible_arm
 from kernelucb.ax.spaces import ParameterNames, in_words
-from kernelucb.certificates import OptimumReport
-from kernelucb.certificates.combinations import PossibleCombination
+from kernelucb.certificates import OptimumReport, PossibleCombination
 from kernelucb.exceptions import NoSafePointError
 
 _LOG = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.parts import in_parts
-from kernelucb.certificates.regions import Region
+from kernelucb.certificates.spaces import Region
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048

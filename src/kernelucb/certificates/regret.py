@@ -8,19 +8,14 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
+from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import largest_in_region
-from kernelucb.certificates.climbing import climbed
-from kernelucb.certificates.recommended import best_points, point_of_domain
-from kernelucb.certificates.regions import FixedFeatures, Region
-from kernelucb.certificates.spaces import MixedSpace, domain_of
-from kernelucb.certificates.task import Bound, Task
+from kernelucb.certificates.spaces import MixedSpace
+from kernelucb.certificates.task import Bound, Task, climbed
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-
-_SCAN = 1024
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
     return f"gap, {'; '.join(reasons)}" if reasons else "gap, no certificate"
 
 
-@checked
+@points_or_box
 @torch.no_grad()
 def regret_certificate(
     acqf: Bound,
@@ -161,34 +156,11 @@ def regret_certificate(
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
         UnsupportedError: If ``acqf`` has constraints and others are given as well.
     """
-    where = candidates, bounds, space, fixed_features
-    budget = tolerance, max_evaluations
-    task, _, found = solved(acqf, constraints, *where, recommended, *budget)
-    return in_outcome_units(found, task)
-
-
-def solved(
-    acqf: Bound,
-    constraints: OutcomeConstraints | None,
-    candidates: Tensor | None,
-    bounds: Tensor | None,
-    space: MixedSpace | None,
-    fixed_features: FixedFeatures | None,
-    recommended: Tensor | None,
-    tolerance: float,
-    max_evaluations: int,
-) -> tuple[Task, Tensor | Region, RegretCertificate]:
-    r"""What users ask: the task, its domain, and the certificate on the set's scale."""
-    positive_scalar("tolerance", tolerance)
-    whole_number("max_evaluations", max_evaluations)
-    task = Task.of(acqf, constraints)
-    dimension = task.confidence_set.regression.dimension
-    domain = domain_of(dimension, candidates, bounds, space, fixed_features)
+    task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
     if recommended is not None:
-        given = recommended, domain, task, fixed_features
-        recommended = point_of_domain("recommended", *given)
-    found = certificate_of(task, domain, recommended, tolerance, max_evaluations)
-    return task, domain, found
+        recommended = task.given_point("recommended", recommended, fixed_features)
+    found = certificate_of(task, recommended, tolerance, max_evaluations)
+    return in_outcome_units(found, task)
 
 
 def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertificate:
@@ -206,31 +178,24 @@ def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertif
 
 
 def certificate_of(
-    task: Task,
-    domain: Tensor | Region,
-    recommended: Tensor | None,
-    tolerance: float,
-    max_evaluations: int,
+    task: Task, recommended: Tensor | None, tolerance: float, max_evaluations: int
 ) -> RegretCertificate:
-    r"""The certificate over ``n x d`` points or a region; see ``regret_certificate``.
+    r"""The certificate on the scale of the objective's set; see ``regret_certificate``.
 
-    ``recommended`` is a ``1 x d`` point of the domain, certainly feasible, or None. On the
-    scale of the objective's set: ``in_outcome_units`` makes it one of outcomes.
+    ``recommended`` is a ``1 x d`` point of the region, certainly feasible, or None.
     """
-    region = domain if isinstance(domain, Region) else None
-    points = domain.sample(_SCAN) if isinstance(domain, Region) else domain
-    if recommended is None:
-        recommended = best_points(points, task, region)
-    finite_set = min(
-        (_on_points(points, best, task) for best in recommended), key=attrgetter("gap")
-    )
-    if region is None:
-        return finite_set
-    return _in_region(finite_set, points, task, region, tolerance, max_evaluations)
+    positive_scalar("tolerance", tolerance)
+    whole_number("max_evaluations", max_evaluations)
+    references = task.best_points(task.points) if recommended is None else recommended
+    found = min((_on_points(task, best) for best in references), key=attrgetter("gap"))
+    if task.region.is_finite:
+        return found
+    return _in_region(task, found, tolerance, max_evaluations)
 
 
-def _on_points(points: Tensor, recommended: Tensor, task: Task) -> RegretCertificate:
-    r"""The certificate for ``d`` coordinates of a point over ``n x d`` points."""
+def _on_points(task: Task, recommended: Tensor) -> RegretCertificate:
+    r"""The certificate for ``d`` coordinates of a point over the points looked at."""
+    points = task.points
     values = in_parts(points, task.gain(recommended))
     # A point gains nothing over itself, however wrong the model is there.
     itself = (points == recommended).all(-1).to(values)
@@ -247,22 +212,17 @@ def _on_points(points: Tensor, recommended: Tensor, task: Task) -> RegretCertifi
 
 
 def _in_region(
-    scan: RegretCertificate,
-    points: Tensor,
-    task: Task,
-    region: Region,
-    tolerance: float,
-    max_evaluations: int,
+    task: Task, scan: RegretCertificate, tolerance: float, max_evaluations: int
 ) -> RegretCertificate:
-    r"""From some points of a region to all of them."""
-    gain = task.gain(scan.recommended)
+    r"""From the points looked at to all of the region."""
+    gain, points = task.gain(scan.recommended), task.points
     values = task.where_possible(points, in_parts(points, gain))
-    better = climbed(gain, points, values, region)
+    better = climbed(gain, points, values, task.region)
     if len(better) > 0:
         found, index = task.where_possible(better, gain(better)).max(0)
         if float(found) > scan.gap:
             scan = replace(scan, gap=float(found), challenger=better[index])
-    search = task.gains_in(region, scan.recommended)
+    search = task.gains_in_cells(scan.recommended)
     if search is None:
         return replace(scan, rigorous=False, resolution=float("inf"))
     known = scan.gap, scan.challenger

@@ -1,30 +1,69 @@
-r"""What is known of the optimum, in one object."""
+r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb.certificates.combinations import (
-    PossibleCombination,
-    possible_combinations,
-)
-from kernelucb.certificates.optimum import interval, possible_maximisers
-from kernelucb.certificates.regions import FixedFeatures
+from kernelucb._numerics.domains import FixedFeatures, points_or_box
+from kernelucb._numerics.parts import in_parts
+from kernelucb.certificates.boxes import cover, largest_in_region
 from kernelucb.certificates.regret import (
     RegretCertificate,
+    certificate_of,
     in_outcome_units,
-    solved,
 )
-from kernelucb.certificates.spaces import MixedSpace
-from kernelucb.certificates.task import Bound
+from kernelucb.certificates.spaces import MixedSpace, Region
+from kernelucb.certificates.task import Bound, Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _MOST_LINES = 5  # of combinations, in print
+
+
+@dataclass(frozen=True)
+class PossibleCombination:
+    r"""A combination of listed values that may hold the optimum, and where.
+
+    Attributes:
+        label: For print: the listed values by the names of their inputs; of a one-hot
+            group the name of the input that is 1.
+        values: The listed values by the names of their inputs.
+        region: For each of the other inputs that is not given, by name, two limits within
+            which every point of the combination lies that may be an optimum. Where the
+            certificate is not ``rigorous``, of those that were looked at.
+        share: Share of the points looked at in this combination that may be an optimum;
+            0 if none of them may be, or none was looked at.
+        share_at_most: Upper bound on that share over the whole combination; 1 where
+            nothing is known.
+    """
+
+    label: str
+    values: dict[str, float]
+    region: dict[str, tuple[float, float]]
+    share: float
+    share_at_most: float
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""Plain numbers, lists and texts, as JSON takes them."""
+        return {
+            "values": self.values,
+            "region": {name: list(limits) for name, limits in self.region.items()},
+            "share": self.share,
+            "share_at_most": self.share_at_most,
+        }
+
+    def __str__(self) -> str:
+        if not self.region:
+            return self.label
+        limits = [f"{name} {a:.4g} to {b:.4g}" for name, (a, b) in self.region.items()]
+        at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
+        return (
+            f"{self.label}: a share of {self.share:.3g} of it{at_most}, within "
+            f"{', '.join(limits)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -153,7 +192,7 @@ class OptimumReport:
         )
 
 
-@checked
+@points_or_box
 @torch.no_grad()
 def optimum_report(
     acqf: Bound,
@@ -201,28 +240,165 @@ def optimum_report(
         InputDataError: If a value is not finite or the domain is empty.
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
     """
-    where = candidates, bounds, space, fixed_features
-    budget = tolerance, max_evaluations
-    task, domain, certificate = solved(acqf, constraints, *where, recommended, *budget)
-    dimension = task.confidence_set.regression.dimension
+    task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
+    dimension = task.region.lower.shape[1]
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    lower, upper = interval(task, domain, certificate, *budget)
-    possible = possible_maximisers(task, domain, certificate.recommended, max_evaluations)
-    share = min(float(possible.mask.double().mean()), possible.share_at_most)
+    if recommended is not None:
+        recommended = task.given_point("recommended", recommended, fixed_features)
+    budget = tolerance, max_evaluations
+    certificate = certificate_of(task, recommended, *budget)
+    lower, upper = interval(task, certificate, *budget)
+    possible = possible_maximisers(task, certificate.recommended, max_evaluations)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
-        own = (space, fixed_features, possible, labels)
-        combinations, count = possible_combinations(*own)
+        region = space.region(fixed_features)
+        combinations, count = (
+            _combinations(space, region, possible, labels),
+            len(region.lower),
+        )
     return OptimumReport(
         lower=lower,
         upper=upper,
         certificate=in_outcome_units(certificate, task),
-        share=share,
+        share=min(float(possible.mask.double().mean()), possible.share_at_most),
         share_at_most=possible.share_at_most,
         region=possible.box,
         names=labels,
         combinations=combinations,
         combination_count=count,
     )
+
+
+def interval(
+    task: Task, certificate: RegretCertificate, tolerance: float, max_evaluations: int
+) -> tuple[float, float]:
+    r"""Two numbers between which the optimum lies, outcome units.
+
+    The near one is the largest pessimistic value of the points of the domain that were
+    looked at, whichever of them is recommended. The certificate is on the scale of the
+    objective's set.
+    """
+    best = certificate.recommended.unsqueeze(0)
+    known = torch.cat([best, task.best_points(torch.cat([task.points, best]))])
+    least = float(task.pessimistic(known).max())
+    values = in_parts(task.points, task.optimistic)
+    most = float(task.where_possible(task.points, values).max())
+    if not task.region.is_finite:
+        search = task.optimistic_in_cells(least)
+        if search is not None:
+            result = largest_in_region(search, tolerance, max_evaluations)
+            most = max(most, least + max(result.upper, result.value))
+    # By the gap at the recommended point, which may be worth more than its least value.
+    largest = float(task.optimistic(best)) + certificate.gap
+    most = min(most, largest) if certificate.rigorous else most
+    most = max(most, least)
+    ends = (least, most) if task.sign == 1 else (-most, -least)
+    lower, upper = task.outcome_map.inverse(best.new_tensor(ends)).tolist()
+    return lower, upper
+
+
+class PossibleMaximisers(NamedTuple):
+    r"""Points that were looked at, and those among them that may be an optimum.
+
+    Attributes:
+        points: ``n x d`` points of the domain.
+        mask: ``n`` booleans.
+        lower, upper: ``m x d`` limits of boxes which hold all that may be an optimum;
+            points are boxes without sides.
+        sizes: ``m`` shares that these take of the box of the region that they lie in;
+            infinite where nothing is known, and zero for points of such a box.
+        share_at_most: Upper bound on their share of the domain.
+    """
+
+    points: Tensor
+    mask: Tensor
+    lower: Tensor
+    upper: Tensor
+    sizes: Tensor
+    share_at_most: float
+
+    @property
+    def box(self) -> Tensor:
+        r"""``2 x d`` limits of all that may be an optimum."""
+        return torch.stack([self.lower.amin(0), self.upper.amax(0)])
+
+
+def possible_maximisers(
+    task: Task, recommended: Tensor, max_evaluations: int
+) -> PossibleMaximisers:
+    r"""Where some function of the set is at least as good as at the recommended point."""
+    points = task.points
+    gains = task.where_possible(points, in_parts(points, task.gain(recommended)))
+    mask = (gains >= 0.0) | (points == recommended).all(-1)
+    known = torch.cat([points[mask], recommended.unsqueeze(0)])
+    sizes = torch.zeros_like(known[:, 0])
+    if task.region.is_finite:
+        sizes[:-1] = 1.0  # each point alone; the recommended one is among them, or no point
+        share = float(mask.double().mean())
+        return PossibleMaximisers(points, mask, known, known, sizes, share)
+    search = task.gains_in_cells(recommended)
+    if search is None:
+        return PossibleMaximisers(points, mask, known, known, sizes + torch.inf, 1.0)
+    cells = cover(search, max_evaluations)
+    lower = torch.cat([known, cells.centres - cells.halves])
+    upper = torch.cat([known, cells.centres + cells.halves])
+    sizes = torch.cat([sizes, _shares(cells.halves, task.region)])
+    share = min(float(sizes.sum()) / len(task.region.lower), 1.0)
+    return PossibleMaximisers(points, mask, lower, upper, sizes, share)
+
+
+def _shares(halves: Tensor, region: Region) -> Tensor:
+    r"""Volumes of cells over those of the boxes that they were cut from."""
+    if region.constraints:
+        return torch.full_like(halves[:, 0], torch.inf)
+    sides = (region.upper - region.lower).amax(0)
+    open_columns = sides > 0.0
+    return (2.0 * halves[:, open_columns] / sides[open_columns]).prod(-1)
+
+
+def _combinations(
+    space: MixedSpace, region: Region, possible: PossibleMaximisers, names: tuple[str, ...]
+) -> tuple[PossibleCombination, ...]:
+    r"""Combinations that may hold the optimum, the largest share first.
+
+    ``region`` has a box for each combination of the space.
+    """
+    columns, count = space.listed_columns, len(region.lower)
+    rows = region.lower[:, columns]
+    open_columns = [i for i in range(len(names)) if i not in region.fixed]
+    tried = _owners(rows, possible.points[:, columns])
+    left, all_tried = (
+        torch.bincount(each, minlength=count).double()
+        for each in (tried[possible.mask], tried)
+    )
+    shares = left / all_tried.clamp_min(1.0)
+    owners = _owners(rows, possible.lower[:, columns])
+    order = owners.argsort()
+    present, sizes = owners[order].unique_consecutive(return_counts=True)
+    found: list[PossibleCombination] = []
+    for index, pieces in zip(present.tolist(), order.split(sizes.tolist()), strict=True):
+        at_most = min(float(possible.sizes[pieces].sum()), 1.0)
+        lower = possible.lower[pieces].amin(0).tolist()
+        upper = possible.upper[pieces].amax(0).tolist()
+        values = dict(zip(columns, rows[index].tolist(), strict=True))
+        found.append(
+            PossibleCombination(
+                label=space.label(values, names),
+                values={names[i]: value for i, value in values.items()},
+                region={names[i]: (lower[i], upper[i]) for i in open_columns},
+                share=min(float(shares[index]), at_most),
+                share_at_most=at_most,
+            )
+        )
+    found.sort(key=lambda each: (each.share_at_most, each.share), reverse=True)
+    return tuple(found)
+
+
+def _owners(rows: Tensor, values: Tensor) -> Tensor:
+    r"""For each of ``n x c`` values the index of the row that it equals."""
+    _, inverse = torch.cat([rows, values]).unique(dim=0, return_inverse=True)
+    index_of = torch.empty_like(inverse)
+    index_of[inverse[: len(rows)]] = torch.arange(len(rows), device=rows.device)
+    return index_of[inverse[len(rows) :]]

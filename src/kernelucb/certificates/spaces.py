@@ -1,15 +1,15 @@
-r"""Domains that users give: finite sets, boxes, and boxes with inputs of listed values."""
+r"""Where an optimum is sought: listed points, boxes, and boxes with listed values."""
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar, whole_number
 from kernelucb._numerics.domains import (
     FixedFeatures,
@@ -23,13 +23,123 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb.certificates.regions import (
-    Region,
-    box_region,
-    with_fixed,
-)
 
+_MOST_DRAWS = 2**16
 _NOTHING = "No point of the space keeps inequality_constraints; loosen them."
+
+
+class Region(NamedTuple):
+    r"""Finitely many boxes with linear constraints on all; points are boxes without sides.
+
+    Attributes:
+        lower: ``m x d`` lower limits.
+        upper: ``m x d`` upper limits.
+        constraints: Linear constraints on single points.
+    """
+
+    lower: Tensor
+    upper: Tensor
+    constraints: LinearConstraints
+
+    @classmethod
+    def of(
+        cls,
+        bounds: Tensor,
+        rows: Sequence[Mapping[int, float]] = ({},),
+        constraints: Iterable[tuple[Tensor, Tensor, float]] = (),
+    ) -> Self:
+        r"""For each row the ``2 x d`` box with its columns at the values of the row."""
+        columns = list(rows[0])
+        values = bounds.new_tensor([[row[column] for column in columns] for row in rows])
+        lower, upper = bounds.repeat(len(rows), 1, 1).unbind(1)
+        lower[:, columns] = upper[:, columns] = values
+        return cls(lower, upper, list(constraints))
+
+    @property
+    def fixed(self) -> frozenset[int]:
+        r"""Columns that no box gives room to."""
+        still = (self.lower == self.upper).all(0)
+        return frozenset(still.nonzero().flatten().tolist())
+
+    @property
+    def is_finite(self) -> bool:
+        r"""Whether every box is a point."""
+        return bool((self.lower == self.upper).all())
+
+    @property
+    def points(self) -> Tensor:
+        r"""All points of a finite region that the constraints allow."""
+        return self.lower[self.allows(self.lower)]
+
+    def at(self, fixed: FixedFeatures) -> Self:
+        r"""The region with columns set that are open in all of its boxes."""
+        lower, upper = self.lower.clone(), self.upper.clone()
+        for column, value in fixed.items():
+            low, high = float(lower[:, column].min()), float(upper[:, column].max())
+            if not low <= value <= high:
+                raise ValueError(
+                    f"fixed_features sets column {column} to {value:g}, outside its limits "
+                    f"{low:g} and {high:g}."
+                )
+            lower[:, column] = upper[:, column] = value
+        return self._replace(lower=lower, upper=upper)
+
+    def possible(self) -> Self:
+        r"""Without the boxes that surely hold no point that the constraints allow.
+
+        Raises:
+            InputDataError: If that is every box.
+        """
+        halves = 0.5 * (self.upper - self.lower)
+        mask = self.may_allow(self.lower + halves, halves)
+        if not bool(mask.any()):
+            raise InputDataError(_NOTHING)
+        return self._replace(lower=self.lower[mask], upper=self.upper[mask])
+
+    def allows(self, X: Tensor) -> Tensor:
+        r"""Whether ``n x d`` points keep the constraints, ``n`` booleans."""
+        return self.may_allow(X, torch.zeros_like(X))
+
+    def may_allow(self, centres: Tensor, halves: Tensor) -> Tensor:
+        r"""False for cells that surely hold no point that keeps the constraints.
+
+        Cells are given by ``n x d`` centres and half sides; ``n`` booleans.
+        """
+        allowed = torch.ones(len(centres), dtype=torch.bool, device=centres.device)
+        for columns, coefficients, limit in self.constraints:
+            weights = coefficients.to(centres)
+            middle, room = centres[:, columns], halves[:, columns]
+            size = (middle.abs() + room) @ weights.abs() + abs(limit)
+            slack = 8.0 * torch.finfo(centres.dtype).eps * size
+            allowed &= middle @ weights + room @ weights.abs() >= limit - slack
+        return allowed
+
+    def sample(self, count: int) -> Tensor:
+        r"""All points of a finite region, else about ``count`` Sobol points of its boxes.
+
+        Raises:
+            InputDataError: If none of 65,536 points is allowed.
+        """
+        if self.is_finite:
+            return self.points
+        boxes = torch.arange(len(self.lower), device=self.lower.device)
+        if len(boxes) > count:
+            boxes = boxes[torch.linspace(0, len(boxes) - 1, count).long()]
+        each = -(-count // len(boxes))
+        unit = self.lower.new_tensor([[0.0], [1.0]]).expand(2, self.lower.shape[1])
+        while True:
+            draws = draw_sobol_samples(unit, n=each, q=1, seed=0).squeeze(-2)
+            lower, upper = self.lower[boxes, None], self.upper[boxes, None]
+            X = (lower + draws * (upper - lower)).flatten(end_dim=1)
+            X = X[self.allows(X)]
+            if len(X) > 0:
+                return X
+            if each * len(boxes) >= _MOST_DRAWS:
+                raise InputDataError(
+                    f"None of {each * len(boxes)} points of the space keeps "
+                    "inequality_constraints; loosen them, or give candidates that do."
+                )
+            each *= 8
 
 
 class MixedSpace:
@@ -68,7 +178,6 @@ class MixedSpace:
         InputDataError: If a value is not finite.
     """
 
-    @checked
     def __init__(
         self,
         bounds: Tensor,
@@ -80,23 +189,22 @@ class MixedSpace:
     ) -> None:
         limits = checked_limits(bounds)
         dimension = limits.shape[1]
-        # For each choice its columns, and the values that they take together.
-        self._choices: list[tuple[list[int], list[list[float]]]] = []
+        # For each choice the values that its columns take together.
+        self._choices: list[list[dict[int, float]]] = []
         for column, values in (discrete_dims or {}).items():
             numbers = [finite_scalar("discrete_dims", value) for value in values]
-            distinct = [[value] for value in dict.fromkeys(numbers)]
-            self._choices.append(([column], distinct))
+            self._choices.append([{column: value} for value in dict.fromkeys(numbers)])
         for group in one_hot or ():
             codes = torch.eye(len(group), dtype=torch.float64).tolist()
-            self._choices.append((list(group), codes))
-        columns = [column for taken, _ in self._choices for column in taken]
-        check_columns(columns, dimension)
-        if not all(values for _, values in self._choices):
+            self._choices.append([dict(zip(group, code, strict=True)) for code in codes])
+        if not all(self._choices):
             raise ValueError("discrete_dims and one_hot must list at least one value each.")
-        open_columns = [i for i in range(dimension) if i not in columns]
+        listed = [*(discrete_dims or {}), *itertools.chain(*(one_hot or ()))]
+        check_columns(listed, dimension)
+        open_columns = [i for i in range(dimension) if i not in listed]
         if not bool((limits[0] < limits[1])[open_columns].all()):
             raise ValueError("Every lower limit in bounds must be below its upper limit.")
-        count = math.prod(len(values) for _, values in self._choices)
+        count = math.prod(map(len, self._choices))
         if count > whole_number("max_combinations", max_combinations):
             raise ValueError(
                 f"The listed values have {count} combinations, above max_combinations = "
@@ -113,7 +221,7 @@ class MixedSpace:
     @property
     def listed_columns(self) -> list[int]:
         r"""Columns that take listed values only, from left to right."""
-        return sorted(column for columns, _ in self._choices for column in columns)
+        return sorted(column for choice in self._choices for column in choice[0])
 
     def region(self, fixed_features: FixedFeatures | None = None) -> Region:
         r"""One box for each combination of listed values, with some columns fixed.
@@ -122,20 +230,15 @@ class MixedSpace:
             ValueError: If a fixed value is not one that the space allows.
         """
         fixed = checked_fixed(fixed_features, self.dimension)
-        kept = [self._kept(choice, fixed) for choice in self._choices]
-        lower, upper = [], []
-        for row in itertools.product(*kept):
-            low, high = self.bounds.clone()
-            for (columns, _), values in zip(self._choices, row, strict=True):
-                low[columns] = high[columns] = low.new_tensor(values)
-            lower.append(low)
-            upper.append(high)
-        region = Region(torch.stack(lower), torch.stack(upper), self.constraints)
+        kept = [_rows_at(choice, fixed) for choice in self._choices]
+        rows = [
+            {column: value for part in parts for column, value in part.items()}
+            for parts in itertools.product(*kept)
+        ]
         listed = self.listed_columns
         others = {i: value for i, value in fixed.items() if i not in listed}
-        return with_fixed(region, others)
+        return Region.of(self.bounds, rows, self.constraints).at(others)
 
-    @checked
     def fixed_features_list(
         self, fixed_features: FixedFeatures | None = None
     ) -> list[dict[int, float]]:
@@ -163,14 +266,10 @@ class MixedSpace:
             ValueError: If a fixed value is not one that the space allows.
             InputDataError: If the constraints rule out every combination.
         """
-        region = self.region(fixed_features)
         fixed = checked_fixed(fixed_features, self.dimension)
+        rows = self.region(fixed).possible().lower
         columns = sorted({*self.listed_columns, *fixed})
-        halves = 0.5 * (region.upper - region.lower)
-        kept = region.lower[region.may_allow(region.lower + halves, halves)]
-        if len(kept) == 0:
-            raise InputDataError(_NOTHING)
-        return [dict(zip(columns, row, strict=True)) for row in kept[:, columns].tolist()]
+        return [dict(zip(columns, row, strict=True)) for row in rows[:, columns].tolist()]
 
     def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
         r"""A combination for print; of a one-hot group the name of the column that is 1.
@@ -179,31 +278,28 @@ class MixedSpace:
             values: Those of all listed columns.
             names: Of all ``d`` columns.
         """
-        parts = [
-            f"{names[columns[0]]} {values[columns[0]]:.4g}"
-            if len(columns) == 1
-            else next(names[column] for column in columns if values[column] == 1.0)
-            for columns, _ in self._choices
-        ]
+        parts: list[str] = []
+        for choice in self._choices:
+            columns = list(choice[0])
+            if len(columns) == 1:
+                parts.append(f"{names[columns[0]]} {values[columns[0]]:.4g}")
+            else:
+                parts.append(next(names[i] for i in columns if values[i] == 1.0))
         return ", ".join(parts)
 
-    @staticmethod
-    def _kept(
-        choice: tuple[list[int], list[list[float]]], fixed: FixedFeatures
-    ) -> list[list[float]]:
-        columns, rows = choice
-        wanted = [fixed.get(column) for column in columns]
-        kept = [
-            row
-            for row in rows
-            if all(w is None or w == v for w, v in zip(wanted, row, strict=True))
-        ]
-        if not kept:
-            raise ValueError(
-                f"fixed_features sets columns {columns} to values that the space does not "
-                f"list: {[w for w in wanted if w is not None]}."
-            )
-        return kept
+
+def _rows_at(
+    choice: list[dict[int, float]], fixed: FixedFeatures
+) -> list[dict[int, float]]:
+    r"""The values of a choice that agree with the columns that are fixed."""
+    kept = [row for row in choice if all(fixed.get(i, v) == v for i, v in row.items())]
+    if not kept:
+        columns = list(choice[0])
+        raise ValueError(
+            f"fixed_features sets columns {columns} to values that the space does not "
+            f"list: {[fixed[column] for column in columns if column in fixed]}."
+        )
+    return kept
 
 
 def domain_of(
@@ -212,8 +308,8 @@ def domain_of(
     bounds: Tensor | None,
     space: MixedSpace | None,
     fixed_features: FixedFeatures | None,
-) -> Tensor | Region:
-    r"""All points of a finite domain, ``n x d``, or the region of another one.
+) -> Region:
+    r"""The region that a user gives, in one of three ways, with some columns fixed.
 
     Raises:
         ValueError: If not exactly one domain is given, or a fixed value does not fit.
@@ -223,19 +319,15 @@ def domain_of(
     check_one_domain(candidates=candidates, bounds=bounds, space=space)
     if candidates is not None:
         points = checked_points("candidates", candidates, dimension)
-        return fixed_candidates(points, fixed_features)
-    if space is None:
-        limits = checked_box(cast(Tensor, bounds), dimension)
-        region = box_region(limits, fixed_features)
-    elif space.dimension == dimension:
-        region = space.region(fixed_features)
-    else:
+        points = fixed_candidates(points, fixed_features)
+        return Region(points, points, [])
+    if bounds is not None:
+        fixed = checked_fixed(fixed_features, dimension)
+        return Region.of(checked_box(bounds, dimension)).at(fixed)
+    assert space is not None
+    if space.dimension != dimension:
         raise BotorchTensorDimensionError(
             f"space has {space.dimension} columns; the model was trained on {dimension}."
         )
-    points = region.points
-    if points is None:
-        return region
-    if len(points) == 0:
-        raise InputDataError(_NOTHING)
-    return points
+    region = space.region(fixed_features)
+    return region.possible() if region.is_finite else region

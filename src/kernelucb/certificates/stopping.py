@@ -5,10 +5,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar
-from kernelucb._numerics.domains import check_one_domain
-from kernelucb.certificates.regions import FixedFeatures
+from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
 from kernelucb.certificates.regret import RegretCertificate, regret_certificate
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Bound, Task
@@ -58,7 +56,7 @@ class CertifiedGapStopping:
         ...     ...
     """
 
-    @checked
+    @points_or_box
     def __init__(
         self,
         gap: float,
@@ -75,7 +73,6 @@ class CertifiedGapStopping:
         self.max_evaluations = max_evaluations
         self.allow_estimated = allow_estimated
 
-    @checked
     def __call__(
         self,
         acqf: Bound,
@@ -90,7 +87,8 @@ class CertifiedGapStopping:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        assumptions = Task.of(acqf, constraints).assumptions
+        where = self.candidates, self.bounds, self.space, fixed_features
+        assumptions = Task.of(acqf, constraints, *where).assumptions
         assumptions.check_certified(type(self).__name__, self.allow_estimated)
         certificate = regret_certificate(
             acqf,

@@ -1,25 +1,41 @@
-r"""What is optimised: the bound of an objective, and constraints on other outcomes."""
+r"""What is optimised: an objective's bound over a region, within outcome constraints."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Protocol, Self
+from warnings import catch_warnings
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
+from botorch.generation import gen_candidates_scipy
 from torch import Tensor
+from torch.nn import Module
 
+from kernelucb._numerics.checks import tensor
+from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
+from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import CellFunction, Search
 from kernelucb.certificates.changes import gain_over, upper_bound
-from kernelucb.certificates.regions import Region
+from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.combined import CombinedSet, Intersection
 from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.outcome_constraints import (
     Band,
     OutcomeConstraints,
     check_dimensions,
 )
+from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.outcome_map import OutcomeMap
+
+_SCAN = 1024
+_STARTS, _STEPS = 4, 20
+# Of coordinates, relative: single precision, and decimals that were printed.
+_ROUND_OFF = 1e-6
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Bound(Band, Protocol):
@@ -36,37 +52,45 @@ class Bound(Band, Protocol):
         ...
 
 
-def worst_value(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
-    r"""What ``n x d`` points are worth at least by a set, large values being good."""
-    points = confidence_set.project(X)
-    return sign * points.baseline - confidence_set.support(points, -sign).value
+@dataclass(frozen=True)
+class Task:
+    r"""An objective, its constraints and where its optimum is sought.
 
-
-class Task(NamedTuple):
-    r"""An objective and its constraints, as certificates see them.
+    Values are on the scale of the objective's set, large ones being good.
 
     Attributes:
         bound: The bound of the objective.
         constraints: What a point must satisfy; None where all points count.
+        region: Where the optimum is sought.
     """
 
     bound: Bound
     constraints: OutcomeConstraints | None
+    region: Region
 
     @classmethod
-    def of(cls, acqf: Bound, constraints: OutcomeConstraints | None) -> Self:
+    def of(
+        cls,
+        acqf: Bound,
+        constraints: OutcomeConstraints | None,
+        candidates: Tensor | None,
+        bounds: Tensor | None,
+        space: MixedSpace | None,
+        fixed_features: FixedFeatures | None,
+    ) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it."""
         own: OutcomeConstraints | None = getattr(acqf, "outcome_constraints", None)
-        if own is None:
-            if constraints is not None:
-                check_dimensions("bands", [acqf, *constraints.bands.values()])
-            return cls(acqf, constraints)
-        if constraints is not None:
+        if own is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "
                 "or give its band."
             )
-        return cls(getattr(acqf, "band", acqf), own)
+        if constraints is not None:
+            check_dimensions("bands", [acqf, *constraints.bands.values()])
+        band = acqf if own is None else getattr(acqf, "band", acqf)
+        dimension = band.confidence_set.regression.dimension
+        region = domain_of(dimension, candidates, bounds, space, fixed_features)
+        return cls(band, constraints if own is None else own, region)
 
     @property
     def confidence_set(self) -> ConfidenceSet[Any, Any]:
@@ -79,6 +103,11 @@ class Task(NamedTuple):
         return self.bound.direction
 
     @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale of the objective's set, on which tasks are solved."""
+        return self.confidence_set.regression.outcome_map
+
+    @property
     def assumptions(self) -> Assumptions:
         r"""What all bands together rest on."""
         if self.constraints is None:
@@ -86,22 +115,25 @@ class Task(NamedTuple):
         bands = {"objective": self.bound, **self.constraints.bands}
         return joined_assumptions(bands, "all bands hold")
 
-    def gain(self, reference: Tensor) -> Callable[[Tensor], Tensor]:
-        r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others."""
-        other = reference.unsqueeze(0)
-        find = self.confidence_set.max_gain_over
-        return partial(find, reference=other, sign=self.sign)
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale of the objective's set, on which tasks are solved."""
-        return self.confidence_set.regression.outcome_map
+    @cached_property
+    def points(self) -> Tensor:
+        r"""``n x d`` points that are looked at: all of a finite region, else some."""
+        return self.region.sample(_SCAN)
 
     def optimistic(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points are worth at most, large values being good."""
+        r"""What ``n x d`` points are worth at most."""
         points = self.confidence_set.project(X)
         upper = self.confidence_set.support(points, self.sign).value
         return self.sign * points.baseline + upper
+
+    def pessimistic(self, X: Tensor) -> Tensor:
+        r"""What ``n x d`` points are worth at least."""
+        return _pessimistic(self.confidence_set, self.sign, X)
+
+    def gain(self, reference: Tensor) -> Callable[[Tensor], Tensor]:
+        r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others."""
+        find = self.confidence_set.max_gain_over
+        return partial(find, reference=reference.unsqueeze(0), sign=self.sign)
 
     def where_possible(self, X: Tensor, values: Tensor) -> Tensor:
         r"""``n`` values, minus infinity at those of ``n x d`` points that do not count."""
@@ -109,32 +141,166 @@ class Task(NamedTuple):
             return values
         return values.masked_fill(~self.constraints.may_be_feasible(X), -torch.inf)
 
-    def gains_in(self, region: Region, reference: Tensor) -> Search | None:
-        r"""The gain over a point in a region; None where its change is not known."""
-        other, fixed = reference.unsqueeze(0), region.fixed
-        gain = gain_over(self.confidence_set, other, self.sign, fixed)
-        return self._search(gain, region)
+    def feasible(self, X: Tensor) -> Tensor:
+        r"""The certainly feasible ones of ``n x d`` points."""
+        return X if self.constraints is None else X[self.constraints.is_feasible(X)]
 
-    def optimistic_in(self, region: Region, level: float) -> Search | None:
-        r"""What points are worth at most, above a level, in a region; None as above."""
-        own = upper_bound(self.confidence_set, self.sign, region.fixed, level)
-        return self._search(own, region)
+    def gains_in_cells(self, reference: Tensor) -> Search | None:
+        r"""The gain over a point in the region; None where its change is not known."""
+        other = reference.unsqueeze(0)
+        fixed = self.region.fixed
+        return self._search(gain_over(self.confidence_set, other, self.sign, fixed))
 
-    def _search(self, function: CellFunction | None, region: Region) -> Search | None:
-        limits = self._limits(region)
-        known = [limit for limit in limits if limit is not None]
-        if function is None or len(known) < len(limits):
-            return None
-        return Search(function, region, known)
+    def optimistic_in_cells(self, level: float) -> Search | None:
+        r"""What points are worth at most, above a level, in the region; None as above."""
+        fixed = self.region.fixed
+        return self._search(upper_bound(self.confidence_set, self.sign, fixed, level))
 
-    def _limits(self, region: Region) -> list[CellFunction | None]:
-        limits: list[CellFunction | None] = []
+    def _search(self, function: CellFunction | None) -> Search | None:
+        limits: list[CellFunction] = []
         for each in [] if self.constraints is None else self.constraints.constraints:
-            own, unit = each.confidence_set, each.band.prior_std
-            level = each.sign * each.level
-            limits.append(
-                None
-                if own is None
-                else upper_bound(own, each.sign, region.fixed, level, unit)
+            own, unit, level = each.confidence_set, each.band.prior_std, each.level
+            scale = self.region.fixed, each.sign * level, unit
+            limit = None if own is None else upper_bound(own, each.sign, *scale)
+            if limit is None:
+                return None
+            limits.append(limit)
+        return None if function is None else Search(function, self.region, limits)
+
+    def best_points(self, points: Tensor) -> Tensor:
+        r"""``k x d``: the certainly feasible point whose pessimistic value is best.
+
+        Of ``n x d`` points, and of those that local searches from them find. For an
+        intersection of several sets also the best by each of them.
+
+        Raises:
+            NoSafePointError: If no point is certainly feasible.
+        """
+        points = self.feasible(points)
+        if len(points) == 0:
+            raise NoSafePointError(
+                "No point that was tried is certainly feasible, so none can be "
+                "recommended: observe the constraints near points that may be feasible, or "
+                "loosen them."
             )
-        return limits
+        whole = self.confidence_set
+        parts: list[ConfidenceSet] = []
+        if isinstance(whole, CombinedSet) and isinstance(whole.rule, Intersection):
+            parts = whole.parts
+        best: list[Tensor] = []
+        for each in (whole, *parts):
+            value = partial(_pessimistic, each, self.sign)
+            tried, values = points, in_parts(points, value)
+            if not self.region.is_finite:
+                found = self.feasible(climbed(value, points, values, self.region))
+                tried = torch.cat([points, found])
+                values = torch.cat([values, value(found)])
+            best.append(tried[values.argmax()])
+        return torch.stack(best).unique(dim=0)
+
+    def given_point(
+        self, name: str, given: Tensor, fixed_features: FixedFeatures | None = None
+    ) -> Tensor:
+        r"""The point that a user gives, in the region, ``1 x d``.
+
+        Elsewhere a function may be larger than anywhere in the domain: an interval that
+        begins there need not hold the optimum, nor need what may be better than that point.
+
+        Args:
+            name: Of the argument.
+            given: ``d`` or ``1 x d`` point.
+            fixed_features: The context into which the point is moved.
+
+        Raises:
+            ValueError: If it lies outside, by more than round-off.
+            NoSafePointError: If it is not certainly feasible.
+        """
+        dimension = self.region.lower.shape[1]
+        row = tensor(name, given).reshape(1, -1)
+        point = checked_points(name, row, dimension)[0].clone()
+        for column, value in checked_fixed(fixed_features, dimension).items():
+            point[column] = value
+        inside = _without_round_off(point.to(self.region.lower), self.region)
+        if inside is None:
+            raise ValueError(
+                f"{name} lies outside the domain: {point.tolist()}. What it is worth says "
+                "nothing of the optimum there. Give a point of the domain (add this one to "
+                f"candidates, widen bounds, loosen constraints), or leave {name} out."
+            )
+        row = inside.unsqueeze(0)
+        if len(self.feasible(row)) == 0:
+            raise NoSafePointError(
+                f"{name} is not certainly feasible: the bands do not show that it "
+                "satisfies every constraint. Leave it out, or observe them there."
+            )
+        return row
+
+
+def _pessimistic(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
+    r"""What ``n x d`` points are worth at least by a set, large values being good."""
+    points = confidence_set.project(X)
+    return sign * points.baseline - confidence_set.support(points, -sign).value
+
+
+def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
+    r"""The ``d`` coordinates of a point of a region, exactly; None if it is outside.
+
+    Round-off may be a millionth of a column's largest limit: it is moved into the nearest
+    box, and along each constraint to what that allows.
+    """
+    size = torch.maximum(region.lower.abs(), region.upper.abs()).amax(0)
+    near = point.clamp(region.lower, region.upper)
+    index = ((near - point).abs() / size.clamp_min(_TINY)).amax(-1).argmin()
+    lower, upper, near = region.lower[index], region.upper[index], near[index]
+    for columns, coefficients, limit in region.constraints:
+        weights = coefficients.to(near) * (lower < upper)[columns]
+        missing = (limit - near[columns] @ coefficients.to(near)).clamp_min(0.0)
+        near[columns] += weights * missing / (weights @ weights).clamp_min(_TINY)
+    near = near.clamp(lower, upper)
+    close = bool(((near - point).abs() <= _ROUND_OFF * size).all())
+    return near if close and bool(region.allows(near.unsqueeze(0))) else None
+
+
+class _Values(AcquisitionFunction):
+    r"""A function of ``n x d`` points as BoTorch's optimiser takes it."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        Module.__init__(self)
+        self.function = function
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.function(X.squeeze(-2))
+
+
+@torch.enable_grad()
+def climbed(
+    function: Callable[[Tensor], Tensor], points: Tensor, values: Tensor, region: Region
+) -> Tensor:
+    r"""Points of a region at which a function is large, from the best of some others.
+
+    A local search: it may find a better point, and proves nothing.
+
+    Args:
+        function: Maps ``n x d`` points to ``n`` values, differentiable.
+        points: ``n x d`` points of the region.
+        values: Values there.
+        region: Each search stays in the box of the region in which it started.
+
+    Returns:
+        ``k x d`` points that keep the constraints, ``k`` may be 0.
+    """
+    starts = points[values.topk(min(_STARTS, len(values))).indices]
+    inside = (starts[:, None] >= region.lower) & (starts[:, None] <= region.upper)
+    boxes = inside.all(-1).int().argmax(-1)
+    with catch_warnings(record=True):  # that it stopped early: any point will do
+        found, _ = gen_candidates_scipy(
+            initial_conditions=starts.unsqueeze(-2),
+            acquisition_function=_Values(function),
+            lower_bounds=region.lower[boxes].unsqueeze(-2),
+            upper_bounds=region.upper[boxes].unsqueeze(-2),
+            inequality_constraints=region.constraints or None,
+            options={"maxiter": _STEPS},
+            use_parallel_mode=False,
+        )
+    found = found.detach().squeeze(-2)
+    return found[region.allows(found)]

@@ -1,6 +1,7 @@
 r"""Which points may be an optimum."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,8 +12,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.domains import checked_box
 from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.certificates.recommended import best_points, point_of_domain
-from kernelucb.certificates.regions import box_region
+from kernelucb.certificates.spaces import Region
 from kernelucb.certificates.task import Task
 from kernelucb.plotting.planes import Data, Plane, checked_data, nearness_or_ones
 from kernelucb.plotting.style import (
@@ -88,12 +88,14 @@ def plot_possible_maximizers(
         UnsupportedError: If ``acqf`` has no confidence set.
         NoSafePointError: If no point is certainly feasible, or ``reference`` is not.
     """
-    task = _task_of(acqf)
-    dimension = task.confidence_set.regression.dimension
+    band = _band_of(acqf)
+    dimension = band.regression.dimension
     columns = tuple(range(min(dimension, 2))) if coordinates is None else coordinates
     plane = Plane.through(
         point, checked_box(bounds, dimension), columns, num_points, input_names
     )
+    limits = getattr(acqf, "outcome_constraints", None)
+    task = Task(band, limits, Region.of(plane.limits))
     references, possible = _possible(task, plane, reference)
     what = "maximum" if task.sign == 1 else "minimum"
     label = f"where the {what} may be,\n{task.assumptions.verdict}"
@@ -115,15 +117,15 @@ def plot_possible_maximizers(
     return ax
 
 
-def _task_of(acqf: Any) -> Task:
-    r"""The objective's band and its constraints."""
+def _band_of(acqf: Any) -> KernelUCB:
+    r"""The objective's band."""
     band = getattr(acqf, "band", acqf)
     if not isinstance(band, KernelUCB):
         raise UnsupportedError(
             f"{type(acqf).__name__} has no confidence band; give a bound of this package, "
             "or a ConstrainedUCB or GuardedAcquisition, which have one."
         )
-    return Task(band, getattr(acqf, "outcome_constraints", None))
+    return band
 
 
 def _possible(task: Task, plane: Plane, reference: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -138,10 +140,10 @@ def _possible(task: Task, plane: Plane, reference: Tensor | None) -> tuple[Tenso
             known = torch.cat([points, observed[inside]])
         except UnsupportedError:
             pass  # the model does not keep them: the grid alone will do
-        references = best_points(known, task, None)
+        on_points = replace(task, region=Region(known, known, []))
+        references = on_points.best_points(known)
     else:
-        domain = box_region(plane.limits)
-        references = point_of_domain("reference", reference, domain, task)
+        references = task.given_point("reference", reference)
     gains = torch.stack([in_parts(points, task.gain(each)) for each in references])
     possible = task.where_possible(points, gains.amin(0)) >= 0.0
     # A point is as good as itself, whatever the rounding of its gain.
