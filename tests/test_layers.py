@@ -2,6 +2,7 @@ r"""Imports go one way; the statements themselves are read.
 
 ``_numerics -> regression -> confidence -> {acquisition, bandit, certificates} ->
 {optim, safety} -> ax``, which also reads ``models``; these stand beside on ``regression``.
+``diagnostics`` stands beside ``certificates`` on ``confidence``.
 ``_public`` collects the public names, which the package root hands out; ``plotting``,
 ``__main__`` and its ``_demo`` stand on top.
 """
@@ -27,6 +28,7 @@ LOWER = {
     "bandit": {"_numerics", "regression", "confidence"},
     "acquisition": {"_numerics", "regression", "confidence"},
     "certificates": {"_numerics", "regression", "confidence"},
+    "diagnostics": {"_numerics", "regression", "confidence"},
     "optim": {"_numerics", "regression", "confidence", "acquisition"},
     "safety": {"_numerics", "regression", "confidence", "acquisition", "certificates"},
     "ax": {

@@ -31,20 +31,23 @@ from kernelucb.certificates import (
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.information_gain import information_gain
 from kernelucb.confidence.likelihood.prequential import PrequentialLikelihood
-from kernelucb.confidence.misspecification import (
-    ConsistencyCheck,
-    check_consistency,
-)
-from kernelucb.confidence.norm.described import LikelihoodNormDescription, NormDescription
-from kernelucb.confidence.norm.description import describe_norm_bound
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.diagnostics.consistency import (
+    ConsistencyCheck,
+    check_consistency,
+)
+from kernelucb.diagnostics.information_gain import information_gain
+from kernelucb.diagnostics.norm_description import (
+    LikelihoodNormDescription,
+    NormDescription,
+    describe_norm_bound,
+)
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.kernel_family import lengthscale_family

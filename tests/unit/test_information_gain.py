@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import pytest
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import InputDataError
 from botorch.models.transforms.input import Normalize
 from botorch.models.transforms.outcome import Standardize
 from hypothesis import given
@@ -177,7 +177,7 @@ def test_domain_size_rounds_by_default():
 
 @pytest.mark.parametrize("method", ["exact", *BOUNDS])
 def test_no_points_have_no_gain(method):
-    with pytest.raises(BotorchTensorDimensionError, match="`n x d` with n >= 1"):
+    with pytest.raises(InputDataError, match="There are no X; give at least one"):
         information_gain(
             frozen_kernel("rbf"),
             torch.zeros(0, 2).double(),

@@ -185,7 +185,6 @@ def test_names_and_units_are_the_users():
         ({"steps": [0.1, 0.0]}, ValueError, "finite number above 0"),
         ({"steps": [0.1, 1.5]}, ValueError, "longer than its side"),
         ({"input_names": ["x"]}, BotorchTensorDimensionError, "must be 2 names"),
-        ({"input_names": "xy"}, ValueError, "a sequence, each a text or None"),
     ],
 )
 def test_wrong_arguments(arguments, error, message):

@@ -10,10 +10,14 @@ from botorch.models.model import Model
 from scipy.special import gammaincinv
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import nonnegative_scalar, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.confidence.fit.choice import ClosedForm, data_fit
+from kernelucb.confidence.fit.choice import (
+    ClosedForm,
+    MartingaleMixture,
+    data_fit,
+    fit_of,
+)
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
@@ -63,7 +67,6 @@ class ConsistencyCheck:
     remedy: str
 
 
-@checked
 def check_consistency(
     model: Model | KernelRegression | LikelihoodRegression,
     norm_bound: float,
@@ -120,7 +123,7 @@ def check_consistency(
         least = least_likely_norm(data, delta, covariance_scale)
     else:
         scale = 1.0 if covariance_scale is None else covariance_scale
-        least = sharp_least_norm(data, delta, fit, scale, model_error)
+        least = _sharp_least_norm(data, delta, fit, scale, model_error)
         least *= data.outcome_scale
     least = EstimatedNumber(least)
     if least <= norm_bound:
@@ -144,49 +147,45 @@ def data_of(
 ) -> KernelRegression | LikelihoodRegression:
     r"""The data of a model, as they were observed.
 
-    Args:
-        model: The model, or its data.
-        noise_std: Noise scale in outcome units; from the likelihood when absent.
-        of_noise: Whether an argument was given that is about additive noise.
+    ``of_noise`` says that an argument was given that is about additive noise.
 
     Raises:
         ValueError: If there was one, for successes or counts.
         UnsupportedError: If the model cannot be represented, or has pseudo-outcomes.
     """
-    if isinstance(model, LikelihoodRegression):
-        if of_noise:
-            raise ValueError(
-                "Successes and counts have no noise scale of their own: leave out "
-                "noise_std, fit and model_error."
-            )
-        return model
     if isinstance(model, PseudoRegression):
         raise UnsupportedError(
             "This regression has pseudo-outcomes in place of the successes or counts that "
             "were observed: pass the LikelihoodRegression, acqf.data in place of "
             "acqf.regression."
         )
-    return KernelRegression.of(model, noise_std)
+    if not isinstance(model, LikelihoodRegression):
+        return KernelRegression.of(model, noise_std)
+    if of_noise:
+        raise ValueError(
+            "Successes and counts have no noise scale of their own: leave out noise_std, "
+            "fit and model_error."
+        )
+    return model
 
 
-def sharp_least_norm(
+def _sharp_least_norm(
     regression: KernelRegression,
     delta: float,
     fit: ClosedForm,
     covariance_scale: CovarianceScale,
-    model_error: float = 0.0,
+    model_error: float,
 ) -> float:
     r"""Least norm of a function that the fit allows, prior units; anytime.
 
     A mixture of filters holds the energy of the noise; beside the martingale mixture it
     takes half of ``delta``.
     """
-    if fit == "filters":
-        mixture = data_fit(
-            fit, regression, delta, covariance_scale, model_error=model_error
-        )
-        return for_least_norm(mixture).norm
-    mixture = mixture_radius(regression, 0.5 * delta, covariance_scale)
+    fit = fit_of(fit, covariance_scale)
+    if not isinstance(fit, MartingaleMixture):
+        fitted = data_fit(fit, regression, delta, model_error=model_error)
+        return for_least_norm(fitted).norm
+    mixture = mixture_radius(regression, 0.5 * delta, fit.scales)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
     form = float(regression.quadratic_form(mixture.tau_ref))
     slack = min(mixture.slack, energy - form)

@@ -1,16 +1,15 @@
 r"""Information gain of points, and bounds on its maximum."""
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, positive_scalar, whole_number
+from kernelucb._numerics.checks import one_of, positive_scalar, whole_number
+from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
@@ -26,7 +25,6 @@ Method = Literal["exact", "greedy", "spectral", "upper_bound"]
 _GREEDY_SHARE = 1.0 - 1.0 / math.e
 
 
-@checked
 @torch.no_grad()
 def information_gain(
     model: Model | Kernel | KernelRegression,
@@ -62,9 +60,11 @@ def information_gain(
 
     Raises:
         ValueError: If a scalar is out of its range or missing.
-        BotorchTensorDimensionError: If ``X`` is not ``n x d``, or empty.
-        InputDataError: If ``X`` is not finite.
+        BotorchTensorDimensionError: If ``X`` is not ``n x d``.
+        InputDataError: If ``X`` is empty or not finite.
+        UnsupportedError: If the model cannot be represented.
     """
+    one_of("method", method, *get_args(Method))
     prior, train_inputs, scale, parts = _prior_and_noise(model, noise_std)
     observed = X is None and method == "exact"
     if X is None:
@@ -72,16 +72,10 @@ def information_gain(
             raise ValueError("X is needed when only a kernel is given.")
         inputs = train_inputs
     else:
-        if X.dim() != 2 or len(X) == 0:
-            raise BotorchTensorDimensionError(
-                f"X must be `n x d` with n >= 1, got shape {tuple(X.shape)}."
-            )
-        inputs = prior.transform(finite("X", X).double())
-    if num_points is None:
-        num_points = len(inputs)
-    whole_number("num_points", num_points)
+        inputs = prior.transform(checked_points("X", X))
+    count = len(inputs) if num_points is None else whole_number("num_points", num_points)
     prior.check_fits(inputs)
-    gain = _gain(prior.covariance(inputs, inputs) / scale**2, num_points, method)
+    gain = _gain(prior.covariance(inputs, inputs) / scale**2, count, method)
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
 
 

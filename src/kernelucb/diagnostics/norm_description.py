@@ -1,0 +1,579 @@
+r"""What a norm bound means in outcome units, and what the data say about it."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
+from kernelucb._numerics.estimates import EstimatedNumber
+from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.likelihood.outcomes import LINKS, Likelihood
+from kernelucb.regression.likelihood.regression import LikelihoodRegression
+
+Data = KernelRegression | LikelihoodRegression
+
+_PARTS = ("kernel", "mean", "noise")
+_CAVEAT = (
+    "No data can show that a norm bound is large enough: whether it is rests on what you "
+    "know of the range and the slope above."
+)
+_SCAN = 1024
+_MOST_CORNERS = 1024
+
+# Slopes are measured over steps with this squared kernel metric, as a share of the prior
+# variance: about 1e-3 length scales, which leaves relative errors of h^2 = 1e-6 after
+# extrapolation and 16 eps / 1e-6 = 4e-9 from round-off.
+_SMALL = 1e-6
+_MARGIN = 1e-6
+# Below this share round-off hides any change across the domain.
+_UNSEEN = 1e-12
+# Halving the step multiplies the squared slope by 1 where the kernel has a derivative,
+# and by 2 for Matern 1/2.
+_DIVERGES = 1.5
+_MOST_HALVINGS = 60
+# Above this share at the smallest step, the length scale is smaller than that step.
+_SATURATED = 0.5
+
+
+@dataclass(frozen=True)
+class InputChange:
+    r"""How much ``f - m`` can change along one input.
+
+    Attributes:
+        name: Name of the input.
+        step: Length of a step, raw units.
+        over_step: Largest change over that step, outcome units.
+        over_side: Largest change over the side of the domain, outcome units.
+        side: Length of that side, raw units.
+        slope: Largest slope, outcome units per raw unit; None where it has no bound
+            because the kernel has no derivative (Matern 1/2), infinite where the length
+            scale is too small to see across the domain.
+    """
+
+    name: str
+    step: float
+    over_step: float
+    over_side: float
+    side: float
+    slope: float | None
+
+    def __str__(self) -> str:
+        if self.slope is None:
+            slope = "slope without bound (the kernel has no derivative)"
+        elif math.isinf(self.slope):
+            slope = "the length scale is too small to see across the domain"
+        else:
+            slope = f"slope at most {self.slope:.3g} per unit"
+        return (
+            f"{self.name}: at most {self.over_step:.3g} over a step of {self.step:.3g}, "
+            f"{self.over_side:.3g} over all {self.side:.3g}; {slope}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Description(ABC):
+    r"""What all descriptions share; the attributes are those of ``NormDescription``."""
+
+    _DATA: ClassVar[str]
+    _DOUBTED: ClassVar[str]
+    _NONE_FITS: ClassVar[str]
+
+    norm_bound: float
+    range: float
+    across: float
+    inputs: tuple[InputChange, ...]
+    everywhere: bool
+    prior_mean: float | None
+    consistency: ConsistencyCheck
+    estimated: tuple[str, ...]
+    delta: float
+    outcome_unit: str
+
+    @property
+    def ratio(self) -> float:
+        r"""The norm bound over the least consistent norm; infinite where that is zero."""
+        least = self.consistency.least_consistent_norm
+        return math.inf if least == 0.0 else self.norm_bound / least
+
+    @property
+    def summary(self) -> str:
+        r"""What is estimated or contradicted, in one line."""
+        if not self.consistency.consistent:
+            return f"no guarantee: the data contradict {self._DOUBTED}"
+        if self.estimated:
+            return f"heuristic: {', '.join(self.estimated)} estimated"
+        return f"{self._DATA} given; the norm bound is yours to justify"
+
+    def __str__(self) -> str:
+        lines = [
+            self.summary,
+            f"What a norm of at most {self.norm_bound:.4g} means{self._where()}:",
+            *(f"  {line}" for line in self._meaning()),
+            "What the data say:",
+            *(f"  {line}" for line in self._evidence()),
+            _CAVEAT,
+        ]
+        return "\n".join(lines)
+
+    @abstractmethod
+    def _where(self) -> str:
+        r"""Whose range and changes these are, or in which unit."""
+
+    @abstractmethod
+    def _observed(self) -> str:
+        r"""The observed outcomes, in one line."""
+
+    def _meaning(self) -> list[str]:
+        subject, reach = "f", f"f(x) is within {self.range:.3g} of the prior mean"
+        if self.prior_mean is None:
+            subject, reach = "f - m", f"{reach} m(x), which varies"
+        else:
+            low, high = self.prior_mean - self.range, self.prior_mean + self.range
+            reach += f" {self.prior_mean:.4g}: between {low:.4g} and {high:.4g}"
+        lines = [
+            reach,
+            f"{subject} changes by at most {self.across:.3g} between any two points; along",
+            *(f"  {change}" for change in self.inputs),
+        ]
+        if not self.everywhere:
+            lines.append(
+                "these are the largest values at points of the domain, not proven between "
+                "them: this prior differs from place to place"
+            )
+        return lines
+
+    def _evidence(self) -> list[str]:
+        least = self.consistency.least_consistent_norm
+        if least == 0.0:
+            norm = "least consistent norm 0: the data say nothing about the norm yet"
+        elif math.isinf(least):
+            norm = self._NONE_FITS
+        else:
+            norm = f"least consistent norm {least:.4g}, {self._status()}; "
+            norm += f"the norm bound is {self.ratio:.3g} times that"
+        return [self._observed(), norm, self.consistency.remedy]
+
+    def _status(self) -> str:
+        if self.estimated:
+            return f"not certified: {', '.join(self.estimated)} estimated"
+        return (
+            f"certified with probability {1 - self.delta:.6g} if {self._DATA} are as given"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormDescription(_Description):
+    r"""What a norm bound means for a model, outcome units; ``print`` it.
+
+    ``m`` is the prior mean, ``y`` the observed outcomes. Range and changes are those of the
+    functions whose norm is at most ``norm_bound``, whether or not the true function is one
+    of them.
+
+    Attributes:
+        norm_bound: The norm bound that is described.
+        range: Largest ``|f(x) - m(x)|`` over the domain.
+        across: Largest change of ``f - m`` between any two points of the domain.
+        inputs: Changes along each input.
+        everywhere: Whether these hold at every point of the domain: for RBF, Matern and
+            rational quadratic kernels, without input transform or behind ``Normalize``.
+            Otherwise they are the largest over candidates, or over Sobol points and
+            corners of the box.
+        prior_mean: The prior mean where it is constant; None where it varies.
+        largest_observed: Largest observed ``|y - m|``.
+        noise_reach: With probability ``1 - delta`` the noise stays below this in all
+            observed outcomes.
+        consistency: The least consistent norm, and whether the norm bound is below it.
+        estimated: Which of kernel, mean and noise may come from the same data.
+        delta: Failure probability of ``noise_reach``, and of ``consistency``.
+        outcome_unit: Name of the outcome's unit, for the text.
+    """
+
+    _DATA = "kernel, mean and noise"
+    _DOUBTED = "the norm bound, the kernel or the noise"
+    _NONE_FITS = "no norm is consistent with the data at this noise scale"
+
+    largest_observed: float
+    noise_reach: float
+
+    def _where(self) -> str:
+        return f", in {self.outcome_unit}"
+
+    def _observed(self) -> str:
+        return (
+            f"the largest |y - prior mean| is {self.largest_observed:.3g}; noise alone "
+            f"stays below {self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
+        )
+
+
+class Tally(NamedTuple):
+    r"""Successes or counts, added up.
+
+    Attributes:
+        number: Number of successes, or of what was counted.
+        amount: The trials, or the exposure, that it comes from.
+    """
+
+    number: float
+    amount: float
+
+    @property
+    def rate(self) -> float:
+        r"""Proportion of successes, or number for each unit of exposure."""
+        return self.number / self.amount
+
+    def put(self, words: str) -> str:
+        r"""Number and amount in the places that the words have for them."""
+        return words.format(f"{self.number:.0f}", f"{self.amount:.10g}")
+
+
+class _Words(NamedTuple):
+    latent: str
+    odds: str
+    total: str
+    part: str
+
+
+_SUCCESSES = _Words("log odds", "odds p / (1 - p)", "{} of {} trials succeeded", "{} of {}")
+_COUNTS = _Words("log rate", "rate", "{} counted in an exposure of {}", "{} in {}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodNormDescription(_Description):
+    r"""What a norm bound means for successes or counts; ``print`` it.
+
+    Range and changes are those of the latent function ``f``, the log odds of a success or
+    the log of a rate, and ``m`` is its mean. The other attributes are those of
+    ``NormDescription``, without ``largest_observed`` and ``noise_reach``: such outcomes
+    have no noise scale.
+
+    Attributes:
+        kind: ``"bernoulli"``, ``"binomial"`` or ``"poisson"``.
+        total: All outcomes together.
+        lowest: Those at the input where the observed proportion, or rate, is smallest.
+        highest: Those at the input where it is largest.
+        outcome_unit: Name of the probability or the rate, for the text.
+    """
+
+    _DATA = "kernel, mean and likelihood"
+    _DOUBTED = "the norm bound, the kernel or the likelihood"
+    _NONE_FITS = "no norm is consistent with the data under this kernel and likelihood"
+
+    kind: Likelihood
+    total: Tally
+    lowest: Tally
+    highest: Tally
+
+    @property
+    def outcome_range(self) -> tuple[float, float] | None:
+        r"""Least and largest probability, or rate for each unit of exposure.
+
+        Those that functions of norm at most ``norm_bound`` reach. None where the prior mean
+        varies.
+        """
+        if self.prior_mean is None:
+            return None
+        ends = self.prior_mean - self.range, self.prior_mean + self.range
+        low, high = LINKS[self.kind].inverse(torch.tensor(ends, dtype=torch.float64))
+        return float(low), float(high)
+
+    @property
+    def _words(self) -> _Words:
+        return _COUNTS if self.kind == "poisson" else _SUCCESSES
+
+    def _where(self) -> str:
+        return f" for f, the {self._words.latent}"
+
+    def _meaning(self) -> list[str]:
+        lines = super()._meaning()
+        if self.outcome_range is not None:
+            low, high = self.outcome_range
+            reach = f"so the {self.outcome_unit} is between {low:.4g} and {high:.4g}"
+            lines.insert(1, reach)
+        return [*lines, f"adding c to f multiplies the {self._words.odds} by exp(c)"]
+
+    def _observed(self) -> str:
+        words = self._words
+        ends = self.lowest.put(words.part), self.highest.put(words.part)
+        return (
+            f"{self.total.put(words.total)} ({self.total.rate:.3g}); input by input from "
+            f"{ends[0]} to {ends[1]}"
+        )
+
+
+@torch.no_grad()
+def describe_norm_bound(
+    model: Model | KernelRegression | LikelihoodRegression,
+    norm_bound: float,
+    noise_std: float | Tensor | None = None,
+    *,
+    bounds: Tensor | None = None,
+    candidates: Tensor | None = None,
+    steps: Sequence[float] | Tensor | None = None,
+    delta: float = 0.05,
+    input_names: Sequence[str] | None = None,
+    outcome_unit: str | None = None,
+) -> NormDescription | LikelihoodNormDescription:
+    r"""Say what a norm bound means: range, slope, and what the data say about it.
+
+    Compare range and slope with what you know of the process. A function of norm at most
+    ``B`` obeys ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between two
+    points by at most ``B d_k(x, x')`` with the kernel metric
+    ``d_k = ||k(x, .) - k(x', .)||``. Some function of norm ``B`` attains each.
+
+    For successes and counts (a ``LikelihoodRegression``) ``f`` is the log odds or the log
+    rate, and the text adds the probabilities or rates between which functions of that norm
+    stay, where the prior mean is constant.
+
+    Source: Cauchy-Schwarz in the RKHS; ``check_consistency`` for what the data say; for
+    ``noise_reach`` the sub-Gaussian tail ``2 exp(-u^2 / 2)`` and a union bound over the
+    observations, for their present number and not anytime.
+
+    Example:
+        >>> box = torch.tensor([[20.0, 1.0], [100.0, 6.0]], dtype=torch.float64)
+        >>> print(describe_norm_bound(model, 30.0, bounds=box, steps=[10.0, 0.5]))
+
+    Args:
+        model: A single-output exact GP, a ``KernelRegression``, or a
+            ``LikelihoodRegression``, for which ``noise_std`` has no meaning.
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units; of log odds or
+            log rates for successes and counts.
+        noise_std: Noise scale in outcome units; from the likelihood when absent.
+        bounds: ``2 x d`` lower and upper limits of a box. Either these or ``candidates``.
+        candidates: ``n x d`` points, all of the domain.
+        steps: ``d`` steps, one along each input, for which the largest change is given;
+            raw units. By default a tenth of the domain.
+        delta: Failure probability of each statement about the data.
+        input_names: ``d`` names of the inputs, for the text.
+        outcome_unit: Name of the outcome's unit, for the text, which adds the transform
+            that the model's outcomes went through (Log, Power, Bilog), if any. For
+            successes and counts the name of the probability or the rate, such as "number
+            of pores per metre".
+
+    Returns:
+        A ``NormDescription``; for a ``LikelihoodRegression`` a
+        ``LikelihoodNormDescription``.
+
+    Raises:
+        ValueError: If a scalar is out of its range, not exactly one of ``bounds`` and
+            ``candidates`` is given, or ``noise_std`` is given for a
+            ``LikelihoodRegression``.
+        BotorchTensorDimensionError: If a shape or a number of names does not fit.
+        InputDataError: If a value is not finite.
+        UnsupportedError: If the model cannot be represented, or it is the ``regression``
+            of a ``LikelihoodUCB`` in place of its ``data``.
+    """
+    norm_bound = positive_scalar("norm_bound", norm_bound)
+    probability("delta", delta)
+    data = data_of(model, noise_std, noise_std is not None)
+    box, points = _domain(bounds, candidates, data.dimension)
+    ball = _NormBall(data, float(norm_bound) / data.prior.scale, box, points)
+    shared = {
+        "norm_bound": norm_bound,
+        "range": ball.range,
+        "across": ball.across,
+        "inputs": _changes(ball, (box[1] - box[0]).tolist(), steps, input_names),
+        "everywhere": ball.everywhere,
+        "prior_mean": _constant_mean(data, points),
+        "consistency": check_consistency(data, norm_bound, delta=delta),
+        "estimated": tuple(part for part in _PARTS if part in data.estimated),
+        "delta": delta,
+    }
+    if isinstance(data, LikelihoodRegression):
+        return _of_likelihood(data, outcome_unit, shared)
+    return _of_noisy(data, outcome_unit, shared)
+
+
+def _of_noisy(
+    regression: KernelRegression, unit: str | None, shared: dict[str, Any]
+) -> NormDescription:
+    residuals = regression.train_targets - regression.prior.mean(regression.train_inputs)
+    tail = math.log(2.0 * regression.num_observations / shared["delta"])
+    reach = math.sqrt(2.0 * tail) * float(regression.noise_scales.max())
+    unit = "outcome units" if unit is None else unit
+    return NormDescription(
+        **shared,
+        largest_observed=EstimatedNumber(residuals.abs().max()),
+        noise_reach=EstimatedNumber(reach) if "noise" in regression.estimated else reach,
+        outcome_unit=f"{unit}{regression.outcome_map.after}",
+    )
+
+
+def _of_likelihood(
+    data: LikelihoodRegression, unit: str | None, shared: dict[str, Any]
+) -> LikelihoodNormDescription:
+    kind, counts, amounts = data.outcomes
+    zeros = data.mean.new_zeros(len(data.mean))
+    pooled = (zeros.index_add(0, data.index, part).tolist() for part in (counts, amounts))
+    at_inputs = [Tally(*pair) for pair in zip(*pooled, strict=True)]
+    if unit is None:
+        rate = "rate for each unit of exposure"
+        unit = rate if kind == "poisson" else "probability of a success"
+    return LikelihoodNormDescription(
+        **shared,
+        kind=kind,
+        total=Tally(float(counts.sum()), float(amounts.sum())),
+        # Of equal rates the one from more trials or exposure.
+        lowest=min(at_inputs, key=lambda tally: (tally.rate, -tally.amount)),
+        highest=max(at_inputs, key=lambda tally: (tally.rate, tally.amount)),
+        outcome_unit=unit,
+    )
+
+
+def _domain(
+    bounds: Tensor | None, candidates: Tensor | None, dimension: int
+) -> tuple[Tensor, Tensor]:
+    r"""The box of a domain, and points in it for priors that vary over the domain."""
+    check_one_domain(candidates=candidates, bounds=bounds)
+    if bounds is not None:
+        box = checked_box(bounds, dimension)
+        scan = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
+        corners = box
+        if 2**dimension <= _MOST_CORNERS:
+            corners = torch.cartesian_prod(*box.unbind(-1)).reshape(-1, dimension)
+        return box, torch.cat([scan, corners])
+    points = checked_points("candidates", cast(Tensor, candidates), dimension)
+    box = torch.stack([points.amin(0), points.amax(0)])
+    flat = (box[0] == box[1]).nonzero().flatten().tolist()
+    if flat:
+        raise InputDataError(
+            f"All candidates have the same value in column {flat[0]}; give bounds instead, "
+            "with the limits between which it may vary."
+        )
+    return box, points
+
+
+def _constant_mean(data: Data, points: Tensor) -> float | None:
+    r"""The prior mean if it is the same at all points of the domain and the data."""
+    prior, inputs = data.prior, data.train_inputs
+    means = prior.mean(torch.cat([prior.transform(points.to(inputs)), inputs]))
+    return float(means[0]) if bool((means == means[0]).all()) else None
+
+
+def _changes(
+    ball: "_NormBall",
+    sides: list[float],
+    steps: Sequence[float] | Tensor | None,
+    names: Sequence[str] | None,
+) -> tuple[InputChange, ...]:
+    r"""How much functions change along each input."""
+    if steps is None:
+        steps = [0.1 * side for side in sides]
+    listed = steps.reshape(-1) if isinstance(steps, Tensor) else steps
+    values = [positive_scalar("Every one of steps", step) for step in listed]
+    if names is None:
+        names = [f"input {column}" for column in range(len(sides))]
+    for name, given in {"input_names": list(names), "steps": values}.items():
+        if len(given) != len(sides):
+            kind = "names" if name == "input_names" else "numbers"
+            raise BotorchTensorDimensionError(
+                f"{name} must be {len(sides)} {kind}, one for each input, got {given!r}."
+            )
+    for step, side in zip(values, sides, strict=True):
+        if step > side:
+            raise ValueError(
+                f"steps must lie within the domain: {step:.6g} is longer than its side of "
+                f"{side:.6g}."
+            )
+    return tuple(
+        InputChange(
+            name=names[column],
+            step=step,
+            over_step=ball.change(column, step),
+            over_side=ball.change(column, side),
+            side=side,
+            slope=ball.slope(column),
+        )
+        for column, (step, side) in enumerate(zip(values, sides, strict=True))
+    )
+
+
+class _NormBall:
+    r"""All functions ``f`` with ``||f - m|| <= B``, over a domain.
+
+    For each of them ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between
+    two points by at most ``B d_k(x, x')`` with ``d_k`` the kernel metric (Cauchy-Schwarz).
+
+    Where the prior is the same everywhere (RBF, Matern and rational quadratic kernels,
+    inputs as they are or behind ``Normalize``), the numbers hold at every point of the
+    domain; otherwise they are the largest over the domain's points. ``norm`` is ``B`` in
+    prior units, the domain is in raw units.
+    """
+
+    def __init__(self, data: Data, norm: float, box: Tensor, points: Tensor) -> None:
+        self.prior, self.norm = data.prior, norm
+        self.everywhere = data.prior.is_stationary
+        points = box[:1] if self.everywhere else points
+        self.points, self.box = (part.to(data.train_inputs) for part in (points, box))
+        inputs = self.prior.transform(self.points)
+        self.variance = float(self.prior.variance(inputs).max())
+        self.range = self.norm * math.sqrt(self.variance)
+
+    @property
+    def across(self) -> float:
+        r"""Largest change of ``f - m`` between two points of the domain, outcome units."""
+        if not self.everywhere:
+            return 2.0 * self.range
+        corners = self.prior.transform(self.box)
+        return self.norm * float(self.prior.metric(corners[:1], corners[1:]))
+
+    def change(self, column: int, step: float) -> float:
+        r"""Largest change of ``f - m`` over a step along one input, outcome units.
+
+        Args:
+            column: Index of the input.
+            step: Raw units, at most the side of the box. Where the numbers hold
+                everywhere, the change over shorter steps is no larger.
+        """
+        return self.norm * self._metric(column, step)
+
+    def slope(self, column: int) -> float | None:
+        r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
+
+        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
+        ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
+        by 1e-6 of itself. For a kernel that depends on ``x - x'`` alone no quotient exceeds
+        the limit: ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its
+        spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
+        times the step.
+        """
+        step = float(self.box[1, column] - self.box[0, column])
+        if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
+            return self.change(column, step) / step
+        # Shorter ones would be rounded by more than the margin.
+        largest = float(self.points[:, column].abs().max())
+        shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
+        small = False
+        for _ in range(_MOST_HALVINGS):
+            small = self._metric(column, step) ** 2 <= _SMALL * self.variance
+            if small or step <= shortest:
+                break
+            step *= 0.5
+        coarse, fine = (self._metric(column, each * step) ** 2 for each in (1.0, 0.5))
+        if fine > _SATURATED * self.variance:
+            return math.inf
+        coarse, fine = coarse / step**2, fine / (0.5 * step) ** 2
+        if fine > _DIVERGES * coarse:
+            return None
+        if not small:
+            return math.inf
+        # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
+        limit = max(2.0 * fine - coarse, fine)
+        return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
+
+    def _metric(self, column: int, step: float) -> float:
+        left = self.points.clone()
+        left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)
+        right = left.clone()
+        right[:, column] += step
+        inputs = self.prior.transform(left), self.prior.transform(right)
+        return float(self.prior.metric(*inputs).max())
