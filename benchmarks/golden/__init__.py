@@ -1,0 +1,1 @@
+r"""Numbers that a rebuilt library must reproduce: every bound on about 200 problems."""
