@@ -35,7 +35,6 @@ from kernelucb import (
     LikelihoodRegression,
     LikelihoodUCB,
     MixedSpace,
-    PrequentialLikelihood,
     SafeSet,
     ScalarizedUCB,
     StreamingNoiseTracker,
@@ -81,18 +80,12 @@ def counts(kind, there):
     outcomes = (there.Y.median() < there.Y).double()
     kernel = frozen_kernel("matern52")
     data = LikelihoodRegression(there.X, outcomes, kernel, likelihood=kind)
-    told = PrequentialLikelihood(kind)
-    logs = torch.full_like(outcomes, -1.0).reshape(-1)
-    told.observe_predictions(logs, outcomes, there.X)
-    mixed, predicted = (
-        LikelihoodUCB(data, norm_bound=3.0, evidence=evidence)
-        for evidence in ("elbo", told)
-    )
+    mixed = LikelihoodUCB(data, norm_bound=3.0)
     described = describe_norm_bound(data, norm_bound=3.0, bounds=there.square)
     assert str(described)
     least = described.consistency.least_consistent_norm
     values = numbers(there, least, mixed.norm_bound, mixed.least_consistent_norm)
-    return [*mixed.bounds(there.points), *predicted.bounds(there.points), *values]
+    return [*mixed.bounds(there.points), *values]
 
 
 def witness(there):

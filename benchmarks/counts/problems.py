@@ -11,7 +11,8 @@ from torch import Tensor
 from benchmarks.counts.settings import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import LikelihoodUCB
-from kernelucb.confidence.likelihood.problem import LikelihoodForm, Ratio
+from kernelucb.confidence.likelihood.evidence import Ratio
+from kernelucb.confidence.likelihood.problem import LikelihoodForm
 
 
 @dataclass(frozen=True)

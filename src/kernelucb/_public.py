@@ -31,7 +31,6 @@ from kernelucb.certificates import (
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.likelihood.prequential import PrequentialLikelihood
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -89,7 +88,6 @@ __all__ = [
     "OutcomeConstraints",
     "OptimumReport",
     "PossibleCombination",
-    "PrequentialLikelihood",
     "PrequentialRadius",
     "RegretCertificate",
     "SafeSet",

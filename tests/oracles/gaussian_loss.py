@@ -16,10 +16,6 @@ class GaussianLoss(Loss):
     def __init__(self, outcomes: Tensor, precision: Tensor) -> None:
         self.outcomes, self.precision = outcomes, precision
 
-    @property
-    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        raise NotImplementedError("it is another cone's")
-
     def value(self, latent: Tensor) -> Tensor:
         return 0.5 * self.precision * (latent - self.outcomes).square()
 

@@ -35,16 +35,31 @@ TERMS = {"bernoulli": binomial_terms, "binomial": binomial_terms, "poisson": poi
 def extreme_value(
     K_joint: Tensor, kind: str, outcomes, level: float, norm: float, sign: int
 ) -> float:
-    r"""``max`` (or ``min``) of ``f(x)`` for the last row ``x`` of ``K_joint``."""
+    r"""``max`` (or ``min``) of ``f(x)`` for the last row ``x`` of ``K_joint``.
+
+    With two more rows than outcomes, of ``f(x) - f(z)`` for the last but one row ``z``.
+    """
     root = square_root(K_joint)
     g = cp.Variable(root.shape[1])
-    values = root.numpy() @ g
-    terms = TERMS[kind](values[:-1], *outcomes)
-    problem = cp.Problem(
-        cp.Maximize(sign * values[-1]), [terms <= level, cp.norm(g, 2) <= norm]
-    )
+    values, count = root.numpy() @ g, len(outcomes[0])
+    terms = TERMS[kind](values[:count], *outcomes)
+    goal = values[-1] - values[-2] if len(K_joint) == count + 2 else values[-1]
+    problem = cp.Problem(cp.Maximize(sign * goal), [terms <= level, cp.norm(g, 2) <= norm])
     problem.solve(solver=cp.CLARABEL, **_OPTIONS)
     return sign * float(problem.value)
+
+
+def extreme_values(acqf, points: Tensor, sign: int, reference: Tensor | None = None):
+    r"""The same for the set of a ``LikelihoodUCB`` without repeated inputs, ``b`` values.
+
+    Of differences to the value at a ``1 x d`` ``reference`` where there is one.
+    """
+    data, outcomes = acqf.data, acqf.data.outcomes
+    given = outcomes.kind, outcomes[1:], acqf.confidence_set.level, acqf.norm_bound, sign
+    fixed = data.train_inputs if reference is None else [*data.train_inputs, *reference]
+    rows = [torch.stack([*fixed, point]) for point in points]
+    found = [extreme_value(data.prior.covariance(each, each), *given) for each in rows]
+    return torch.tensor(found, dtype=torch.float64)
 
 
 def least_norm(K: Tensor, kind: str, outcomes, level: float) -> float:

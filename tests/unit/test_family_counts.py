@@ -24,7 +24,7 @@ from kernelucb import (
     lengthscale_family,
     regret_certificate,
 )
-from kernelucb.confidence.likelihood.problem import Ratio
+from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,

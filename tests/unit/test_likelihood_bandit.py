@@ -102,13 +102,13 @@ class TestTheBounds:
         assert str(bandit.assumptions) == str(told)
 
     def test_nothing_is_solved_until_it_is_asked_for_and_then_once(self, monkeypatch):
-        solved, problem = [], likelihood_bandit.likelihood_problem
+        solved, problem = [], likelihood_bandit.likelihood_set
 
         def counted(*arguments, **options):
             solved.append(arguments)
             return problem(*arguments, **options)
 
-        monkeypatch.setattr(likelihood_bandit, "likelihood_problem", counted)
+        monkeypatch.setattr(likelihood_bandit, "likelihood_set", counted)
         bandit = played()[0]
         bandit.observe(ARMS[0], 1.0)
         assert not solved

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import LikelihoodUCB
-from kernelucb.confidence.likelihood import cuts
-from kernelucb.confidence.likelihood.cuts import CutEllipsoid, points_among
-from kernelucb.confidence.likelihood.tangents import Tangents
+from kernelucb.confidence.likelihood.tangents import (
+    SHARE,
+    CutEllipsoid,
+    Tangents,
+    points_among,
+)
 from problems import RKHSFunction, frozen_kernel, generator, uniform
 
 KERNEL = frozen_kernel("matern52", 0.3)
@@ -42,7 +45,7 @@ def test_the_bound_is_nearly_the_lowest_of_all_tangents_and_the_ellipsoid(sign):
     half_width = lowest - sign * (own.features @ band.centre_weights)
     found = band.support(band.project(POINTS), sign).value
     # Of means with weights proportional to u^(-1 / share), over the least u.
-    most = cuts.SHARE * math.log(len(each))
+    most = SHARE * math.log(len(each))
     assert bool(((found - lowest).abs() <= most * half_width).all())
 
 

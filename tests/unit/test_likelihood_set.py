@@ -1,4 +1,4 @@
-r"""The ellipsoid holds the likelihood-ratio set, the cone form is it, Gauss gives F & R."""
+r"""Ellipsoid and tangents hold the likelihood-ratio set; Gauss gives Flynn & Reeb's."""
 
 import math
 
@@ -13,20 +13,16 @@ from kernelucb import (
     MartingaleMixtureUCB,
     check_consistency,
 )
-from kernelucb.confidence.likelihood.evidence import log_evidence
-from kernelucb.confidence.likelihood.problem import (
-    Ratio,
-    likelihood_problem,
-    likelihood_set,
-)
+from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
+from kernelucb.confidence.likelihood.problem import likelihood_set
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression.likelihood.outcomes import Outcomes
+from kernelucb.regression.likelihood.losses import Outcomes
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
-from oracles.likelihood import extreme_value, least_norm, log_base_measure
+from oracles.likelihood import extreme_value, least_norm
 from oracles.likelihood import log_evidence as exact_log_evidence
 from problems import RKHSFunction, frozen_kernel, generator, uniform
 from tolerances import LEAST_NORM, SOCP
@@ -77,23 +73,20 @@ def level(kind, data):
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("kernel", ["rbf", "matern32"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_ellipsoid_and_tangents_hold_the_set_and_the_cone_form_is_it(kind, kernel, d):
+def test_ellipsoid_and_tangents_hold_the_set_and_are_close(kind, kernel, d):
     data = problem(kind, d=d, kernel=kernel, seed=2)
     X, Y, own = data
     points = torch.cat([uniform(3, d, 7), X[:1]])
     lower, upper = bound(kind, data, form="ellipsoid").latent_bounds(points)
     near_lower, near_upper = bound(kind, data, form="tangent").latent_bounds(points)
-    exact_lower, exact_upper = bound(kind, data, form="convex").latent_bounds(points)
-    total = level(kind, data)
+    total, exact = level(kind, data), 0.0
     for i, x in enumerate(points):
         joint = own(torch.cat([X, x.unsqueeze(0)])).to_dense()
         rest = kind, as_the_oracle_wants(kind, Y), total, NORM
         most, least = (extreme_value(joint, *rest, sign) for sign in (1, -1))
         assert min(float(upper[i]), float(near_upper[i])) >= most - SOCP
         assert max(float(lower[i]), float(near_lower[i])) <= least + SOCP
-        assert float(exact_upper[i]) == pytest.approx(most, abs=SOCP)
-        assert float(exact_lower[i]) == pytest.approx(least, abs=SOCP)
-    exact = float((exact_upper - exact_lower).mean())
+        exact += (most - least) / len(points)
     assert float((upper - lower).mean()) <= 1.12 * exact
     assert float((near_upper - near_lower).mean()) <= 1.02 * exact
 
@@ -121,8 +114,6 @@ def test_the_evidence_is_bounded_from_below_and_closely(kind, scales):
     exact = exact_log_evidence(own(X).to_dense(), kind, given, list(scales))
     found = log_evidence(data, scales)
     assert exact - 0.15 <= found <= exact + 1e-9
-    base = float(data.outcomes.log_base_measure().sum())
-    assert base == pytest.approx(log_base_measure(kind, given), abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3, (0.1, 1.0, 10.0)])
@@ -134,14 +125,12 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     loss = GaussianLoss(Y, torch.full_like(Y, noise**-2))
     shown = Outcomes("poisson", Y, torch.ones_like(Y))  # the loss stands in their place
     data = LikelihoodRegression.from_parts(Prior(own), X, shown, 2, frozenset(), loss)
-    problem = likelihood_problem(data, NORM, Ratio(DELTA, covariance_scale=scale), False)
+    ours = likelihood_set(data, NORM, Ratio(DELTA, scale))
     points = uniform(50, 2, 5)
     state = KernelRegression(X, Y, own, noise)
     options = {"fit": "martingale", "covariance_scale": scale, "delta": DELTA}
     theirs = MartingaleMixtureUCB(state, norm_bound=NORM, **options)
-    for side, expected in zip(
-        likelihood_set(problem).bounds(points), theirs.bounds(points), strict=True
-    ):
+    for side, expected in zip(ours.bounds(points), theirs.bounds(points), strict=True):
         assert_close(side, expected, rtol=0.0, atol=1e-9)
 
 
@@ -175,7 +164,7 @@ def test_failures_are_the_mirror_of_successes():
     assert_close(1.0 - mirrored[0], upper, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["tangent", "ellipsoid", "convex"])
+@pytest.mark.parametrize("form", ["tangent", "ellipsoid"])
 @pytest.mark.parametrize(
     ("kind", "Y", "options"),
     [

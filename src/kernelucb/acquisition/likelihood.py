@@ -14,20 +14,14 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inputs
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.likelihood.least import least_norm_at
-from kernelucb.confidence.likelihood.problem import (
-    LIKELIHOOD_SCALES,
-    Evidence,
-    LikelihoodForm,
-    Ratio,
-    likelihood_problem,
-    likelihood_set,
-)
+from kernelucb.confidence.likelihood.consistency import least_norm_at
+from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
+from kernelucb.confidence.likelihood.problem import LikelihoodForm, likelihood_set
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.from_model import Reported
-from kernelucb.regression.likelihood.outcomes import Likelihood
+from kernelucb.regression.likelihood.losses import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import fixed_mean
 
@@ -82,7 +76,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         num_trials: float | Tensor | None = None,
         exposure: float | Tensor | None = None,
         delta: float = 0.05,
-        evidence: Evidence = "elbo",
         covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
         form: LikelihoodForm = "ellipsoid",
         strict: bool = False,
@@ -107,16 +100,12 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             exposure: For ``"poisson"``, one number or one for each outcome, above 0; 1
                 when absent. ``bounds`` are rates for each unit of it.
             delta: Failure probability.
-            evidence: ``"elbo"``, a mixture over functions whose evidence is bounded by a
-                Gaussian; or a ``PrequentialLikelihood`` of the same outcomes in the same
-                order, from predictions by refitted models.
             covariance_scale: Scales ``c`` of the mixture of ``N(mean, c k)``, with equal
                 weights, or ``"mixture"`` for 17 of them. Fixed before the data.
             form: How the set above is bounded. ``"ellipsoid"``: by an ellipsoid around it,
                 cut by tangents of the losses at 256 functions; a few percent wider, and
                 more for rates in many dimensions. ``"tangent"``: by tangents at a function
                 of each point, narrower, and several times as long to evaluate.
-                ``"convex"`` is the set, by a cone program for each point.
             strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
@@ -127,20 +116,19 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             InputDataError: If there are no data, they are not finite, or an outcome is
                 impossible.
             ValueError: If a scalar is out of its range, ``num_trials`` or ``exposure`` is
-                missing or out of place, or ``evidence`` has other outcomes.
+                missing or out of place.
             UnsupportedError: If the transform cannot be represented.
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         data = _data(train_X, train_Y, kernel, likelihood, mean, num_trials, exposure)
-        ratio = Ratio(probability("delta", delta), evidence, covariance_scale)
+        ratio = Ratio(probability("delta", delta), covariance_scale)
         level = ratio.level(data)
-        problem = likelihood_problem(data, norm_bound, ratio, strict, level)
-        band = likelihood_set(problem, form)
-        state = problem.regression
+        band = likelihood_set(data, norm_bound, ratio, form, strict, level)
+        state = band.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self.data, self.delta = data, delta
         self.form: LikelihoodForm = form
-        self.norm_bound = problem.assumptions["norm"].number(problem.constraints.norm)
+        self.norm_bound = band.assumptions["norm"].number(band.constraints.norm)
         self._level = level
 
     @classmethod

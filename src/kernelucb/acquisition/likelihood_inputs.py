@@ -12,15 +12,12 @@ from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.likelihood.problem import (
-    LIKELIHOOD_SCALES,
-    Evidence,
-    LikelihoodForm,
-)
+from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES
+from kernelucb.confidence.likelihood.problem import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.from_model import Reported, likelihood_data
-from kernelucb.regression.likelihood.outcomes import Likelihood
+from kernelucb.regression.likelihood.losses import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 
@@ -41,7 +38,6 @@ def likelihood_inputs(
     outcomes: Reported = "counts",
     norm_bound: NormBoundLike = None,
     delta: float = 0.05,
-    evidence: Evidence = "elbo",
     covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
     form: LikelihoodForm = "ellipsoid",
     strict: bool = False,
@@ -84,7 +80,6 @@ def likelihood_inputs(
         "train_X": data,
         "norm_bound": norm_bound,
         "delta": delta,
-        "evidence": evidence,
         "covariance_scale": covariance_scale,
         "form": form,
         "strict": strict,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, whole_number
-from kernelucb.regression.likelihood.outcomes import LINKS
+from kernelucb.regression.likelihood.losses import LINKS
 
 Options = Mapping[str, Any]
 

@@ -18,18 +18,14 @@ from kernelucb.bandit.likelihood_plays import PooledPlays
 from kernelucb.bandit.observations import allowed_columns
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
-from kernelucb.confidence.likelihood.cuts import CutEllipsoid
-from kernelucb.confidence.likelihood.problem import (
-    LIKELIHOOD_SCALES,
-    Ratio,
-    likelihood_problem,
-    likelihood_set,
-)
+from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
+from kernelucb.confidence.likelihood.problem import likelihood_set
+from kernelucb.confidence.likelihood.tangents import CutEllipsoid
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.outcomes import LINKS, Likelihood, Outcomes
+from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Outcomes
 from kernelucb.regression.prior import Prior
 
 
@@ -277,8 +273,8 @@ class LikelihoodBandit:
         data = now.plays.data(self.prior, self._estimated)
         with warnings.catch_warnings():  # said once, below
             warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-            problem = likelihood_problem(data, self.norm_bound, self._ratio, strict=False)
-        contradiction, band = problem.constraints.contradiction, likelihood_set(problem)
+            band = likelihood_set(data, self.norm_bound, self._ratio)
+        contradiction = band.constraints.contradiction
         self._now = _Now(now.plays, band, now.warned or contradiction is not None)
         if contradiction is not None and not now.warned:
             message = f"{contradiction.statement} That norm is used instead."

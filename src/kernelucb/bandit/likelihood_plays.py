@@ -11,7 +11,7 @@ from kernelucb._numerics import states
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.bandit.saved import prior_values
 from kernelucb.exceptions import StateError
-from kernelucb.regression.likelihood.outcomes import Outcomes
+from kernelucb.regression.likelihood.losses import Outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.pooling import distinct_rows
 from kernelucb.regression.prior import Prior

@@ -17,7 +17,7 @@ from kernelucb._numerics.domains import check_one_domain, checked_box, checked_p
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.likelihood.outcomes import LINKS, Likelihood
+from kernelucb.regression.likelihood.losses import LINKS, Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
 Data = KernelRegression | LikelihoodRegression

@@ -13,8 +13,7 @@ from kernelucb._numerics.checks import positive_values
 from kernelucb._numerics.estimates import with_noise
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import read_model
-from kernelucb.regression.likelihood.losses import Loss
-from kernelucb.regression.likelihood.outcomes import Outcomes
+from kernelucb.regression.likelihood.losses import Loss, Outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.pooling import Pooled, distinct_rows, pool

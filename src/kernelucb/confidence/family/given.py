@@ -13,7 +13,7 @@ from kernelucb.confidence.family.settings import MixtureSettings, Settings
 from kernelucb.confidence.fit.choice import Fit, check_fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.likelihood.problem import LIKELIHOOD_SCALES, Ratio
+from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
 from kernelucb.regression.family_data import CountData, FamilyData, NoisyData
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
@@ -42,7 +42,7 @@ def data_and_settings(
             noise_std=noise_std is None, fit=fit == "filters", model_error=not error
         )
         scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
-        ratio = Ratio(delta, covariance_scale=scale)
+        ratio = Ratio(delta, scale)
         counts = CountData.of(model)
         return counts, LikelihoodSettings(counts.outcomes.kind, ratio, strict)
     check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)

@@ -8,16 +8,13 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.likelihood.cuts import CutEllipsoid
-from kernelucb.confidence.likelihood.least import least_norm_mode
-from kernelucb.confidence.likelihood.problem import (
-    Ratio,
-    likelihood_problem,
-    likelihood_set,
-)
+from kernelucb.confidence.likelihood.consistency import least_norm_mode
+from kernelucb.confidence.likelihood.evidence import Ratio
+from kernelucb.confidence.likelihood.problem import likelihood_set
+from kernelucb.confidence.likelihood.tangents import CutEllipsoid
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge
-from kernelucb.regression.likelihood.outcomes import Likelihood
+from kernelucb.regression.likelihood.losses import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 
@@ -69,9 +66,9 @@ class LikelihoodSettings(NamedTuple):
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``Settings``."""
-        given = norm_bound, self.ratio, self.strict
-        problem = likelihood_problem(state, *given, level=appraised.level)
-        return likelihood_set(problem), appraised.least.norm
+        level, strict = appraised.level, self.strict
+        band = likelihood_set(state, norm_bound, self.ratio, strict=strict, level=level)
+        return band, appraised.least.norm
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""

@@ -14,7 +14,7 @@ from kernelucb._numerics.checks import LARGEST, SMALLEST
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.exclusive import Exclusive
 from kernelucb.exceptions import StateError
-from kernelucb.regression.likelihood.outcomes import Likelihood
+from kernelucb.regression.likelihood.losses import Likelihood
 
 _LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back

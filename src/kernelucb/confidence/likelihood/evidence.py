@@ -1,7 +1,8 @@
-r"""How probable the outcomes are under a mixture of functions, bounded from below."""
+r"""How likely the outcomes are under a mixture of functions, and so under the true one."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,52 +12,80 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
-from kernelucb.regression.likelihood.losses import Expectation, Loss
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
+from kernelucb.regression.likelihood.losses import Likelihood, Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
+
+LIKELIHOOD_SCALES = tuple(4.0**power for power in range(-2, 3))
 
 Array = NDArray[np.float64]
 _MOST_STEPS, _CONVERGED = 40, 1e-5
 _SMALLEST_WEIGHT = 1e-10
+# Prior weight of values at each input that no kernel connects: 0.1 nats for the others.
+_INDEPENDENT = 0.1
+_SOURCE = (
+    "Likelihood ratio with a mixture (Emmenegger et al. 2023), evidence bounded (ours)"
+)
+_OUTCOMES: dict[Likelihood, str] = {
+    "bernoulli": "is 1 with probability sigmoid(f(x)), else 0",
+    "binomial": "is a number of successes, each with probability sigmoid(f(x)), in a "
+    "number of trials that was fixed before",
+    "poisson": "is a Poisson count of mean exposure * exp(f(x)), with an exposure that was "
+    "fixed before",
+}
+_REPORTED = Assumption(
+    "outcomes",
+    "outcomes are not changed after they were observed, their trials or exposures were "
+    "fixed before, and whether and when one is reported does not depend on what it is",
+    Status.GIVEN,
+)
 
 
-class Basis(NamedTuple):
-    r"""Orthonormal directions of functions on ``u`` distinct inputs.
-
-    ``f = mean + features w`` there, and ``|w|`` is the norm of ``f - mean``.
+class Ratio(NamedTuple):
+    r"""How large the likelihood of the true function is, in place of a fit.
 
     Attributes:
-        mean: ``u`` prior means.
-        features: ``u x r`` values of the directions.
-        squares: The same, squared.
-        rest: ``u`` prior variances that no direction explains (round-off).
-        eigenvalues: ``r`` sums of squares, weighted by the curvature of the loss.
+        delta: Failure probability.
+        covariance_scale: Scales of the mixture ``N(mean, c k)``, fixed before the data.
     """
 
-    mean: Tensor
-    features: Tensor
-    squares: Tensor
-    rest: Tensor
-    eigenvalues: Tensor
+    delta: float
+    covariance_scale: CovarianceScale = LIKELIHOOD_SCALES
 
-    @classmethod
-    def of(cls, data: LikelihoodRegression, mode: Mode) -> "Basis":
-        r"""The eigenbasis of the data where the loss is replaced by parabolas at a mode."""
-        curvature = data.loss.curvature(mode.latent)
-        curvature = curvature.clamp_min(_SMALLEST_WEIGHT * float(curvature.max()))
-        state = data.linearised(mode.latent, curvature.clamp_min(1e-300))
-        rows = torch.arange(len(curvature), device=curvature.device)
-        features = state.observed_features(rows)
-        squares = features.square()
-        rest = (data.variance - squares.sum(-1)).clamp_min(0.0)
-        return cls(data.mean, features, squares, rest, state.eigenvalues)
+    def level(self, data: LikelihoodRegression) -> float:
+        r"""Largest sum of the losses of the true function, anytime.
 
-    def latent(self, weights: Tensor) -> Tensor:
-        r"""Values of a function at the inputs, ``u``."""
-        return self.mean + self.features @ weights
+        Beside the Gaussian processes the mixture holds values at each input that no kernel
+        connects: these find out a kernel that is too smooth.
 
-    def variance(self, variances: Tensor, regularizer: float) -> Tensor:
-        r"""Variances at the inputs of independent weights, ``u`` values."""
-        return self.squares @ variances + self.rest / regularizer
+        Source: the likelihood ratio of Emmenegger et al. (2023) with Ville's inequality;
+        the bound on the evidence is ours, see ``docs/mathematics.md``.
+        """
+        evidence = log_evidence(data, covariance_scales(self.covariance_scale))
+        independent = data.loss.log_independent(data.mean)
+        if independent is not None:
+            shares = math.log1p(-_INDEPENDENT), math.log(_INDEPENDENT)
+            evidence = np.logaddexp(shares[0] + evidence, shares[1] + independent)
+        return math.log(1.0 / self.delta) - float(evidence)
+
+    def assumptions(
+        self, likelihood: Likelihood, estimated: frozenset[str], norm: Assumption
+    ) -> Assumptions:
+        r"""What a set rests on; ``norm`` says where its norm bound comes from.
+
+        ``estimated`` says which of ``"kernel"`` and ``"mean"`` were fitted to the data.
+        """
+        known = Knowledge(estimated, torch.ones(1))
+        assumptions = rkhs_assumptions(_SOURCE, known, self.delta, norm)
+        statement = f"given the past, the outcome at x {_OUTCOMES[likelihood]}"
+        own = {
+            "noise": Assumption("likelihood", statement, Status.GIVEN),
+            "outcomes": _REPORTED,
+        }
+        items = tuple(own.get(item.name, item) for item in assumptions.items)
+        return replace(assumptions, items=items)
 
 
 def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
@@ -65,38 +94,60 @@ def log_evidence(data: LikelihoodRegression, scales: Sequence[float]) -> float:
     The evidence is ``int prod_i exp(-l_i(f)) dQ(f)``, with ``Q`` an equal mixture of
     ``N(mean, c k)`` over the ``scales`` ``c``. Each part is bounded from below by the
     expectation of the log-likelihood under a Gaussian minus its divergence from the prior,
-    whatever Gaussian that is; it is searched for among those with independent coordinates
-    in the eigenbasis at the mode, which is the posterior where the loss is a parabola.
+    whatever Gaussian that is; it is searched for among Gaussians with independent
+    coordinates in the eigenbasis at the mode, where the posterior has them if the loss is a
+    parabola.
 
     Source: the evidence lower bound (for Gaussian processes Opper & Archambeau 2009); the
     basis in which coordinates are independent is ours.
     """
     regularizer = 1.0 / math.exp(sum(map(math.log, scales)) / len(scales))
     start = data.mode(regularizer, data.most_probable)
-    basis = Basis.of(data, start)
-    parts = [_Part(data.loss, basis, 1.0 / c).bound(start.latent) for c in scales]
+    basis = _Basis.of(data, start)
+    parts = [basis.evidence_bound(start.latent, 1.0 / scale) for scale in scales]
     return float(torch.logsumexp(as_double(parts), 0)) - math.log(len(parts))
 
 
-class _Part:
-    r"""The bound for one scale, as a function of the Gaussian.
+class _Basis(NamedTuple):
+    r"""Orthonormal directions of functions on ``u`` distinct inputs.
 
-    Args:
-        loss: At the distinct inputs.
-        basis: Of the functions there.
-        regularizer: One over the scale.
+    ``f = mean + features w`` there, and ``|w|`` is the norm of ``f - mean``. Gaussians have
+    independent ``w`` of some means and variances; the prior has the variance ``1 / tau``.
+
+    Attributes:
+        loss: At the inputs.
+        mean: ``u`` prior means.
+        features: ``u x r`` values of the directions.
+        squares: The same, squared.
+        rest: ``u`` prior variances that no direction explains (round-off).
+        eigenvalues: ``r`` sums of squares, weighted by the curvature of the loss.
     """
 
-    def __init__(self, loss: Loss, basis: Basis, regularizer: float) -> None:
-        self.loss, self.basis, self.regularizer = loss, basis, regularizer
+    loss: Loss
+    mean: Tensor
+    features: Tensor
+    squares: Tensor
+    rest: Tensor
+    eigenvalues: Tensor
 
-    def bound(self, latent: Tensor) -> float:
+    @classmethod
+    def of(cls, data: LikelihoodRegression, mode: Mode) -> "_Basis":
+        r"""The eigenbasis of the data where the loss is replaced by parabolas at a mode."""
+        curvature = data.loss.curvature(mode.latent)
+        curvature = curvature.clamp_min(_SMALLEST_WEIGHT * float(curvature.max()))
+        state = data.linearised(mode.latent, curvature.clamp_min(1e-300))
+        rows = torch.arange(len(curvature), device=curvature.device)
+        features = state.observed_features(rows)
+        squares = features.square()
+        rest = (data.variance - squares.sum(-1)).clamp_min(0.0)
+        return cls(data.loss, data.mean, features, squares, rest, state.eigenvalues)
+
+    def evidence_bound(self, latent: Tensor, tau: float) -> float:
         r"""The largest bound that the search from a Newton step at ``latent`` found."""
-        basis, tau = self.basis, self.regularizer
         slope, curvature = self.loss.slope(latent), self.loss.curvature(latent)
-        variances = 1.0 / (tau + basis.squares.mT @ curvature)
-        target = curvature * (latent - basis.mean) - slope
-        mean = (basis.features.mT @ target) / (tau + basis.eigenvalues)
+        variances = 1.0 / (tau + self.squares.mT @ curvature)
+        target = curvature * (latent - self.mean) - slope
+        mean = (self.features.mT @ target) / (tau + self.eigenvalues)
         units = variances.sqrt()
 
         def unpacked(x: Array) -> tuple[Tensor, Tensor]:
@@ -104,9 +155,8 @@ class _Part:
             return mean + units * shift, variances * log_ratio.exp()
 
         def negative(x: Array) -> tuple[float, Array]:
-            value, slopes = self._negative(*unpacked(x))
-            slopes = torch.cat([slopes[0] * units, slopes[1]])
-            return value, slopes.cpu().numpy()
+            value, shift, log_ratio = self._negative(*unpacked(x), tau)
+            return value, torch.cat([shift * units, log_ratio]).cpu().numpy()
 
         origin = np.zeros(2 * len(mean))
         options = {"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "gtol": _CONVERGED}
@@ -114,28 +164,30 @@ class _Part:
             negative, origin, jac=True, method="L-BFGS-B", options=options
         )
         at = found.x if found.fun < negative(origin)[0] else origin
-        return -self._value(*unpacked(at))
+        weights, variances = unpacked(at)
+        latent, spread = self._values(weights, variances, tau)
+        expected = self.loss.expected_bound(latent, spread)
+        return -float(expected.sum()) - _divergence(weights, variances, tau)
 
     def _negative(
-        self, weights: Tensor, variances: Tensor
-    ) -> tuple[float, tuple[Tensor, Tensor]]:
+        self, weights: Tensor, variances: Tensor, tau: float
+    ) -> tuple[float, Tensor, Tensor]:
         r"""Minus the bound, nearly, with slopes in weights and log variances."""
-        basis, tau = self.basis, self.regularizer
-        latent, spread = basis.latent(weights), basis.variance(variances, tau)
-        expected: Expectation = self.loss.expected(latent, spread)
-        value = float(expected.value.sum()) + self._divergence(weights, variances)
-        shift = basis.features.mT @ expected.slope + tau * weights
-        bend = basis.squares.mT @ expected.curvature + tau
-        return value, (shift, 0.5 * (variances * bend - 1.0))
+        expected = self.loss.expected(*self._values(weights, variances, tau))
+        value = float(expected.value.sum()) + _divergence(weights, variances, tau)
+        shift = self.features.mT @ expected.slope + tau * weights
+        bend = self.squares.mT @ expected.curvature + tau
+        return value, shift, 0.5 * (variances * bend - 1.0)
 
-    def _value(self, weights: Tensor, variances: Tensor) -> float:
-        r"""Minus the bound, or a little more."""
-        spread = self.basis.variance(variances, self.regularizer)
-        expected = self.loss.expected_bound(self.basis.latent(weights), spread)
-        return float(expected.sum()) + self._divergence(weights, variances)
+    def _values(
+        self, weights: Tensor, variances: Tensor, tau: float
+    ) -> tuple[Tensor, Tensor]:
+        r"""Means and variances at the inputs, ``u`` values each."""
+        mean = self.mean + self.features @ weights
+        return mean, self.squares @ variances + self.rest / tau
 
-    def _divergence(self, weights: Tensor, variances: Tensor) -> float:
-        r"""Of the Gaussian from the prior of this scale, nats."""
-        ratio = self.regularizer * variances
-        parts = self.regularizer * weights.square() + ratio - 1.0 - ratio.log()
-        return 0.5 * float(parts.sum())
+
+def _divergence(weights: Tensor, variances: Tensor, tau: float) -> float:
+    r"""Of the Gaussian from the prior, nats."""
+    ratio = tau * variances
+    return 0.5 * float((tau * weights.square() + ratio - 1.0 - ratio.log()).sum())

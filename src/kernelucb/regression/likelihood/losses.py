@@ -1,16 +1,27 @@
-r"""Negative log-likelihoods of outcomes, as functions of the latent value at each input."""
+r"""Successes and counts, and their negative log-likelihoods in the latent values."""
 
 import math
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.checks import as_double, one_of, positive_values
+from kernelucb.regression.outcome_map import OutcomeMap, Step
+
+Likelihood = Literal["bernoulli", "binomial", "poisson"]
+LINKS = {
+    "bernoulli": OutcomeMap((Step("Logit"),)),
+    "binomial": OutcomeMap((Step("Logit"),)),
+    "poisson": OutcomeMap((Step("Log"),)),
+}
+# Larger counts have no neighbours among 64-bit numbers.
+_LARGEST_COUNT = 2.0**53
 
 # Below this step a secant comes from an integral: the difference would cancel. Nearest
 # poles are pi away, so ten nodes leave 1e-15.
@@ -67,11 +78,6 @@ class Loss(ABC):
         """
         return None
 
-    @property
-    @abstractmethod
-    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""``a``, ``b`` and ``y``, where the loss is ``a softplus(f) + b exp(f) - y f``."""
-
     @abstractmethod
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         r"""``l(centre + step)`` above the tangent at ``centre``, for steps above 1."""
@@ -112,11 +118,6 @@ class BinomialLoss(Loss):
 
     def __init__(self, successes: Tensor, trials: Tensor) -> None:
         self.successes, self.trials = successes, trials
-
-    @property
-    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""See ``Loss``."""
-        return self.trials, torch.zeros_like(self.trials), self.successes
 
     def value(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
@@ -171,11 +172,6 @@ class PoissonLoss(Loss):
     def __init__(self, counts: Tensor, exposure: Tensor) -> None:
         self.counts, self.exposure = counts, exposure
 
-    @property
-    def cone_weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        r"""See ``Loss``."""
-        return torch.zeros_like(self.exposure), self.exposure, self.counts
-
     def value(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
         return self.exposure * latent.exp() - self.counts * latent
@@ -203,6 +199,85 @@ class PoissonLoss(Loss):
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         return self.exposure * centre.exp() * (step.expm1() - step)
+
+
+class Outcomes(NamedTuple):
+    r"""Outcomes, and how much was tried for each.
+
+    Attributes:
+        kind: Their distribution given the latent value.
+        counts: ``n`` successes or counts.
+        amounts: ``n`` numbers of trials, or exposures.
+    """
+
+    kind: Likelihood
+    counts: Tensor
+    amounts: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        likelihood: Likelihood,
+        counts: Tensor,
+        num_trials: float | Tensor | None,
+        exposure: float | Tensor | None,
+    ) -> "Outcomes":
+        r"""From what the user gave, ``n`` finite outcomes.
+
+        Raises:
+            ValueError: If an argument is missing, or has no meaning for the likelihood.
+            InputDataError: If an outcome is impossible.
+        """
+        one_of("likelihood", likelihood, *LINKS)
+        if exposure is not None and likelihood != "poisson":
+            raise ValueError('exposure is for likelihood="poisson"; leave it out.')
+        if num_trials is not None and likelihood != "binomial":
+            raise ValueError('num_trials is for likelihood="binomial"; leave it out.')
+        if num_trials is None and likelihood == "binomial":
+            raise ValueError(
+                'likelihood="binomial" needs num_trials, one number or one for each '
+                'outcome; for outcomes that are 0 or 1 use "bernoulli".'
+            )
+        name, amount = "num_trials", 1.0 if num_trials is None else num_trials
+        if likelihood == "poisson":
+            name, amount = "exposure", 1.0 if exposure is None else exposure
+        amounts = positive_values(name, amount, len(counts)).to(counts)
+        outcomes = cls(likelihood, counts, amounts)
+        outcomes.check()
+        return outcomes
+
+    def check(self) -> None:
+        r"""Refuse outcomes that the likelihood gives no probability."""
+        if self.kind != "poisson":
+            _check_whole("num_trials", self.amounts)
+        if self.kind == "bernoulli" and bool(
+            ((self.counts != 0.0) & (self.counts != 1.0)).any()
+        ):
+            raise InputDataError(
+                'train_Y must be 0 or 1 for likelihood="bernoulli"; for numbers of '
+                'successes use "binomial" with num_trials, for counts "poisson".'
+            )
+        _check_whole("train_Y", self.counts)
+        if self.kind == "binomial" and bool((self.counts > self.amounts).any()):
+            raise InputDataError(
+                "train_Y has more successes than num_trials; train_Y must be numbers of "
+                "successes (not proportions), of num_trials each."
+            )
+
+    def pooled_loss(self, index: Tensor, count: int) -> Loss:
+        r"""The loss at ``count`` inputs; outcome ``i`` was observed at ``index[i]``."""
+        zeros = self.counts.new_zeros(count)
+        sums = (zeros.index_add(0, index, part) for part in self[1:])
+        return (PoissonLoss if self.kind == "poisson" else BinomialLoss)(*sums)
+
+
+def _check_whole(name: str, values: Tensor) -> None:
+    whole = (values == values.round()) & (values >= 0.0) & (values <= _LARGEST_COUNT)
+    if not bool(whole.all()):
+        wrong = float(values[~whole][0])
+        raise InputDataError(
+            f"{name} must hold whole numbers from 0 to 2^53, got {wrong:g}."
+        )
 
 
 @cache

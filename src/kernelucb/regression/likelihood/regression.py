@@ -13,8 +13,7 @@ from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.regression.exact import KernelRegression
-from kernelucb.regression.likelihood.losses import Loss
-from kernelucb.regression.likelihood.outcomes import LINKS, Likelihood, Outcomes
+from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Loss, Outcomes
 from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
