@@ -113,7 +113,9 @@ class TestRadius:
     def test_noise_of_the_model(self):
         model = make_model(outcome_transform=Standardize(1))
         own = BKBUCB(model, norm_bound=2.0)
-        given_ = BKBUCB(model, norm_bound=2.0, noise_std=LAM**0.5 * model.outcome_scale)
+        given_ = BKBUCB(
+            model, norm_bound=2.0, noise_std=LAM**0.5 * own.regression.outcome_scale
+        )
         assert own.width == pytest.approx(given_.width)
 
 
@@ -274,7 +276,7 @@ class TestEstimatedNorm:
         model = self.model(qbar=1e9)
         state = model.state
         regression = KernelRegression(
-            state.distinct_inputs, state.sums, frozen_kernel("matern52"), 0.1
+            state.inputs, state.sums, frozen_kernel("matern52"), 0.1
         )
         radius = mixture_radius(regression, 0.05, 1.0)
         form = float(regression.quadratic_form(radius.tau_ref))

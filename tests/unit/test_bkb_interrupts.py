@@ -5,12 +5,10 @@ from copy import deepcopy
 
 import pytest
 import torch
-from botorch.models.transforms import Standardize
 
 from interruptions import check_atomic
 from kernelucb import BKBBandit
-from kernelucb.models import BKBModel
-from problems import frozen_kernel, normal, uniform
+from problems import frozen_kernel, uniform
 
 ARMS = uniform(12, 2, 0)
 
@@ -71,45 +69,6 @@ def test_load_bandit():
     )
 
 
-def model_of(n, seed=0):
-    X = torch.cat([uniform(n, 2, seed), uniform(2, 2, seed)])
-    return BKBModel(
-        X,
-        normal(len(X), seed).unsqueeze(-1),
-        frozen_kernel("matern32"),
-        0.04,
-        0.5,
-        outcome_transform=Standardize(1),
-    )
-
-
-def prediction(model):
-    posterior = model.posterior(ARMS.unsqueeze(-2))
-    return model.state_dict(), posterior.mean, posterior.variance, model.summed_variance
-
-
-def test_update():
-    r"""One input known, one new; in two blocks."""
-    model = model_of(20)
-    more = torch.cat([uniform(1, 2, 0), uniform(69, 2, 8)])
-    assert check_atomic(
-        make=lambda: deepcopy(model),
-        call=lambda model: model.observe(more, normal(70, 3).unsqueeze(-1)) and None,
-        view=prediction,
-        stride=61,
-    )
-
-
-def test_load_model():
-    saved, other = model_of(20).state_dict(), model_of(5, 3)
-    assert check_atomic(
-        make=lambda: deepcopy(other),
-        call=lambda model: model.load_state_dict(saved) and None,
-        view=prediction,
-        stride=61,
-    )
-
-
 def in_another_thread(call):
     r"""What ``call`` raises there."""
     errors = []
@@ -140,19 +99,3 @@ def test_bandit_in_two_threads():
             assert "one thread" in in_another_thread(call)[0]
     assert in_another_thread(calls[0]) == []
     assert bandit.num_observations == 5
-
-
-def test_model_in_two_threads():
-    model = model_of(5)
-    new = uniform(1, 2, 9), torch.zeros(1, 1).double()
-    calls = (
-        lambda: model.observe(*new),
-        lambda: model.condition_on_observations(*new),
-        lambda: model.posterior(new[0]),
-        lambda: model.load_state_dict({}),
-    )
-    with model._exclusive:
-        for call in calls:
-            assert "one thread" in in_another_thread(call)[0]
-    assert in_another_thread(calls[0]) == []
-    assert model.num_observations == 8

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
 from botorch.models.transforms import Normalize, Standardize
 from gpytorch.means import ConstantMean
 from torch.testing import assert_close
@@ -165,57 +164,6 @@ def model_of(n=12, seed=0, kernel="matern32", **options):
 
 
 MODEL = model_of().state_dict()
-STRATEGY = "model.variational_strategy."
-STATE = STRATEGY + "state."
-INDEX = MODEL[STATE + "inducing_index"]
-
-
-def strategy_values():
-    names = ("distinct_inputs", "counts", "sums")
-    data = {"state." + name: MODEL[STATE + name] for name in names}
-    inputs, counts, sums = data.values()
-    inducing, state = (
-        MODEL[STRATEGY + "inducing_points"],
-        MODEL[STATE + "generator_state"],
-    )
-    yield from ((name, value[:-1]) for name, value in data.items())
-    yield from (("state.counts", entry(counts, bad)) for bad in (-1.0, 0.0, 0.5, 1e300))
-    yield from (("state.sums", entry(sums, bad)) for bad in (1e300, -1e300))
-    squares = MODEL[STATE + "squares"]
-    yield from (("state.squares", squares * bad) for bad in (-1.0, 0.0, 1e305))
-    yield "state.distinct_inputs", torch.cat([inputs[1:2], inputs[1:]])
-    yield "state.distinct_inputs", entry(inputs, 1e300)
-    yield "state.distinct_inputs", entry(inputs, 0.123, 2 * int(INDEX[0]))
-    yield "state.prior_values", MODEL[STATE + "prior_values"][:0, :0]
-    yield from (
-        ("state.inducing_index", entry(INDEX, bad)) for bad in (-1, len(inputs), INDEX[1])
-    )
-    yield "state.inducing_index", INDEX[:0]
-    yield "inducing_points", inducing + 1e-3
-    yield from (("state.generator_state", bad) for bad in (state[:-1], state[:0]))
-
-
-MODEL_VALUES = [
-    *((name, bad) for name, value in MODEL.items() for bad in tampered(value)),
-    *((STRATEGY + name, bad) for name, bad in strategy_values()),
-    *(
-        (name, v + 1)
-        for name, v in MODEL.items()
-        if v.is_floating_point() and v.dim() == 0 and v < 1e9
-    ),
-    (STATE + "prior.covar_module.raw_lengthscale", float64(1.0).reshape(1, 1)),
-    ("likelihood.noise_covar.raw_noise", float64(1.0).reshape(1)),
-    ("outcome_transform.stdvs", torch.zeros(1, 1).double()),
-    ("outcome_transform.stdvs", -MODEL["outcome_transform.stdvs"]),
-    ("outcome_transform.stdvs", torch.full((1, 1), 1e300, dtype=torch.float64)),
-    ("outcome_transform._stdvs_sq", torch.full((1, 1), -1.0).double()),
-    ("outcome_transform._is_trained", torch.tensor(False)),
-    ("input_transform._coefficient", torch.zeros(1, 2).double()),
-    ("version", torch.tensor(2)),
-    ("unknown", torch.ones(1)),
-    ("unknown.part", torch.ones(1)),
-    (1, torch.ones(1)),
-]
 
 
 @pytest.fixture(scope="module")
@@ -223,23 +171,12 @@ def other():
     return model_of(5, seed=3)
 
 
-def assert_same_state(model, expected):
-    state = model.state_dict()
-    assert state.keys() == expected.keys()
-    assert all(torch.equal(state[name], value) for name, value in expected.items())
+def prediction(model):
+    posterior = model.posterior(uniform(4, 2, 9))
+    return posterior.mean, posterior.variance
 
 
 class TestModel:
-    @pytest.mark.parametrize(("name", "value"), MODEL_VALUES)
-    def test_tampered(self, other, name, value):
-        before = {key: kept.clone() for key, kept in other.state_dict().items()}
-        state = with_value(MODEL, name, value)
-        with pytest.raises(StateError):
-            other.load_state_dict(state)
-        with pytest.raises(StateError):
-            other.load_state_dict(state, strict=False)
-        assert_same_state(other, before)
-
     @pytest.mark.parametrize("state", [None, [], "text", {}, torch.ones(3)])
     def test_no_state(self, other, state):
         with pytest.raises(StateError):
@@ -261,39 +198,27 @@ class TestModel:
         with pytest.raises(StateError):
             model_of(5, **options).load_state_dict(MODEL)
 
+    def test_a_state_that_is_refused_changes_nothing(self, other):
+        before, extra = prediction(other), MODEL["_extra_state"]
+        for wrong in ({"kernelucb": -1}, {"class": "BKBBandit"}, {"settings": {}}):
+            with pytest.raises(StateError):
+                other.load_state_dict({**MODEL, "_extra_state": {**extra, **wrong}})
+        assert_close(prediction(other), before, rtol=0, atol=0)
+
     def test_within_another_module(self):
-        r"""A list of models takes both states, or none of a model that is refused."""
         models = torch.nn.ModuleList([model_of(), model_of(7, seed=1)])
         others = torch.nn.ModuleList([model_of(4, seed=2), model_of(9, seed=5)])
-        state = models.state_dict()
-        others.load_state_dict(state)
-        X = uniform(4, 2, 9)
+        others.load_state_dict(models.state_dict())
         for model, loaded in zip(models, others, strict=True):
-            assert_close(loaded.posterior(X).mean, model.posterior(X).mean)
-            assert_close(loaded.posterior(X).variance, model.posterior(X).variance)
-        before = {key: kept.clone() for key, kept in others[1].state_dict().items()}
-        for name in ("counts", "distinct_inputs"):
-            wrong = with_value(state, f"1.{STATE}{name}", MISSING)
-            with pytest.raises(StateError):
-                others.load_state_dict(wrong)
-            assert_same_state(others[1], before)
-
-    def test_parts_are_not_loaded_alone(self, other):
-        before = {key: kept.clone() for key, kept in other.state_dict().items()}
-        model = model_of()
-        for part in ("model", "model.variational_strategy", STATE[:-1]):
-            state = model.get_submodule(part).state_dict()
-            with pytest.raises(UnsupportedError, match="BKBModel"):
-                other.get_submodule(part).load_state_dict(state)
-        assert_same_state(other, before)
+            assert_close(prediction(loaded), prediction(model))
 
     def test_copies(self):
         model, state = model_of(5, seed=3), model_of().state_dict()
         model.load_state_dict(state)
-        X = uniform(4, 2, 9)
-        before = model.posterior(X).mean.clone()
-        for value in state.values():
-            value.zero_()
-        assert torch.equal(model.posterior(X).mean, before)
+        before = prediction(model)
+        for value in (*state.values(), *state["_extra_state"].values()):
+            if torch.is_tensor(value):
+                value.zero_()
+        assert_close(prediction(model), before, rtol=0, atol=0)
         model.observe(uniform(3, 2, 6), normal(3, 1).unsqueeze(-1))
         assert model.num_observations == 17

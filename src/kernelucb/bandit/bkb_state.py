@@ -75,8 +75,8 @@ class BKBState(NamedTuple):
     def saved(self) -> dict[str, Any]:
         r"""Copies of what is needed to go on."""
         return {
-            "candidates": _digest(self.arms.candidates),
-            "prior": prior_values(self.arms.prior, self.arms.candidates),
+            "candidates": _digest(self.arms.inputs),
+            "prior": prior_values(self.arms.prior, self.arms.inputs),
             "counts": self.arms.counts.clone(),
             "sums": self.arms.sums.clone(),
             "squares": self.arms.squares.clone(),
@@ -106,7 +106,7 @@ class BKBState(NamedTuple):
         size = len(own.counts)
         readers = {
             **{name: states.same(value) for name, value in arguments.items()},
-            "candidates": states.same(_digest(own.candidates)),
+            "candidates": states.same(_digest(own.inputs)),
             "prior": _same_prior(own),
             "counts": states.reals((size,), 0.0, LARGEST_COUNT),
             "sums": states.reals((size,)),
@@ -161,7 +161,7 @@ def _same_prior(arms: SketchedArms) -> states.Reader:
     r"""The same prior gives the same values."""
 
     def read(name: str, value: Any) -> Tensor:
-        own = prior_values(arms.prior, arms.candidates)
+        own = prior_values(arms.prior, arms.inputs)
         saved = states.reals(own.shape)(name, value).to(own)
         if not states.same_values(saved, own):
             raise StateError(

@@ -15,8 +15,8 @@ from kernelucb.confidence.norm.tracker import (
     resolve_norm_bound,
 )
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
-from kernelucb.regression.lowrank.arms import SketchedArms
-from kernelucb.regression.lowrank.ridge import DTCRegression, Sketched
+from kernelucb.regression.lowrank.ridge import DTCRegression
+from kernelucb.regression.lowrank.sketch import Sketched
 from kernelucb.regression.prior import Prior
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
@@ -112,7 +112,7 @@ class Budget(NamedTuple):
         if block > 1 and residual > _NEGLIGIBLE:
             residual = seen.largest_eigenvalue(block) / alpha
         return cls(
-            int(data.counts.sum()),
+            data.num_observations,
             float(data.counts @ data.variance) / alpha,
             float(data.counts @ data.prior_variance),
             alpha,
@@ -145,11 +145,8 @@ class _Residuals(NamedTuple):
         r"""Of all observed inputs."""
         rounding = data.basis.round_off * data.prior_variance
         left = data.residual_variance + rounding
-        if not isinstance(data, SketchedArms):
-            inputs, counts = data.distinct_inputs, data.counts
-            return cls(data.prior, inputs, counts, data.features, left, rounding)
         seen = data.observed
-        parts = (data.candidates, data.counts, data.features, left, rounding)
+        parts = (data.inputs, data.counts, data.features, left, rounding)
         return cls(data.prior, *(part[seen] for part in parts))
 
     def largest_eigenvalue(self, block: int) -> float:

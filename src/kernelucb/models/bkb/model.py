@@ -1,5 +1,6 @@
 r"""A BoTorch model whose cost per prediction does not grow with the observations."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -15,21 +16,24 @@ from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import Mean, ZeroMean
 from torch import Tensor
+from torch.nn import Module
 
-from kernelucb._numerics import states
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar, tensor, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
-from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.models.bkb.saved import CheckedLoading
+from kernelucb._numerics.saving import opened, saved
+from kernelucb.exceptions import StateError
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.outcome_map import affine_units
+from kernelucb.regression.pooling import Tally
 from kernelucb.regression.prior import Prior
 
+_TALLY = ("inputs", "counts", "sums", "squares")
+_COMPARED = 8  # inputs at which a saved state shows its prior
 
-class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
+
+class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleMethodOverride]
     r"""Budgeted GP: inducing points drawn from the observations by posterior variance.
 
     The posterior is that of the deterministic training conditional (``SGPR`` in GPyTorch)
@@ -46,10 +50,8 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         >>> model.observe(new_X, new_Y)
         >>> posterior = model.posterior(X)
 
-    Saving ``model.state_dict()`` (tensors, the generator's state among them) and loading it
-    into a model made with the same arguments resumes where it stopped. ``observe`` and
-    ``load_state_dict`` leave the old state or the new one, also when they are interrupted.
-    A model is for one thread at a time.
+    Saving ``model.state_dict()`` (the generator's state is a part) and loading it into a
+    model made with the same arguments resumes where it stopped.
 
     Attributes:
         dimension: Number of raw input columns ``d``.
@@ -62,7 +64,6 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
     model: Any
     outcome_transform: Any
 
-    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -112,23 +113,17 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
         self.alpha, self.qbar = alpha, qbar
-        self._exclusive = Exclusive()
-        self.register_buffer("version", torch.tensor(states.VERSION, device=X.device))
-        self.register_buffer("saved_qbar", X.new_tensor(qbar))
+        if learns(input_transform, X):
+            parts |= {"kernel"}
         if input_transform is not None:
             self.input_transform = input_transform.double()
         if outcome_transform is not None:
+            parts |= {"mean"}
             self.outcome_transform = outcome_transform.to(X)
             self.outcome_transform.train()
             self.outcome_transform(train_Y.detach().to(X).reshape(-1, 1))
-        self.eval()
-        self._learned = {"outcome_transform"}
-        if learns(input_transform, X):
-            parts |= {"kernel"}
-            self._learned.add("input_transform")
-        if outcome_transform is not None:
-            parts |= {"mean"}
         self.estimated = parts
+        self.eval()
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
         self._replace_state(self.state.observe(*data).resampled())
 
@@ -153,13 +148,12 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         return self.state.num_observations
 
     @property
-    def outcome_scale(self) -> float:
-        r"""Outcome units per unit of the model.
+    def summed_variance(self) -> float:
+        r"""``sum_s var(x_s)`` over the observations, in units of ``alpha``.
 
-        Raises:
-            UnsupportedError: If outcomes are transformed by more than ``Standardize``.
+        The effective dimension, up to the factor of Theorem 1.
         """
-        return affine_units(getattr(self, "outcome_transform", None))[1]
+        return float(self.state.counts @ self.state.variance) / self.alpha
 
     def regression(self, noise_std: float | None = None) -> DTCRegression:
         r"""The state of a confidence set around the posterior, in outcome units.
@@ -184,19 +178,6 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
             estimated,
         )
 
-    @property
-    def summed_variance(self) -> float:
-        r"""``sum_s var(x_s)`` over the observations, in units of ``alpha``.
-
-        The effective dimension, up to the factor of Theorem 1.
-        """
-        return float(self.state.counts @ self.state.variance) / self.alpha
-
-    @property
-    def summed_prior_variance(self) -> float:
-        r"""``sum_s k(x_s, x_s)`` over the observations, at most ``kappa^2 t``."""
-        return float(self.state.counts @ self.state.prior_variance)
-
     def posterior(
         self,
         X: Tensor,
@@ -218,8 +199,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
                 f"X must be `... x q x {self.dimension}`, got shape {tuple(X.shape)}."
             )
         finite("X", X)
-        with self._exclusive:
-            posterior = super().posterior(X.double(), output_indices, observation_noise)
+        posterior = super().posterior(X.double(), output_indices, observation_noise)
         if X.dtype != torch.float64 and type(posterior) is GPyTorchPosterior:
             normal = posterior.distribution
             covariance = normal.lazy_covariance_matrix.to(dtype=X.dtype)
@@ -228,7 +208,6 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
             )
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    @checked
     def condition_on_observations(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, Y: Tensor, **_: Any
     ) -> "BKBModel":
@@ -245,32 +224,81 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
             InputDataError: If there are no data, or they are not finite.
             UnsupportedError: If there are batch dimensions.
         """
-        with self._exclusive:
-            data = self._checked(X, Y)
-            model = deepcopy(self)
+        data = self._checked(X, Y)
+        model = deepcopy(self)
         model._replace_state(model.state.conditioned(*data))
         return model
 
-    @checked
     def observe(self, X: Tensor, Y: Tensor) -> "BKBModel":
         r"""Add observations in place and draw the inducing points again; this model.
 
-        Args:
-            X: ``n x d`` inputs.
-            Y: ``n x 1`` outcomes.
-
-        Raises:
-            BotorchTensorDimensionError: If the shapes do not fit together.
-            InputDataError: If there are no data, or they are not finite.
-            UnsupportedError: If there are batch dimensions.
+        Arguments and errors as for ``condition_on_observations``.
         """
-        with self._exclusive:
-            data = self._checked(X, Y)
-            self._replace_state(self.state.observe(*data))
+        self._replace_state(self.state.observe(*self._checked(X, Y)))
         return self
 
+    def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state_dict: Mapping[str, Any], strict: bool = True, **_: Any
+    ) -> Any:
+        r"""Resume from the state of a model made with the same arguments.
+
+        Args:
+            state_dict: As saved; copied.
+            strict: For BoTorch.
+
+        Raises:
+            StateError: If it is no state of such a model.
+        """
+        if not isinstance(state_dict, Mapping) or "_extra_state" not in state_dict:
+            raise StateError("This is no state of a BKBModel; give what it has saved.")
+        return Module.load_state_dict(self, state_dict, strict)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        r"""Observations, inducing points and draws, for ``state_dict``."""
+        state, inputs = self.state, self.state.inputs
+        return saved(
+            self,
+            self._settings(inputs),
+            **state.tally._asdict(),
+            inducing_index=state.inducing_index,
+            generator_state=state.generator_state,
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        r"""The state that ``get_extra_state`` returned, for ``load_state_dict``.
+
+        Raises:
+            StateError: If it is of another class or version, or of a model with other
+                arguments.
+        """
+        own = self.state.inputs
+        inputs = state.get("inputs", own) if isinstance(state, Mapping) else own
+        settings = self._settings(inputs.to(own))
+        *tally, index, generator = opened(
+            self, settings, state, *_TALLY, "inducing_index", "generator_state"
+        )
+        data = Tally(*(part.to(own) for part in tally))
+        index = index.to(own.device)
+        self._replace_state(self.state.replaced(data, index, generator.cpu()))
+
+    def _settings(self, inputs: Tensor) -> dict[str, Any]:
+        r"""What must be the same where a state is loaded; the prior at some inputs."""
+        first, prior = inputs[:_COMPARED], self.state.prior
+        outcome, transform = (
+            getattr(self, name, None) for name in ("outcome_transform", "input_transform")
+        )
+        fixed = transform is not None and "kernel" not in self.estimated
+        return {
+            "alpha": self.alpha,
+            "qbar": self.qbar,
+            "prior_covariance": prior.covariance(first, first),
+            "prior_mean": prior.mean(first),
+            "outcome_transform": type(outcome).__name__,
+            "input_transform": type(transform).__name__,
+            "input_constants": dict(transform.state_dict()) if fixed else {},
+        }
+
     def _replace_state(self, state: DTCState) -> None:
-        r"""In one assignment, so that what is interrupted leaves the old one."""
         self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
@@ -286,7 +314,7 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
     @torch.no_grad()
     def _kernel_data(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:
         r"""Kernel inputs, and outcomes minus prior means in the model's units."""
-        like = self.state.distinct_inputs
+        like = self.state.inputs
         inputs = self.transform_inputs(X.detach().to(like))
         Y = Y.detach().to(like)
         if hasattr(self, "outcome_transform"):
@@ -299,5 +327,5 @@ class BKBModel(CheckedLoading, ApproximateGPyTorchModel):  # pyright: ignore[rep
         if fn(self.inducing_points[:0]).dtype != torch.float64:
             raise UnsupportedError("BKBModel computes in float64; leave its dtype alone.")
         super()._apply(fn, recurse)
-        self._replace_state(self.state)
+        self._replace_state(self.state.moved(fn))
         return self

@@ -14,7 +14,6 @@ from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
 from torch import Tensor
 
-from kernelucb._numerics.frozen import Fixed
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.regression.lowrank.basis import EigenBasis
 from kernelucb.regression.lowrank.dtc import DTCState
@@ -27,11 +26,9 @@ class OptimalVariationalDistribution(_VariationalDistribution):
     standard normal (GPyTorch's whitened inducing values).
     """
 
-    state: DTCState
-
     def __init__(self, state: DTCState) -> None:
         super().__init__(num_inducing_points=len(state.sketch.weights))
-        object.__setattr__(self, "state", state)  # a part of the strategy
+        self.state = state
 
     @property
     def device(self) -> torch.device:
@@ -55,7 +52,7 @@ class OptimalVariationalDistribution(_VariationalDistribution):
         r"""Nothing to initialise: the optimum is known in closed form."""
 
 
-class BKBVariationalStrategy(Fixed, _VariationalStrategy):
+class BKBVariationalStrategy(_VariationalStrategy):
     r"""Whitened inducing values at inducing points that were drawn from the data.
 
     The optimal variational distribution is known in closed form, so there is nothing to
@@ -158,16 +155,17 @@ class SketchedGP(ApproximateGP):
 
     def __init__(self, state: DTCState) -> None:
         super().__init__(BKBVariationalStrategy(self, state))
+        self.prior = state.prior  # moves to other devices with the model
 
     @property
     def covar_module(self) -> Any:
         r"""The kernel."""
-        return self.variational_strategy.state.prior.covar_module
+        return self.prior.covar_module
 
     @property
     def mean_module(self) -> Any:
         r"""The prior mean."""
-        return self.variational_strategy.state.prior.mean_module
+        return self.prior.mean_module
 
     def forward(self, x: Tensor) -> MultivariateNormal:
         r"""The prior."""

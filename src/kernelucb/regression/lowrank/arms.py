@@ -8,7 +8,7 @@ from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
 from kernelucb.regression.lowrank.basis import Basis, directions
-from kernelucb.regression.lowrank.sketch import Sketch, ridge_factor
+from kernelucb.regression.lowrank.sketch import Sketch, Sketched, ridge_factor
 from kernelucb.regression.pooling import Change
 from kernelucb.regression.prior import Prior
 
@@ -17,7 +17,7 @@ _FIRST_CAPACITY = 32
 _PART = 512
 
 
-class SketchedArms:
+class SketchedArms(Sketched):
     r"""Posterior mean and variance of every arm, given features of the inducing arms.
 
     With orthonormal features ``z(a)`` of the inducing arms, ``Z`` those of the observations
@@ -34,28 +34,23 @@ class SketchedArms:
     Source: Calandriello et al. (2019), Eq. 4; block matrix inversion.
 
     Attributes:
+        alpha: Ridge parameter, in the squared units of the outcomes.
         inducing: Inducing arms, in the order they were added.
-        counts: ``A`` numbers of observations.
-        sums: ``A`` sums of outcomes minus prior means.
-        squares: ``A`` sums of their squares.
-        basis: Features of the inducing arms.
-        sketch: The observations as the features see them.
+        prior_mean: ``A`` prior means.
         mean: ``A`` posterior means.
-        residual_variance: ``A`` values ``k(a, a) - |z(a)|^2``.
         quadratic: ``A`` values ``z(a)^T V^-1 z(a)``.
     """
 
-    def __init__(self, prior: Prior, candidates: Tensor, alpha: float) -> None:
+    def __init__(self, prior: Prior, inputs: Tensor, alpha: float) -> None:
         r"""Arms without observations.
 
         Args:
             prior: Prior of the outcomes.
-            candidates: ``A x d`` arms.
+            inputs: ``A x d`` arms.
             alpha: Ridge parameter, in the squared units of the outcomes.
         """
-        self.prior, self.candidates, self.alpha = prior, candidates, alpha
-        self.prior_mean = prior.mean(candidates)
-        self.prior_variance = prior.variance(candidates)
+        self.prior, self.inputs, self.alpha = prior, inputs, alpha
+        self.prior_mean = prior.mean(inputs)
         self.counts = torch.zeros_like(self.prior_mean)
         self.sums = torch.zeros_like(self.prior_mean)
         self.squares = torch.zeros_like(self.prior_mean)
@@ -64,23 +59,18 @@ class SketchedArms:
     def _forget(self) -> None:
         r"""Drop all inducing arms; the observations stay."""
         # Not the old storage, which other arms may read.
-        self._storage, self._rank = self.candidates.new_empty(len(self.candidates), 0), 0
+        self._storage, self._rank = self.inputs.new_empty(len(self.inputs), 0), 0
         self.inducing = self.counts[:0].long()
         self.mean = self.prior_mean
         self.residual_variance = self.prior_variance
-        self.quadratic = torch.zeros_like(self.prior_variance)
-        self.basis = Basis.empty(self.prior, self.candidates)
-        self.sketch = Sketch.empty(0, self.alpha, self.candidates)
+        self.quadratic = torch.zeros_like(self.prior_mean)
+        self.basis = Basis.empty(self.prior, self.inputs)
+        self.sketch = Sketch.empty(0, self.alpha, self.inputs)
 
     @property
     def features(self) -> Tensor:
         r"""``A x r`` features of the arms."""
         return self._storage[:, : self._rank]
-
-    @property
-    def observed(self) -> Tensor:
-        r"""Arms with observations, ascending."""
-        return self.counts.nonzero().squeeze(-1)
 
     @property
     def variance(self) -> Tensor:
@@ -133,14 +123,7 @@ class SketchedArms:
     def rebuilt(
         self, inducing: Tensor, counts: Tensor, sums: Tensor, squares: Tensor
     ) -> "SketchedArms":
-        r"""Everything computed again, for other inducing arms and observations.
-
-        Args:
-            inducing: ``k`` observed arms.
-            counts: ``A`` numbers of observations.
-            sums: ``A`` sums of outcomes minus prior means.
-            squares: ``A`` sums of their squares.
-        """
+        r"""Everything computed again, for other inducing arms and observations."""
         state = self.without_inducing()
         state.counts, state.sums, state.squares = counts, sums, squares
         none = Change(state.inducing, counts[:0], sums[:0], squares[:0])
@@ -233,13 +216,13 @@ class _Directions(NamedTuple):
         r"""One ``eigh`` of the size of their number."""
         left = state.features[arms]
         if len(arms) == 0:
-            nothing = state.candidates.new_zeros(len(state.candidates), 0)
+            nothing = state.inputs.new_zeros(len(state.inputs), 0)
             return cls(nothing, left.mT, state.residual_variance, state.basis)
         with lazily_evaluate_kernels(False):  # half the time for few columns
-            covariance = state.prior.covariance(state.candidates, state.candidates[arms])
+            covariance = state.prior.covariance(state.inputs, state.inputs[arms])
         square = covariance[arms] - left @ left.mT
         new = directions(square, state.prior_variance[arms])
-        basis = state.basis.bordered(state.candidates[arms], left, new)
+        basis = state.basis.bordered(state.inputs[arms], left, new)
         return cls(covariance @ new, left.mT @ new, state.residual_variance, basis)
 
     def coordinates(self, arms: Tensor | slice, spanned: Tensor) -> Tensor:

@@ -6,15 +6,11 @@ from torch.nn.functional import pad
 
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import cutoff_of
-from kernelucb.regression.lowrank.arms import SketchedArms
 from kernelucb.regression.lowrank.basis import Basis
-from kernelucb.regression.lowrank.dtc import DTCState
+from kernelucb.regression.lowrank.sketch import Sketched
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import Projection, RidgeState, resolved
-
-# Observations with a sketch of them.
-Sketched = DTCState | SketchedArms
 
 
 class DTCRegression(RidgeState):
@@ -73,7 +69,7 @@ class DTCRegression(RidgeState):
         left = data.counts * data.residual_variance / noise**2
         self.register_buffer("residual_variance", left)
         self.basis = data.basis.rotated(pad(vectors, (1, 0)))
-        self._count = int(data.counts.sum())
+        self._count = data.num_observations
         summed = float(data.counts @ data.prior_variance)
         self._prior_std = prior.scale * (summed / max(self._count, 1)) ** 0.5
         self.remainder = float(left.sum())

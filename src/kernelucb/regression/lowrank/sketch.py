@@ -1,7 +1,7 @@
-r"""Kernel regression in the span of a few inducing points (DTC, Nystrom features).
+r"""What observations say about the features of a few inducing points.
 
-With features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` those of the observed inputs and
-``V = Z^T Z + alpha I``::
+With features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` the features of the observed inputs
+and ``V = Z^T Z + alpha I``::
 
     mean(x) = z(x)^T V^-1 Z^T y
     var(x)  = k(x, x) - |z(x)|^2 + alpha z(x)^T V^-1 z(x)
@@ -15,6 +15,9 @@ from typing import NamedTuple
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
+
+from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.prior import Prior
 
 # Rows that are worked on together, so that nothing as large as the features is needed.
 ROWS = 4096
@@ -94,6 +97,57 @@ class Sketch(NamedTuple):
         return residual_variance + torch.cat(left)
 
 
+class Sketched:
+    r"""Observations at ``u`` inputs, features of inducing points, and a sketch of them.
+
+    A step makes another one of these and leaves this one as it is.
+
+    Attributes:
+        prior: Prior in the units of the outcomes.
+        inputs: ``u x d'`` different kernel inputs.
+        counts: ``u`` numbers of observations, zero where there are none.
+        sums: ``u`` sums of outcomes minus prior means.
+        squares: ``u`` sums of their squares.
+        basis: Features of the inducing points.
+        residual_variance: ``u`` values, what the features leave of the prior variances.
+        sketch: The observations as the features see them.
+    """
+
+    prior: Prior
+    inputs: Tensor
+    counts: Tensor
+    sums: Tensor
+    squares: Tensor
+    basis: Basis
+    residual_variance: Tensor
+    sketch: Sketch
+
+    @property
+    def features(self) -> Tensor:
+        r"""``u x r`` features of the inputs."""
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> Tensor:
+        r"""``u`` latent variances at the inputs."""
+        raise NotImplementedError
+
+    @property
+    def observed(self) -> Tensor:
+        r"""Positions of the inputs with observations, ascending."""
+        return self.counts.nonzero().squeeze(-1)
+
+    @property
+    def prior_variance(self) -> Tensor:
+        r"""``u`` prior variances at the inputs."""
+        return self.prior.variance(self.inputs)
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations, repeats included."""
+        return int(self.counts.sum())
+
+
 def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
     r"""Check that outcomes of the prior's size tell the noise from their rounding.
 
@@ -116,11 +170,7 @@ def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
 
 
 def ridge_factor(matrix: Tensor, alpha: float) -> Tensor:
-    r"""Lower Cholesky factor of ``matrix + alpha I``.
-
-    Args:
-        matrix: ``r x r``, positive semi-definite to round-off.
-        alpha: Ridge parameter.
+    r"""Lower Cholesky factor of ``matrix + alpha I``, for a positive semi-definite matrix.
 
     Raises:
         InputDataError: If round-off of the matrix hides ``alpha``.
