@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from benchmarks import runner
-from kernelucb._demo import loop
-from kernelucb._demo.options import FUNCTIONS
+from kernelucb.__main__ import FUNCTIONS
 from kernelucb._demo.problems import make_problem
+from kernelucb._demo.run import Run as Demo
 
 __all__ = ["FUNCTIONS", "Run", "Task", "play"]
 
@@ -61,10 +61,10 @@ class Run:
 def play(task: Task) -> Run:
     r"""Play the demo once and count its misses."""
     problem = make_problem(task.function)
-    demo = loop.Run(problem, rounds=task.rounds, seed=task.seed, estimate=task.estimate)
+    demo = Demo(problem, rounds=task.rounds, seed=task.seed, estimate=task.estimate)
     rows = list(demo.steps())
     regret = demo.regret(demo.best)
-    wrong = sum(row.certificate.gap < row.regret for row in rows)
+    wrong = sum(row.certificate.gap < demo.regret(row.certificate) for row in rows)
     return Run(
         sum(not row.covered for row in rows),
         wrong or int(demo.best.gap < regret),

@@ -8,7 +8,7 @@ from benchmarks.runner import ROOT, read_table
 from benchmarks.trust import demo, edges, lost, stops, unsafe
 from benchmarks.trust.counts import Group
 from benchmarks.trust.functions import TEST_FUNCTIONS
-from kernelucb._demo.loop import Run as Demo
+from kernelucb._demo.run import Run as Demo
 
 STOP_ROUNDS, UNSAFE_ROUNDS, LOST_OUTCOMES, DEMO_ROUNDS = 40, 20, 100, Demo.rounds
 _BEFORE = ROOT / "benchmarks" / "trust" / "results" / "edges_before.csv"

@@ -1,4 +1,4 @@
-r"""Gaps over the rounds and families of kernels: what is drawn, and what it is called."""
+r"""Gaps over the rounds: what is drawn, and what it is called."""
 
 import dataclasses
 
@@ -6,22 +6,18 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
-from gpytorch.kernels import RBFKernel
 from pictures import named
 
 from kernelucb import (
     CertifiedGapStopping,
-    FamilyTracker,
-    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
-    lengthscale_family,
     optimum_report,
     regret_certificate,
 )
 from kernelucb.ax.figures import gap_figure
 from kernelucb.ax.rounds import Round
-from kernelucb.plotting import plot_family_history, plot_family_report, plot_gap
+from kernelucb.plotting import plot_gap
 from problems import make_problem
 
 PROBLEM = make_problem(n=20, d=1, norm=3.0, seed=2)
@@ -98,61 +94,3 @@ def test_bad_gaps(ax):
         plot_gap([0.5], ax=ax)
     with pytest.raises(ValueError, match="accepted must not be negative"):
         plot_gap(RUN, accepted=-1.0, ax=ax)
-
-
-def families():
-    kernels = lengthscale_family(RBFKernel(), 0.1, 1.0)
-    tracker = FamilyTracker()
-    states = [
-        KernelRegression(PROBLEM.X[:n], PROBLEM.Y[:n], RBFKernel(), 0.1) for n in (5, 20)
-    ]
-    return [
-        KernelFamilyUCB(each, kernels, norm_bound=3.0, noise_std=0.1, tracker=tracker)
-        for each in states
-    ]
-
-
-def test_a_family_report_has_a_bar_for_each_kernel(ax):
-    acqf = families()[-1]
-    assert True in acqf.consistent
-    assert False in acqf.consistent
-    assert plot_family_report(acqf, ax=ax) is ax
-    ratios = [
-        a / b for a, b in zip(acqf.least_consistent_norms, acqf.norm_bounds, strict=False)
-    ]
-    for bars in ax.containers:
-        consistent = bars.get_label() == "consistent"
-        rows = [i for i, each in enumerate(acqf.consistent) if each is consistent]
-        assert [bar.get_width() for bar in bars] == [ratios[i] for i in rows]
-        assert [bar.get_y() + 0.3 for bar in bars] == pytest.approx(rows)
-    assert set(named(ax)) == {"consistent", "contradicted at level 0.05", "norm bound"}
-    labels = [text.get_text() for text in ax.get_yticklabels()]
-    assert labels[0].startswith("RBF, length scale 1\nnorm ")
-    title = ax.get_title(loc="left")
-    assert title == "union of the bands: certified (95 %)"
-
-
-def test_a_family_history_has_a_line_for_each_kernel(ax):
-    acqfs = families()
-    assert plot_family_history(acqfs, ax=ax) is ax
-    for index, line in enumerate(ax.lines[:-1]):
-        assert list(line.get_xdata()) == [5, 20]
-        ratios = [a.least_consistent_norms[index] / a.norm_bounds[index] for a in acqfs]
-        assert list(line.get_ydata()) == ratios
-    assert len(ax.lines) == len(acqfs[0].kernels) + 1
-    assert named(ax)[-1] == "contradicted above"
-
-
-def test_bad_families(ax):
-    acqfs = families()
-    with pytest.raises(UnsupportedError, match="instance of KernelFamilyUCB"):
-        plot_family_report(bound(), ax=ax)
-    with pytest.raises(ValueError, match="at least one bound"):
-        plot_family_history([], ax=ax)
-    with pytest.raises(ValueError, match="rounds has 1 entries for 2 bounds"):
-        plot_family_history(acqfs, rounds=[1], ax=ax)
-    fewer = KernelFamilyUCB(
-        acqfs[0].model, acqfs[0].kernels[:2], norm_bound=3.0, noise_std=0.1
-    )
-    with pytest.raises(ValueError, match="the same kernels"):
-        plot_family_history([acqfs[0], fewer], ax=ax)

@@ -1,4 +1,4 @@
-r"""Slices and contours: what is drawn equals what the bounds say."""
+r"""Slices: what is drawn equals what the bounds say."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from kernelucb import (
     SrinivasUCB,
     lengthscale_family,
 )
-from kernelucb.plotting import plot_bands, plot_contours, plot_slice, slice_weights
+from kernelucb.plotting import plot_bands, plot_slice, slice_weights
 from problems import make_problem
 
 PROBLEM = make_problem(n=12, d=2, norm=3.0, seed=2, kernel="matern52")
@@ -153,48 +153,6 @@ def test_bad_slices(ax):
         plot_slice(acqf, POINT, bounds=BOX, data=(X, PROBLEM.Y[:3]), ax=ax)
     with pytest.raises(InputDataError, match="point"):
         plot_slice(acqf, POINT * torch.nan, bounds=BOX, ax=ax)
-    with pytest.raises(UnsupportedError, match="instance of KernelUCB"):
-        plot_slice(PROBLEM.model, POINT, bounds=BOX, ax=ax)
-
-
-def test_contours_are_the_bounds_on_a_grid():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    acqf = bound()
-    figure, panels = plt.subplots(1, 3)
-    drawn = plot_contours(
-        acqf, bounds=BOX, data=DATA, num_points=7, input_names=NAMES, axes=panels
-    )
-    assert all(one is other for one, other in zip(drawn, panels, strict=True))
-    across = torch.linspace(0.0, 1.0, 7, dtype=torch.float64)
-    upwards = torch.linspace(0.0, 2.0, 7, dtype=torch.float64)
-    columns, rows = torch.meshgrid(across, upwards, indexing="xy")
-    lower, upper = acqf.bounds(torch.stack([columns.flatten(), rows.flatten()], -1))
-    sets = [panel.collections[0] for panel in panels]
-    for contours, values in zip(sets, (lower, upper, upper - lower), strict=True):
-        levels = contours.levels
-        assert levels[0] <= float(values.min())
-        assert float(values.max()) <= levels[-1]
-        assert contours.zmin == pytest.approx(float(values.min()))
-        assert contours.zmax == pytest.approx(float(values.max()))
-    assert list(sets[0].levels) == list(sets[1].levels)
-    assert panels[0].get_title() == "lower bound; band certified (95 %)"
-    assert panels[0].get_ylabel() == "time (h)"
-    assert named(panels[0]) == ["data"]
-    assert [len(panel.collections[-1].get_offsets()) for panel in panels] == [len(X)] * 3
-    plt.close(figure)
-
-
-def test_contours_have_axes_of_their_own():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    acqf = bound(norm_bound=None)
-    axes = plot_contours(acqf, bounds=BOX, coordinates=(1, 0), num_points=5)
-    assert axes[0].get_xlabel() == "input 2"
-    assert axes[0].get_title().endswith("heuristic: norm estimated")
-    with pytest.raises(ValueError, match="axes must be three"):
-        plot_contours(acqf, bounds=BOX, axes=axes[:2])
-    with pytest.raises(ValueError, match="two different columns"):
-        plot_contours(acqf, bounds=BOX, coordinates=(1, 1))
-    plt.close(axes[0].figure)
 
 
 def test_bands_have_a_legend_unless_told_otherwise(ax):

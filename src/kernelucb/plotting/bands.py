@@ -1,14 +1,15 @@
-r"""Confidence bands of several acquisition functions along a line."""
+r"""Confidence bands along a line of points."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.domains import checked_box, checked_points
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.plotting.planes import draw_weighted, nearness
+from kernelucb.confidence.combined import CombinedState, WeightedSum
 from kernelucb.plotting.style import (
     BLACK,
     BLUE,
@@ -16,12 +17,15 @@ from kernelucb.plotting.style import (
     DATA,
     GREY,
     OUTLINES,
+    WITNESS,
     Axes,
     add_legend,
     new_axes,
 )
+from kernelucb.regression import RidgeState
 
 _HEADROOM = 2.0  # reach of the picture beyond the first band, in heights of that band
+_FAINTEST = 0.08  # opacity of marks that say nothing about what is drawn
 
 
 @torch.no_grad()
@@ -94,15 +98,100 @@ def plot_bands(
     for points, name in ((data, data_name), (chosen, "chosen points")):
         if points is not None:
             weights = slice_weights(first, points[0], X, coordinate) if fade else None
-            style = CHOSEN if points is chosen else DATA
-            X_marks, Y_marks = points[0][:, coordinate], points[1].reshape(-1)
-            opaque = torch.ones(len(X_marks)) if weights is None else weights
-            draw_weighted(ax, X_marks, Y_marks, opaque, {**style, "label": name})
+            style = {**(CHOSEN if points is chosen else DATA), "label": name}
+            scatter(ax, points[0][:, coordinate], points[1].reshape(-1), weights, style)
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.margins(x=0)
     _limit_height(ax, first, X)
     if legend:
         add_legend(ax)
+    return ax
+
+
+@torch.no_grad()
+def plot_slice(
+    acqf: KernelUCB,
+    point: Tensor,
+    *,
+    bounds: Tensor,
+    coordinate: int = 0,
+    data: tuple[Tensor, Tensor] | None = None,
+    witness: bool = False,
+    true_function: Callable[[Tensor], Tensor] | None = None,
+    input_names: Sequence[str] | None = None,
+    outcome_name: str = "outcome",
+    num_points: int = 300,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""Draw a band along one input through a point, the other inputs as at the point.
+
+    Marks of the data are the fainter, the less they say about the line (see
+    ``slice_weights``). The legend calls the band certified only where its ``assumptions``
+    do.
+
+    Example:
+        >>> plot_slice(acqf, x[0], bounds=bounds, data=(train_X, train_Y), witness=True)
+
+    Args:
+        acqf: Any bound of this package.
+        point: ``d`` or ``1 x d`` coordinates of a point of the domain.
+        bounds: ``2 x d`` lower and upper limits of the domain.
+        coordinate: The input that varies.
+        data: ``n x d`` inputs and ``n`` or ``n x 1`` outcomes, outcome units.
+        witness: Whether to draw the function of the confidence set that attains the bound
+            at the point: the upper one, or the lower where small outcomes are sought.
+        true_function: Maps ``n x d`` points to ``n`` values without noise.
+        input_names: Names of the ``d`` inputs, with units.
+        outcome_name: Name of the outcome, with its unit.
+        num_points: How many points of the line are looked at.
+        ax: Where to draw; new axes when absent.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: If matplotlib is absent.
+        BotorchTensorDimensionError: If a tensor has the wrong shape.
+        InputDataError: If a value is not finite.
+        ValueError: If ``coordinate`` is no column, or names do not fit the inputs.
+        UnsupportedError: If a witness is asked of a bound that has none, or data are drawn
+            for a band that is not computed from one kernel or a family.
+    """
+    dimension = acqf.regression.dimension
+    limits = checked_box(bounds, dimension)
+    place = checked_points("point", point.reshape(1, -1), dimension)
+    names = checked_names(input_names, dimension)
+    checked_columns([coordinate], dimension)
+    if witness and not hasattr(acqf, "witness"):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} has no witness; leave out witness, or use "
+            "MartingaleMixtureUCB."
+        )
+    line = slice_points(place, coordinate, *limits[:, coordinate].tolist(), num_points)
+    ax = plot_bands(
+        {f"band, {acqf.assumptions.verdict}": acqf},
+        line,
+        coordinate=coordinate,
+        true_function=true_function,
+        ax=ax,
+        legend=False,
+        x_label=", ".join([names[coordinate], *_elsewhere(names, place[0], coordinate)]),
+        y_label=outcome_name,
+    )
+    if data is not None:
+        X, Y = checked_points("data", data[0], dimension), data[1].detach().reshape(-1)
+        if len(Y) != len(X):
+            raise BotorchTensorDimensionError(
+                f"data has {len(X)} inputs and {len(Y)} outcomes; give one for each."
+            )
+        weights = slice_weights(acqf, X, line, coordinate) if dimension > 1 else None
+        faint = "" if weights is None else ", fainter the less\nthey say about this line"
+        scatter(ax, X[:, coordinate], Y, weights, {**DATA, "label": f"data{faint}"})
+    if witness:
+        _draw_witness(ax, acqf, place, line, coordinate)
+    else:
+        ax.axvline(float(place[0, coordinate]), color=GREY, lw=0.8, ls=":")
+    add_legend(ax)
     return ax
 
 
@@ -120,17 +209,18 @@ def slice_points(
 
 @torch.no_grad()
 def slice_weights(
-    acquisition: KernelUCB, X: Tensor, line: Tensor, coordinate: int
+    acquisition: KernelUCB, X: Tensor, line: Tensor, *coordinates: int
 ) -> Tensor:
-    r"""How much points say about a line: squared correlation with their projections.
+    r"""How much points say about a line or plane: squared correlation with their images.
 
-    That is the share of the variance at the projection that the point's value explains.
+    That is the share of the variance at the projection that the point's value explains. Of
+    several kernels, the largest share.
 
     Args:
         acquisition: Gives the kernel.
         X: ``n x d`` points.
-        line: ``m x d`` points of the line; its first row gives the fixed coordinates.
-        coordinate: The coordinate that varies along the line.
+        line: ``m x d`` points; the first row gives the fixed coordinates.
+        coordinates: The coordinates that vary.
 
     Returns:
         ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
@@ -138,7 +228,24 @@ def slice_weights(
     Raises:
         UnsupportedError: If the bound is not computed from one kernel or a family.
     """
-    return nearness(acquisition, X, line, [coordinate])
+    columns = list(coordinates)
+    images = line[:1].to(X).repeat(len(X), 1)
+    images[:, columns] = X[:, columns]
+    state = acquisition.regression
+    combined = isinstance(state, CombinedState) and not isinstance(state.rule, WeightedSum)
+    states = [each for each in (state.states if combined else (state,))]
+    shares: list[Tensor] = []
+    for each in states:
+        if not isinstance(each, RidgeState):
+            raise UnsupportedError(
+                f"{type(acquisition).__name__} is not computed from one kernel; leave out "
+                "fade."
+            )
+        prior = each.prior
+        left, right = prior.transform(X.double()), prior.transform(images.double())
+        scale = (prior.variance(left) * prior.variance(right)).sqrt()
+        shares.append((prior.covariance(left, right).diagonal() / scale).square())
+    return torch.stack(shares).amax(0).clamp(0.0, 1.0).cpu()
 
 
 @torch.no_grad()
@@ -148,18 +255,53 @@ def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, f
     return {name: float((upper - lower).mean()) for name, (lower, upper) in sides.items()}
 
 
-def _limit_height(ax: Axes, first: KernelUCB, X: Tensor) -> None:
-    r"""Cut off outlines far beyond the first band."""
-    lower, upper = first.bounds(X)
-    low, high = float(lower.min()), float(upper.max())
-    reach = _HEADROOM * (high - low)
-    bottom, top = ax.get_ylim()
-    if bottom >= low - reach and top <= high + reach:
-        return
-    ax.set_ylim(max(bottom, low - reach), min(top, high + reach))
-    style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": GREY}
-    note = "what lies beyond is cut off"
-    ax.annotate(note, (0.99, 0.98), xycoords="axes fraction", **style)
+def scatter(
+    ax: Axes,
+    across: Tensor,
+    upwards: Tensor,
+    weights: Tensor | None,
+    style: dict[str, Any],
+) -> None:
+    r"""Marks at ``n`` places, with ``n`` weights from 0 to 1 as their opacity."""
+    # The legend gets a mark of its own: the first point may be a faint one.
+    ax.scatter([], [], **style)
+    weights = torch.ones(len(across)) if weights is None else weights
+    opacity = weights.clamp_min(_FAINTEST).tolist()
+    own: dict[str, Any] = {"zorder": 3, **style, "label": None, "alpha": opacity}
+    ax.scatter(across.detach().cpu(), upwards.detach().cpu(), **own)
+
+
+def checked_names(names: Sequence[str] | None, dimension: int) -> list[str]:
+    r"""The names of ``d`` inputs; ``"input 1"`` and so on where none are given."""
+    if names is None:
+        return [f"input {i}" for i in range(1, dimension + 1)]
+    if len(names) != dimension:
+        raise ValueError(
+            f"input_names has {len(names)} entries for {dimension} inputs; give each one a "
+            "name."
+        )
+    return list(names)
+
+
+def checked_columns(coordinates: Sequence[int], dimension: int) -> list[int]:
+    r"""One or two different columns of ``d``."""
+    columns = list(coordinates)
+    known = all(0 <= c < dimension for c in columns)
+    if not known or len(set(columns)) < len(columns) or not 1 <= len(columns) <= 2:
+        raise ValueError(
+            f"coordinates must be one or two different columns from 0 to {dimension - 1}, "
+            f"got {columns}."
+        )
+    return columns
+
+
+def _elsewhere(names: Sequence[str], point: Tensor, *shown: int) -> list[str]:
+    r"""Where the inputs that are not shown stand: ``["at time (h) 3.5"]``; may be empty."""
+    fixed = [i for i in range(len(names)) if i not in shown]
+    if len(fixed) > 3:
+        return [f"at the point's other {len(fixed)} inputs"]
+    listed = ", ".join(f"{names[i]} {float(point[i]):.4g}" for i in fixed)
+    return [f"at {listed}"] if listed else []
 
 
 def _draw_bands(
@@ -176,3 +318,28 @@ def _draw_bands(
         style = OUTLINES[(index - 1) % len(OUTLINES)]
         ax.plot(x, upper, label=name, zorder=1.5, **style)
         ax.plot(x, lower, zorder=1.5, **style)
+
+
+def _limit_height(ax: Axes, first: KernelUCB, X: Tensor) -> None:
+    r"""Cut off outlines far beyond the first band."""
+    lower, upper = first.bounds(X)
+    low, high = float(lower.min()), float(upper.max())
+    reach = _HEADROOM * (high - low)
+    bottom, top = ax.get_ylim()
+    if bottom >= low - reach and top <= high + reach:
+        return
+    ax.set_ylim(max(bottom, low - reach), min(top, high + reach))
+    style: dict[str, Any] = {"ha": "right", "va": "top", "fontsize": "small", "color": GREY}
+    note = "what lies beyond is cut off"
+    ax.annotate(note, (0.99, 0.98), xycoords="axes fraction", **style)
+
+
+def _draw_witness(
+    ax: Axes, acqf: Any, point: Tensor, line: Tensor, coordinate: int
+) -> None:
+    r"""The function that attains the bound at a ``1 x d`` point, and where it does."""
+    function = acqf.witness(point, upper=acqf.direction == 1)
+    values, top = (acqf.outcome_map.inverse(function(X)) for X in (line, point))
+    ax.plot(line[:, coordinate].cpu(), values.cpu(), label="witness", **WITNESS)
+    star: dict[str, Any] = {"marker": "*", "s": 150, "color": WITNESS["color"], "zorder": 4}
+    ax.scatter(point[:, coordinate].cpu(), top.cpu(), label="bound at the point", **star)

@@ -7,7 +7,7 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 
 from kernelucb._numerics.checks import nonnegative_scalar
-from kernelucb.certificates import OptimumReport, RegretCertificate
+from kernelucb.certificates import RegretCertificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting.style import (
     BLACK,
@@ -17,15 +17,13 @@ from kernelucb.plotting.style import (
     Axes,
     add_legend,
     new_axes,
-    whole_numbers,
 )
 
-Gap = RegretCertificate | OptimumReport | Any
 _FIRST: dict[str, Any] = {"color": BLUE, "linestyle": "-", "linewidth": 1.6}
 
 
 def plot_gap(
-    certificates: Sequence[Gap] | Mapping[str, Sequence[Gap]],
+    certificates: Sequence[Any] | Mapping[str, Sequence[Any]],
     *,
     rounds: Sequence[float] | None = None,
     accepted: float | None = None,
@@ -89,26 +87,20 @@ def plot_gap(
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.set_ylim(bottom=0.0)
     if all(float(place).is_integer() for place in places):
-        whole_numbers(ax)
+        ax.locator_params(axis="x", integer=True)
     add_legend(ax)
     return ax
 
 
 def _certificate(entry: Any) -> RegretCertificate | None:
     r"""The certificate of a decision or report, or itself."""
-    if entry is None:
-        return None
-    found = entry if isinstance(entry, RegretCertificate) else _within(entry)
+    found = getattr(entry, "certificate", entry)
     if found is None or isinstance(found, RegretCertificate):
         return found
     raise UnsupportedError(
-        f"{type(entry).__name__} is no certificate; give those of regret_certificate, "
-        "CertifiedGapStopping or optimum_report."
+        f"{type(entry).__name__} is no certificate; give what regret_certificate, "
+        "CertifiedGapStopping or optimum_report returned."
     )
-
-
-def _within(entry: Any) -> Any:
-    return getattr(entry, "certificate", entry)
 
 
 def _draw_run(

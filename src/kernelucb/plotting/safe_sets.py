@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.domains import checked_box, checked_points
-from kernelucb.plotting.planes import Plane, nearness_or_ones
+from kernelucb.plotting.bands import checked_columns, checked_names, scatter, slice_weights
 from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, Axes, add_legend, new_axes
 from kernelucb.safety import SafeSet
 
 _SQUARE = (6.6, 4.2)
 
 
-@checked
 @torch.no_grad()
 def plot_safe_set(
     safe_set: SafeSet,
@@ -64,64 +64,87 @@ def plot_safe_set(
         UncertifiedError: If the data now contradict a band of the set.
     """
     limits = checked_box(bounds)
-    dimension = limits.shape[1]
-    columns = tuple(range(min(dimension, 2))) if coordinates is None else coordinates
-    plane = Plane.through(point, limits, columns, num_points, input_names)
-    margins = plane.picture(safe_set.margin(plane.points))
-    before = None if earlier is None else plane.picture(earlier.margin(plane.points))
+    dimension, count = limits.shape[1], whole_number("num_points", num_points)
+    names = checked_names(input_names, dimension)
+    default = range(min(dimension, 2))
+    columns = checked_columns(default if coordinates is None else coordinates, dimension)
+    middle = limits.mean(0, keepdim=True)
+    if point is not None:
+        middle = checked_points("point", point.reshape(1, -1), dimension).to(limits)
+    sides = [torch.linspace(*limits[:, c].tolist(), count).double() for c in columns]
+    grid = torch.cartesian_prod(*sides).reshape(-1, len(columns))
+    points = middle.repeat(len(grid), 1)
+    points[:, columns] = grid
+
+    def margins(of: SafeSet) -> Tensor:
+        values = of.margin(points).detach().cpu()
+        return values.reshape(count, count).mT if len(columns) == 2 else values
+
     ax = new_axes(_SQUARE) if ax is None else ax
-    label = f"safe set, {safe_set.assumptions.verdict}"
-    draw = _fill_margins if len(plane.coordinates) == 2 else _draw_margins
-    draw(ax, plane, margins, label)
-    if before is not None:
-        _draw_earlier(ax, plane, before)
+    draw = _fill if len(columns) == 2 else _draw
+    draw(ax, sides, margins(safe_set), f"safe set, {safe_set.assumptions.verdict}")
+    if earlier is not None:
+        _draw_earlier(ax, sides, margins(earlier))
     if chosen is not None:
         X = checked_points("chosen", chosen, dimension)
-        band = safe_set.constraints[0].band
-        weights = nearness_or_ones(band, X, plane.points, plane.coordinates)
-        plane.scatter(ax, X, weights, {**CHOSEN, "label": "evaluated"})
-    plane.label(ax)
-    add_legend(ax, title=plane.words)
+        across, upwards = X[:, columns[0]], X[:, columns[-1]]
+        style: dict[str, Any] = {**CHOSEN, "label": "evaluated"}
+        if len(columns) == 1:
+            upwards = torch.zeros_like(across)
+            style |= {"transform": ax.get_xaxis_transform(), "clip_on": False}
+        scatter(ax, across, upwards, _nearness(safe_set, X, points, columns), style)
+    ax.set_xlabel(names[columns[0]])
+    if len(columns) == 2:
+        ax.set_ylabel(names[columns[1]])
+    add_legend(ax, title=f"looked at {' x '.join([str(count)] * len(columns))} points")
     return ax
 
 
-def _fill_margins(ax: Axes, plane: Plane, margins: Tensor, label: str) -> None:
+def _nearness(
+    safe_set: SafeSet, X: Tensor, points: Tensor, columns: list[int]
+) -> Tensor | None:
+    r"""How near points are to a line or plane; None where all are equally so."""
+    if len(columns) == X.shape[1]:
+        return None
+    try:
+        return slice_weights(safe_set.constraints[0].band, X, points, *columns)  # type: ignore[arg-type]
+    except UnsupportedError:
+        return None
+
+
+def _fill(ax: Axes, sides: list[Tensor], margins: Tensor, label: str) -> None:
     r"""Fill where a picture of margins is not negative, and draw its frontier."""
     low, high = float(margins.min()), float(margins.max())
     if high < 0.0:
         ax.plot([], [], " ", label=f"no point here is in the {label}")
         return
     filled: dict[str, Any] = {"levels": [0.0, high + 1.0], "colors": [BLUE], "alpha": 0.25}
-    ax.contourf(*plane.sides, margins, **filled)
+    ax.contourf(*sides, margins, **filled)
     ax.fill_between([], [], [], color=BLUE, alpha=0.25, lw=0, label=label)
     if low < 0.0:
-        ax.contour(*plane.sides, margins, levels=[0.0], colors=BLUE, linewidths=1.6)
+        ax.contour(*sides, margins, levels=[0.0], colors=BLUE, linewidths=1.6)
         ax.plot([], [], color=BLUE, lw=1.6, label="frontier")
 
 
-def _draw_margins(ax: Axes, plane: Plane, margins: Tensor, label: str) -> None:
-    side = plane.sides[0]
+def _draw(ax: Axes, sides: list[Tensor], margins: Tensor, label: str) -> None:
+    (side,) = sides
     ax.plot(side, margins, color=BLUE, lw=1.6, label="least margin")
-    inside = (margins >= 0.0).tolist()
     across = ax.get_xaxis_transform()
     shading: dict[str, Any] = {"transform": across, "color": BLUE, "alpha": 0.2, "lw": 0}
+    inside = (margins >= 0.0).tolist()
     ax.fill_between(side, 0.0, 1.0, where=inside, label=label, **shading)
     ax.axhline(0.0, color=BLACK, lw=1, label="frontier")
     ax.set_ylabel("margin (prior standard deviations)")
     ax.margins(x=0)
 
 
-def _draw_earlier(ax: Axes, plane: Plane, margins: Tensor) -> None:
+def _draw_earlier(ax: Axes, sides: list[Tensor], margins: Tensor) -> None:
     style: dict[str, Any] = {"color": BLUE, "ls": ":", "lw": 1.6}
-    if len(plane.coordinates) == 1:
-        ax.plot(plane.sides[0], margins, label="least margin, earlier", **style)
+    if len(sides) == 1:
+        ax.plot(*sides, margins, label="least margin, earlier", **style)
         return
     if float(margins.min()) < 0.0 <= float(margins.max()):
-        shape: dict[str, Any] = {
-            "levels": [0.0],
-            "colors": BLUE,
-            "linestyles": ":",
-            "linewidths": 1.6,
-        }
-        ax.contour(*plane.sides, margins, **shape)
+        ax.contour(
+            *sides, margins, levels=[0.0], colors=BLUE, linestyles=":", linewidths=1.6
+        )
     ax.plot([], [], label="frontier, earlier", **style)

@@ -1,6 +1,5 @@
 r"""Colours and lines that differ in grey and under colour-vision deficiency as well."""
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +7,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 else:
     Axes = Any  # type hints can be read, and arguments checked, without matplotlib
-
-_MANY = 200.0  # ratio of values beyond which every decade has one tick
 
 # Okabe & Ito's palette.
 BLUE = "#0072B2"
@@ -35,7 +32,6 @@ CHOSEN: dict[str, Any] = {
     "edgecolors": BLACK,
     "linewidths": 0.6,
 }
-OUTLINED_DATA: dict[str, Any] = {**DATA, "s": 20, "edgecolors": "white", "linewidths": 0.6}
 
 WITNESS: dict[str, Any] = {"color": "#AA4499", "linestyle": "--", "linewidth": 1.6}
 SOUGHT = "#D55E00"  # limits and levels that somebody has set
@@ -74,20 +70,3 @@ def add_legend(ax: Axes, **options: Any) -> None:
         ax.legend(**{"loc": "best", **options})
     else:
         ax.legend(**{"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), **options})
-
-
-def plain_ticks(axis: Any, values: Sequence[float]) -> None:
-    r"""Few ticks of a logarithmic axis for values above zero, as plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    few = max(values) < _MANY * min(values)
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-    axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
-
-
-def whole_numbers(ax: Axes) -> None:
-    r"""Ticks of the horizontal axis at whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))

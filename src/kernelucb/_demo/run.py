@@ -18,7 +18,7 @@ from torch import Tensor
 
 from kernelucb._demo.problems import Problem, sobol
 from kernelucb.acquisition import GuardedAcquisition, MartingaleMixtureUCB
-from kernelucb.certificates.regret import RegretCertificate, regret_certificate
+from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -37,44 +37,38 @@ class Round:
     y: float  # noisy outcome
     best: float  # smallest outcome so far
     certificate: RegretCertificate
-    # What only a simulation can know; None for a black box of the user's own.
-    regret: float | None  # true regret of the certificate's point among the settings
-    covered: bool | None  # whether the band held the true function at all settings
+    covered: bool  # whether the band held the true function at all settings
 
 
 @dataclass
 class Run:
     r"""The state of one run; consistent after every round, so that it can be stopped.
 
-    Kernel, mean and noise are fixed before the run and those of the black box, and so is
+    Kernel, mean and noise are fixed before the run and true of the black box, and so is
     the norm bound unless it is to be estimated. If it is at least the black box's norm,
     the theorem of ``MartingaleMixtureUCB`` covers the run: its sets of all rounds hold the
-    function at once. Whether all that is true of a black box of one's own, only its owner
-    can know.
+    function at once.
     """
 
     problem: Problem
     rounds: int = 30  # how many are to be played
     seed: int = 0
     delta: float = 0.05
-    noise_std: float | None = None
     given_norm: float | None = None
     estimate: bool = False
     played: list[Round] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        problem = self.problem
-        self.settings = problem.settings()
-        known = problem.function
-        self.truth = None if known is None else known(self.settings)
-        self.noise: float = self.noise_std or problem.noise_std
+        problem, function = self.problem, self.problem.function
+        self.settings, self.noise = problem.settings(), problem.noise_std
+        self.truth = function(self.settings)
         # A stream of its own: the noise must not depend on how points are chosen.
         self._generator = torch.Generator().manual_seed(_NOISE_STREAM + self.seed)
         dimension = problem.bounds.shape[-1]
         self.X = sobol(problem.bounds, max(5, 4 * dimension), seed=self.seed)
-        self.Y = problem.observe(self.X, self.noise, self._generator)
-        self._mean = ConstantMean().double().initialize(constant=problem.mean)
+        self.Y = self._observe(self.X)
+        self._mean = ConstantMean().double().initialize(constant=function.mean)
         self._mean.requires_grad_(False)
         given = problem.norm_bound if self.given_norm is None else self.given_norm
         self._norm = NormTracker.cautious() if self.estimate else given
@@ -83,20 +77,19 @@ class Run:
     @property
     def norm_too_small(self) -> bool:
         r"""Whether a norm bound was given that is below the black box's norm."""
-        known = self.problem.function
-        return bool(known and self.given_norm and self.given_norm < known.norm)
+        return bool(self.given_norm and self.given_norm < self.problem.function.norm)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the band rests on, with what only a simulation can know about the norm."""
-        known, assumptions = self.problem.function, self.band.assumptions
-        if known is None or not self.norm_too_small:
-            return assumptions
+        if not self.norm_too_small:
+            return self.band.assumptions
         statement = (
             f"the RKHS norm of f - mean is at most {self.given_norm:.6g}: it is "
-            f"{known.norm:.6g}"
+            f"{self.problem.function.norm:.6g}"
         )
-        return assumptions.with_item(Assumption("norm", statement, Status.VIOLATED))
+        violated = Assumption("norm", statement, Status.VIOLATED)
+        return self.band.assumptions.with_item(violated)
 
     @property
     def certified(self) -> bool:
@@ -124,34 +117,33 @@ class Run:
         r"""Play the rounds; yields each one after it is recorded."""
         for number in range(len(self.played) + 1, self.rounds + 1):
             x = self._choose(number)
-            y = self.problem.observe(x, self.noise, self._generator)
+            y = self._observe(x)
             self.X, self.Y = torch.cat([self.X, x]), torch.cat([self.Y, y])
-            best, regret = float(self.Y.min()), self.regret(self.certificate)
-            covered = self.covered()
-            row = Round(number, x[0], float(y), best, self.certificate, regret, covered)
+            best, covered = float(self.Y.min()), self.covered()
+            row = Round(number, x[0], float(y), best, self.certificate, covered)
             self.played.append(row)
             self._update()
             yield row
 
-    def regret(self, certificate: RegretCertificate) -> float | None:
+    def regret(self, certificate: RegretCertificate) -> float:
         r"""True regret of the certificate's point among the settings."""
-        if self.truth is None:
-            return None
         place = (self.settings == certificate.recommended).all(-1)
         return float(self.truth[place][0] - self.truth.min())
 
-    def covered(self) -> bool | None:
+    def covered(self) -> bool:
         r"""Whether the band holds the true function at every setting."""
-        if self.truth is None:
-            return None
         lower, upper = self.band.bounds(self.settings)
         return bool(((lower <= self.truth) & (self.truth <= upper)).all())
 
+    def _observe(self, X: Tensor) -> Tensor:
+        r"""``n x 1`` noisy outcomes at ``n x d`` points."""
+        noise = torch.randn(len(X), generator=self._generator, dtype=torch.float64)
+        return (self.problem.function(X) + self.noise * noise).unsqueeze(-1)
+
     def _update(self) -> None:
         r"""Rebuild the band and its certificate from the data so far."""
-        data = KernelRegression(
-            self.X, self.Y, self.problem.kernel, self.noise, mean_module=self._mean
-        )
+        kernel = self.problem.function.kernel
+        data = KernelRegression(self.X, self.Y, kernel, self.noise, mean_module=self._mean)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InconsistentConfidenceSetWarning)
             self.band = MartingaleMixtureUCB(
