@@ -167,7 +167,8 @@ def plot_slice(
             f"{type(acqf).__name__} has no witness; leave out witness, or use "
             "MartingaleMixtureUCB."
         )
-    line = slice_points(place, coordinate, *limits[:, coordinate].tolist(), num_points)
+    low, high = limits[:, coordinate].tolist()
+    line = slice_points(place, coordinate, low, high, num_points)
     ax = plot_bands(
         {f"band, {acqf.assumptions.verdict}": acqf},
         line,
@@ -231,9 +232,9 @@ def slice_weights(
     columns = list(coordinates)
     images = line[:1].to(X).repeat(len(X), 1)
     images[:, columns] = X[:, columns]
-    state = acquisition.regression
+    state: Any = acquisition.regression
     combined = isinstance(state, CombinedState) and not isinstance(state.rule, WeightedSum)
-    states = [each for each in (state.states if combined else (state,))]
+    states: list[Any] = list(state.states) if combined else [state]
     shares: list[Tensor] = []
     for each in states:
         if not isinstance(each, RidgeState):

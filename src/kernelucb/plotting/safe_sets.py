@@ -71,7 +71,8 @@ def plot_safe_set(
     middle = limits.mean(0, keepdim=True)
     if point is not None:
         middle = checked_points("point", point.reshape(1, -1), dimension).to(limits)
-    sides = [torch.linspace(*limits[:, c].tolist(), count).double() for c in columns]
+    ends = limits[:, columns].double().T.tolist()
+    sides = [torch.linspace(a, b, count, dtype=torch.float64) for a, b in ends]
     grid = torch.cartesian_prod(*sides).reshape(-1, len(columns))
     points = middle.repeat(len(grid), 1)
     points[:, columns] = grid
