@@ -138,8 +138,15 @@ def _kind(hint: Any) -> _Kind | None:
     return None
 
 
+def _is_number(value: object) -> bool:
+    if isinstance(value, Tensor):
+        real = not (value.is_complex() or value.dtype == torch.bool)
+        return real and checks._is_dense(value) and value.numel() == 1
+    return not isinstance(value, bool) and isinstance(value, numbers.Real)
+
+
 def _number(name: str, value: Any) -> Any:
-    return checks.number(name, value) if checks.is_number(value) else _NO
+    return checks.number(name, value) if _is_number(value) else _NO
 
 
 def _whole(name: str, value: Any) -> Any:
@@ -171,7 +178,7 @@ _PLAIN: dict[Any, _Kind] = {
 def _tensor_of(dtype: torch.dtype) -> _Kind:
     def read(_: str, value: Any) -> Any:
         fits = isinstance(value, Tensor) and value.dtype == dtype
-        return value if fits and checks.is_dense(value) else _NO
+        return value if fits and checks._is_dense(value) else _NO
 
     return _Kind(f"a dense tensor of {dtype}", ValueError, read)
 

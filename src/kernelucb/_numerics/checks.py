@@ -1,4 +1,9 @@
-r"""Checks of user input: a typed error that says what to change."""
+r"""Checks of quantities where they enter: a typed error that says what to change.
+
+Numbers come back as floats, or as ``EstimatedNumber`` where they were marked as estimated.
+Scalars out of range are ``ValueError``, tensors that are none ``InputDataError``, shapes
+``BotorchTensorDimensionError``.
+"""
 
 import math
 import numbers
@@ -17,12 +22,25 @@ LARGEST, SMALLEST = 1e75, 1e-75
 SMALLEST_PROBABILITY = 1e-300
 
 
-def finite_scalar(name: str, value: object) -> float:
-    r"""Return ``value`` as a float if it is one finite number.
+def number(name: str, value: Any) -> float:
+    r"""One number: real, or a tensor of one element; True and False are none."""
+    if isinstance(value, EstimatedNumber):
+        return value
+    fits = not isinstance(value, bool) and isinstance(value, numbers.Real)
+    if isinstance(value, Tensor):
+        real = not (value.is_complex() or value.dtype == torch.bool)
+        fits = real and _is_dense(value) and value.numel() == 1
+    if not fits:
+        raise ValueError(f"{name} must be a number, got {value!r}.")
+    try:
+        result = float(value.detach() if isinstance(value, Tensor) else value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large for a floating-point number.") from error
+    return EstimatedNumber(result) if is_estimate(value) else result
 
-    Raises:
-        ValueError: Otherwise, or if it is larger than ``LARGEST``.
-    """
+
+def finite_scalar(name: str, value: object) -> float:
+    r"""One finite number of at most ``LARGEST`` in size."""
     result = number(name, value)
     if not math.isfinite(result):
         raise ValueError(f"{name} must be a finite number, got {result}.")
@@ -32,11 +50,7 @@ def finite_scalar(name: str, value: object) -> float:
 
 
 def positive_scalar(name: str, value: object) -> float:
-    r"""Return ``value`` as a float if it is one finite number above zero.
-
-    Raises:
-        ValueError: Otherwise, or if it is not between ``SMALLEST`` and ``LARGEST``.
-    """
+    r"""One number between ``SMALLEST`` and ``LARGEST``."""
     result = number(name, value)
     if not (math.isfinite(result) and result > 0.0):
         raise ValueError(f"{name} must be a finite number above 0, got {result}.")
@@ -48,11 +62,7 @@ def positive_scalar(name: str, value: object) -> float:
 
 
 def nonnegative_scalar(name: str, value: object) -> float:
-    r"""Return ``value`` as a float if it is one finite number that is not negative.
-
-    Raises:
-        ValueError: Otherwise, or if it is larger than ``LARGEST``.
-    """
+    r"""One number from 0 to ``LARGEST``."""
     result = finite_scalar(name, value)
     if result < 0.0:
         raise ValueError(f"{name} must not be negative, got {result}.")
@@ -60,11 +70,7 @@ def nonnegative_scalar(name: str, value: object) -> float:
 
 
 def probability(name: str, value: object) -> float:
-    r"""Return ``value`` as a float if it lies strictly between zero and one.
-
-    Raises:
-        ValueError: Otherwise, or if it is below ``SMALLEST_PROBABILITY``.
-    """
+    r"""One number strictly between 0 and 1, at least ``SMALLEST_PROBABILITY``."""
     result = number(name, value)
     if not 0.0 < result < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, got {result}.")
@@ -77,11 +83,7 @@ def probability(name: str, value: object) -> float:
 
 
 def whole_number(name: str, value: object) -> int:
-    r"""Return ``value`` if it is a whole number above zero.
-
-    Raises:
-        ValueError: Otherwise.
-    """
+    r"""One whole number of at least 1."""
     whole: Any = value if isinstance(value, int | np.integer) else 0
     if isinstance(value, bool) or whole < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
@@ -89,11 +91,7 @@ def whole_number(name: str, value: object) -> int:
 
 
 def one_of(name: str, value: object, *options: str) -> str:
-    r"""Return ``value`` if it is one of the words: a misspelt one must not be another.
-
-    Raises:
-        ValueError: Otherwise.
-    """
+    r"""One of the words: a misspelt one must not pass for another."""
     if not (isinstance(value, str) and value in options):
         words = [f'"{option}"' for option in options]
         raise ValueError(
@@ -103,18 +101,7 @@ def one_of(name: str, value: object, *options: str) -> str:
 
 
 def positive_values(name: str, value: object, count: int) -> Tensor:
-    r"""Return ``value`` as ``count`` plain float64 numbers above zero.
-
-    Args:
-        name: The argument's name, for the message.
-        value: A number, or a tensor with one or ``count`` elements.
-        count: How many numbers are wanted.
-
-    Raises:
-        ValueError: If a number is not finite and above zero.
-        BotorchTensorDimensionError: If a tensor has neither one nor ``count`` elements.
-        InputDataError: If a tensor is not dense or not of a floating type.
-    """
+    r"""``count`` plain float64 numbers above 0, from a number or a tensor."""
     if not isinstance(value, Tensor):
         number = float(positive_scalar(name, value))
         return torch.full((count,), number, dtype=torch.float64)
@@ -130,17 +117,13 @@ def positive_values(name: str, value: object, count: int) -> Tensor:
 
 
 def tensor(name: str, value: object) -> Tensor:
-    r"""Return ``value`` if it is a dense torch tensor of a floating type.
-
-    Raises:
-        InputDataError: Otherwise.
-    """
+    r"""A dense torch tensor of a floating type."""
     if not isinstance(value, Tensor):
         raise InputDataError(
             f"{name} must be a torch tensor, got {type(value).__name__}; convert it with "
             f"torch.as_tensor({name}, dtype=torch.float64)."
         )
-    if not is_dense(value):
+    if not _is_dense(value):
         raise InputDataError(
             f"{name} must be a dense tensor, got layout {value.layout}; pass "
             f"{name}.to_dense()."
@@ -154,11 +137,7 @@ def tensor(name: str, value: object) -> Tensor:
 
 
 def finite(name: str, value: Tensor) -> Tensor:
-    r"""Return ``value`` if it has no NaN or infinity.
-
-    Raises:
-        InputDataError: Otherwise, or if a value is larger than ``LARGEST``.
-    """
+    r"""The tensor, without NaN, infinity or values beyond ``LARGEST``."""
     size = value.detach().abs()
     # Smaller types cannot hold a value beyond LARGEST.
     safe = size <= LARGEST if value.dtype == torch.float64 else torch.isfinite(size)
@@ -181,16 +160,7 @@ def as_double(values: Any) -> Tensor:
 
 
 def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
-    r"""Return the outcomes as ``n`` float64 values if inputs and outcomes fit together.
-
-    Args:
-        train_X: ``n x d`` inputs.
-        train_Y: ``n x 1`` or ``n`` outcomes.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not fit together.
-        InputDataError: If there are no data, or they are not finite.
-    """
+    r"""The ``n`` outcomes in float64, given as ``n x 1`` or ``n``, of ``n x d`` inputs."""
     if tensor("train_X", train_X).dim() != 2:
         raise BotorchTensorDimensionError(
             f"train_X must be `n x d`, got shape {tuple(train_X.shape)}."
@@ -208,34 +178,8 @@ def training_targets(train_X: Tensor, train_Y: Tensor) -> Tensor:
     return finite("train_Y", train_Y).detach().double().reshape(-1)
 
 
-def is_number(value: object) -> bool:
-    r"""Whether it is a real number or a tensor of one element; True and False are not."""
-    if isinstance(value, Tensor):
-        real = not (value.is_complex() or value.dtype == torch.bool)
-        return real and is_dense(value) and value.numel() == 1
-    return not isinstance(value, bool) and isinstance(value, numbers.Real)
-
-
-def is_dense(value: Tensor) -> bool:
-    r"""Whether a tensor holds all its values in one array: not sparse, not nested."""
+def _is_dense(value: Tensor) -> bool:
     return value.layout == torch.strided and not value.is_nested
-
-
-def number(name: str, value: Any) -> float:
-    r"""Return ``value`` as a float if it is one number; an estimate stays one.
-
-    Raises:
-        ValueError: Otherwise.
-    """
-    if not is_number(value):
-        raise ValueError(f"{name} must be a number, got {value!r}.")
-    if isinstance(value, EstimatedNumber):
-        return value
-    try:
-        result = float(value.detach() if isinstance(value, Tensor) else value)
-    except OverflowError as error:
-        raise ValueError(f"{name} is too large for a floating-point number.") from error
-    return EstimatedNumber(result) if is_estimate(value) else result
 
 
 def _out_of_range(name: str, value: float, wanted: str) -> str:

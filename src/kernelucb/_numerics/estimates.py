@@ -44,40 +44,25 @@ class EstimatedTensor(Tensor):
         return estimated(deepcopy(plain(self), memo))
 
 
-def _arithmetic(name: str) -> Any:
+def _marked(name: str) -> Any:
+    r"""A method of ``float`` whose result is marked, as a float where it is whole."""
     operation = getattr(float, name)
 
     def result(self: EstimatedNumber, *others: Any) -> Any:
-        return estimated(operation(self, *others))
+        value = operation(self, *others)
+        return EstimatedNumber(value) if isinstance(value, float | int) else value
 
     return result
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-    for _method in (f"__{_name}__", f"__r{_name}__"):
-        setattr(EstimatedNumber, _method, _arithmetic(_method))
-for _name in ("neg", "pos", "abs"):
-    setattr(EstimatedNumber, f"__{_name}__", _arithmetic(f"__{_name}__"))
-
-
-def _whole(name: str) -> Any:
-    operation = getattr(float, name)
-
-    def result(self: EstimatedNumber, *digits: Any) -> EstimatedNumber:
-        return EstimatedNumber(operation(self, *digits))
-
-    return result
-
-
-for _name in ("round", "ceil", "floor"):  # not ints, which cannot say so
-    setattr(EstimatedNumber, f"__{_name}__", _whole(f"__{_name}__"))
+_TWO = "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"
+_ONE = "neg", "pos", "abs", "round", "ceil", "floor"
+for _name in (*_ONE, *_TWO, *(f"r{name}" for name in _TWO)):
+    setattr(EstimatedNumber, f"__{_name}__", _marked(f"__{_name}__"))
 
 
 def estimated(value: Any) -> Any:
-    r"""Numbers marked as estimated: floats, tensors of them, and lists of these.
-
-    Anything else is returned as it is.
-    """
+    r"""Floats, tensors and lists of them, marked as estimated; anything else as it is."""
     if isinstance(value, Tensor):
         return value.as_subclass(EstimatedTensor) if value.is_floating_point() else value
     if isinstance(value, float | np.floating):
@@ -116,10 +101,7 @@ _TRAINED = "_trained_parameters"
 
 
 def trained_parameters(module: Module) -> frozenset[str]:
-    r"""Names of parameters that are trainable, or were in what this is a frozen copy of.
-
-    Those of the module itself, without its parts.
-    """
+    r"""Names of a module's own parameters that are, or were before a freeze, trainable."""
     own = module.named_parameters(recurse=False)
     now = {name for name, parameter in own if parameter.requires_grad}
     return vars(module).get(_TRAINED, frozenset[str]()) | now

@@ -181,11 +181,11 @@ def _sharp_least_norm(
     A mixture of filters holds the energy of the noise; beside the martingale mixture it
     takes half of ``delta``.
     """
-    fit = fit_of(fit, covariance_scale)
-    if not isinstance(fit, MartingaleMixture):
-        fitted = data_fit(fit, regression, delta, model_error=model_error)
+    chosen = fit_of(fit, covariance_scale)
+    if not isinstance(chosen, MartingaleMixture):
+        fitted = data_fit(chosen, regression, delta, model_error=model_error)
         return for_least_norm(fitted).norm
-    mixture = mixture_radius(regression, 0.5 * delta, fit.scales)
+    mixture = mixture_radius(regression, 0.5 * delta, chosen.scales)
     energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
     form = float(regression.quadratic_form(mixture.tau_ref))
     slack = min(mixture.slack, energy - form)
