@@ -9,7 +9,7 @@ from ax.core.observation import ObservationFeatures
 from kernelucb.ax.bounds import images_of
 from kernelucb.ax.contexts import replace_arms
 from kernelucb.safety import SafeSet
-from kernelucb.safety.points import no_safe_point
+from kernelucb.safety.safe_set import no_safe_point
 
 
 def keep_safe_arms(

@@ -10,12 +10,12 @@ from ax.core.search_space import SearchSpaceDigest
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from kernelucb._numerics.domains import LinearConstraints
 from kernelucb._numerics.parts import in_parts
 from kernelucb.ax.spaces import choices_of
-from kernelucb.safety import SafeSet, optimize_acqf_safely
-from kernelucb.safety.combinations import CombinedBox, safe_finalists
-from kernelucb.safety.points import no_safe_point
-from kernelucb.safety.starts import LinearConstraints, feasible
+from kernelucb.safety import SafeSet
+from kernelucb.safety.safe_set import no_safe_point
+from kernelucb.safety.search import CombinedBox, safe_finalists
 
 # Combinations of integers and choices: how many may be compared, and in how many of them
 # the numbers are searched.
@@ -42,7 +42,7 @@ class SafeSpace:
     bounds: Tensor
     combinations: list[dict[int, float]]
     fixed: Mapping[int, float]
-    inequalities: LinearConstraints
+    inequalities: LinearConstraints | None
     rounding: Rounding
 
     @property
@@ -57,7 +57,7 @@ class SafeSpace:
 
     def feasible(self, X: Tensor) -> Tensor:
         r"""``n x d`` points with their fixed columns set, without those not allowed."""
-        return feasible(X, self.bounds, self.fixed, self.inequalities)
+        return self.combined.feasible(X, self.fixed)
 
 
 def combinations(
@@ -94,15 +94,7 @@ def best_safe_point(
     Raises:
         NoSafePointError: If no point is known to be safe.
     """
-
-    def search(combination: dict[int, float]) -> Tensor:
-        limits = {
-            "fixed_features": combination or None,
-            "inequality_constraints": space.inequalities,
-        }
-        return optimize_acqf_safely(acqf, safe_set, space.bounds, **limits, **options)[0]
-
-    found = [safe_finalists(acqf, safe_set, space.combined, search, _SEARCHED)]
+    found = [safe_finalists(acqf, safe_set, space.combined, _SEARCHED, **options)]
     if safe_set.safe_points is not None:
         found.append(safe_set.safe_points.to(space.bounds))
     finalists = space.feasible(torch.cat(found))

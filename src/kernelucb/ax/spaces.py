@@ -19,8 +19,8 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from torch import Tensor
 
+from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.certificates import MixedSpace
-from kernelucb.safety.starts import LinearConstraints
 
 Parameters = Mapping[str, Any]
 Limits = Sequence[tuple[float, float]]
@@ -79,7 +79,9 @@ def choices_of(digest: SearchSpaceDigest) -> list[list[dict[int, float]]]:
 
 
 def mixed_space(
-    digest: SearchSpaceDigest, fixed: Mapping[int, float], inequalities: LinearConstraints
+    digest: SearchSpaceDigest,
+    fixed: Mapping[int, float],
+    inequalities: LinearConstraints | None,
 ) -> MixedSpace:
     r"""The space with integers and choices listed; as intervals where they are too many."""
     bounds = torch.tensor(digest.bounds, dtype=torch.float64).mT

@@ -7,7 +7,6 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 from torch.nn import Module, ModuleList
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
@@ -31,7 +30,6 @@ class ConstraintWidth(BuiltOnce):
         >>> x, _ = optimize_acqf_safely(acqf, safe_set, bounds)
     """
 
-    @checked
     def __init__(self, safe_set: SafeSet) -> None:
         model: Any = getattr(safe_set.constraints[0].band, "model", None)
         super().__init__(model=model)

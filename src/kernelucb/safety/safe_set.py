@@ -7,7 +7,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.domains import checked_points
 from kernelucb._numerics.parts import rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -20,10 +20,27 @@ from kernelucb.confidence.outcome_constraints import (
     OutcomeConstraints,
     Side,
 )
-from kernelucb.exceptions import UncertifiedError
-from kernelucb.safety.points import checked_safe_points, no_safe_point, path_home
+from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 _Margin = Callable[[Tensor], Tensor]
+
+# Shares of the way from a safe point: nearly all of it for points that an optimiser left
+# just outside, then ever smaller steps, and the safe point itself.
+_STEPS = (
+    *(1.0 - 0.5**k for k in range(50, 0, -1)),
+    *(0.5**k for k in range(2, 21)),
+    0.0,
+)
+
+
+def no_safe_point(subject: str) -> NoSafePointError:
+    r"""The error that says what to do."""
+    return NoSafePointError(
+        f"{subject[0].upper()}{subject[1:]} is known to be safe. Give safe_points: points "
+        "known to satisfy the constraints, and observe the constraints there, several "
+        "times if need be, until the band around them clears the threshold. If they are "
+        "given, the norm bound or the noise scale may be too loose for the threshold."
+    )
 
 
 class SafeSet(Described):
@@ -67,7 +84,6 @@ class SafeSet(Described):
         InputDataError: If a safe point is not finite.
     """
 
-    @checked
     def __init__(
         self,
         bands: Band | Sequence[Band],
@@ -83,11 +99,11 @@ class SafeSet(Described):
         )
         self.allow_estimated = allow_estimated
         self._check_assumptions()
-        listed = [constraint.band for constraint in self.constraints]
-        self.safe_points = checked_safe_points(safe_points, listed)
+        if safe_points is not None:
+            safe_points = checked_points("safe_points", safe_points, self.dimension)
+        self.safe_points = safe_points
 
     @classmethod
-    @checked
     def from_models(
         cls,
         models: Model | Sequence[Model],
@@ -145,6 +161,13 @@ class SafeSet(Described):
         return self.outcome_constraints.constraints
 
     @property
+    def dimension(self) -> int | None:
+        r"""Number of columns of the bands' inputs; None where no band says so."""
+        bands: list[Any] = [constraint.band for constraint in self.constraints]
+        states = [getattr(band, "regression", None) for band in bands]
+        return next((each.dimension for each in states if each is not None), None)
+
+    @property
     def assumptions(self) -> Assumptions:
         r"""What safety rests on: all bands at once, and the points given as safe."""
         joined = joined_assumptions(
@@ -195,7 +218,6 @@ class SafeSet(Described):
         same = (rows.unsqueeze(-2) == self.safe_points.to(rows)).all(-1).any(-1)
         return inside | same.reshape(inside.shape)
 
-    @checked
     def filter(self, choices: Tensor) -> Tensor:
         r"""The safe ones of ``n x d`` candidates, in their order, at least one.
 
@@ -220,7 +242,6 @@ class SafeSet(Described):
 
         return [(scalar(constraint), True) for constraint in self.constraints]
 
-    @checked
     @torch.no_grad()
     def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
         r"""Step back from unsafe points towards safe ones, until they are safe.
@@ -243,7 +264,10 @@ class SafeSet(Described):
         if len(home) == 0:
             raise no_safe_point("no anchor")
         outside = X[~safe]
-        path = path_home(outside, home)
+        nearest = home[torch.cdist(outside, home).argmin(-1)].unsqueeze(-2)
+        steps = outside.new_tensor(_STEPS).unsqueeze(-1)
+        # The last point of each path is the anchor, to the last bit.
+        path = nearest + steps * (outside.unsqueeze(-2) - nearest)
         first = self.is_safe(path).int().argmax(-1)
         repaired = X.clone()
         repaired[~safe] = path[torch.arange(len(path)), first]
