@@ -1,1 +1,1 @@
-r"""An attack on the public API: what is silently wrong, and what fails without a type?"""
+r"""Bands on hostile problems: what is silently wrong, and what fails without a type?"""

@@ -11,8 +11,8 @@ from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, number, option, upda
 
 BENCHMARK = Benchmark(
     "benchmarks.attack",
-    "Attacks the public API and counts what is silently wrong and what fails without a "
-    "typed error.",
+    "Random problems, 50 digits and BoTorch's own checks: what is silently wrong, and what "
+    "fails without a typed error.",
 )
 LABEL = option(
     "--label", default="after", choices=("before", "after"), help="column of the table"

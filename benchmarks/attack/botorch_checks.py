@@ -12,6 +12,7 @@ from botorch.acquisition.penalized import L1Penalty, PenalizedAcquisitionFunctio
 from botorch.acquisition.proximal import ProximalAcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError
 from botorch.generation.sampling import BoltzmannSampling
+from botorch.models import SingleTaskGP
 from botorch.optim import (
     optimize_acqf,
     optimize_acqf_cyclic,
@@ -24,17 +25,49 @@ from botorch.optim.optimize import optimize_acqf_list
 from torch import Tensor
 
 import kernelucb as k
-from benchmarks.attack.fuzz.checks import check_numbers
-from benchmarks.attack.fuzz.world import one, shared, world
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
+from benchmarks.runner import fixed_kernel
+from kernelucb.models import BKBModel
 
-_NAMES = (
-    "dual", "grid", "analytic", "model", "unknown", "abbasi_yadkori", "streaming",
-    "sketched", "bkb", "scalarized",
-)  # fmt: skip
+_BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 _SIZES: dict[str, Any] = {"num_restarts": 2, "raw_samples": 8}
 _FEW = {"maxiter": 3}
+
+
+@cache
+def _prototypes() -> dict[str, Any]:
+    r"""One of each kind of acquisition function; those that a check changes are copied."""
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(8, 2, generator=generator, dtype=torch.float64)
+    Y = torch.sin(4.0 * X[:, 0]) + X[:, 1]
+    kernel = fixed_kernel("rbf", 0.4)
+    model = SingleTaskGP(X, Y.unsqueeze(-1), covar_module=kernel, outcome_transform=None)
+    model = model.eval().requires_grad_(False)
+    state = k.KernelRegression(X, Y, kernel, 0.1)
+    nystrom = k.NystromRegression(X, Y, kernel, 0.1, X[:4])
+    given: dict[str, Any] = {"norm_bound": 5.0, "delta": 0.1}
+    dual = k.MartingaleMixtureUCB(state, **given)
+    return {
+        "dual": dual,
+        "grid": k.MartingaleMixtureUCB(state, alphas="paper", **given),
+        "analytic": k.MartingaleMixtureUCB(state, form="analytic", **given),
+        "model": k.MartingaleMixtureUCB(model, **given),
+        "unknown": k.MartingaleMixtureUCB(state, noise_std=k.UnknownNoise(), **given),
+        "abbasi_yadkori": k.AbbasiYadkoriUCB(state, **given),
+        "streaming": k.StreamingKernelUCB(state, noise_std=k.UnknownNoise(0.01), **given),
+        "sketched": k.SketchedMartingaleMixtureUCB(nystrom, **given),
+        "bkb": k.BKBUCB(BKBModel(X, Y.unsqueeze(-1), kernel, 0.01), norm_bound=5.0),
+        "scalarized": k.ScalarizedUCB([dual, dual], [1.0, -2.0]),
+        "ConstraintWidth": k.ConstraintWidth(k.SafeSet(dual, thresholds=-20.0)),
+    }
+
+
+def check_numbers(result: Any) -> None:
+    r"""No NaN in a tensor, or a tuple or list of these; tensors are floating."""
+    for part in result if isinstance(result, (tuple, list)) else [result]:
+        if not part.is_floating_point() or bool(torch.isnan(part).any()):
+            raise WrongError(f"the result is {part.dtype}, or NaN")
 
 
 def _require(holds: Any, text: str) -> None:
@@ -117,17 +150,17 @@ def _training(acqf: Any) -> None:
 def _optimized(**options: Any) -> Callable[[Any], None]:
     def check(acqf: Any) -> None:
         given = {"q": 1, "options": _FEW, **_SIZES, **options}
-        check_numbers(list(optimize_acqf(acqf, world().box, **given)))
+        check_numbers(list(optimize_acqf(acqf, _BOX, **given)))
 
     return check
 
 
 def _several_starts(acqf: Any) -> None:
-    starts = gen_batch_initial_conditions(acqf, world().box, q=1, **_SIZES)
+    starts = gen_batch_initial_conditions(acqf, _BOX, q=1, **_SIZES)
     check_numbers(starts)
     given: dict[str, Any] = {"batch_initial_conditions": starts, "options": _FEW}
     candidates, values = optimize_acqf(
-        acqf, world().box, q=1, num_restarts=2, return_best_only=False, **given
+        acqf, _BOX, q=1, num_restarts=2, return_best_only=False, **given
     )
     _require(candidates.shape == (2, 1, 2), "shape of all candidates")
     check_numbers(values)
@@ -147,19 +180,19 @@ def _local(acqf: Any) -> None:
 def _mixed(acqf: Any) -> None:
     features: Any = [{0: 0.0}, {0: 1.0}]
     given: dict[str, Any] = {"options": _FEW, **_SIZES}
-    candidates, _ = optimize_acqf_mixed(acqf, world().box, 1, fixed_features_list=features,
+    candidates, _ = optimize_acqf_mixed(acqf, _BOX, 1, fixed_features_list=features,
                                         **given)  # fmt: skip
     _require(float(candidates[0, 0]) in (0.0, 1.0), "the fixed feature moved")
 
 
 def _listed(acqf: Any) -> None:
     given: dict[str, Any] = {"options": _FEW, **_SIZES}
-    check_numbers(list(optimize_acqf_list([acqf, acqf], world().box, **given)))
+    check_numbers(list(optimize_acqf_list([acqf, acqf], _BOX, **given)))
 
 
 def _cyclic(acqf: Any) -> None:
     given: dict[str, Any] = {"options": _FEW, "cyclic_options": {"maxiter": 2}, **_SIZES}
-    check_numbers(list(optimize_acqf_cyclic(acqf, world().box, q=2, **given)))
+    check_numbers(list(optimize_acqf_cyclic(acqf, _BOX, q=2, **given)))
 
 
 def _wrapped(acqf: Any) -> None:
@@ -242,8 +275,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
 @cache
 def cases() -> list[tuple[str, str]]:
     r"""Bound and check of each seed."""
-    names = (*_NAMES, "ConstraintWidth")
-    return [(name, check) for check in CHECKS for name in names]
+    return [(name, check) for check in CHECKS for name in _prototypes()]
 
 
 def play(seed: int) -> Verdict:
@@ -252,8 +284,7 @@ def play(seed: int) -> Verdict:
 
     def attempt() -> None:
         torch.manual_seed(seed)
-        width = name == "ConstraintWidth"
-        CHECKS[check](k.ConstraintWidth(shared("safe")) if width else one(name))
+        CHECKS[check](deepcopy(_prototypes()[name]))
 
     return judge(attempt, f"{name}, {check}")
 

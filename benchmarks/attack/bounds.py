@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.attack.problems import DELTA, Problem
-from benchmarks.attack.subjects import BOUNDS
 from kernelucb import (
     BKBUCB,
     IGPUCB,
@@ -30,6 +29,14 @@ from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.martingale_mixture.dual import GridSet
 from kernelucb.models import BKBModel
 
+# The bounds of a bandit, by the options that name them.
+BOUNDS: dict[str, dict[str, Any]] = {
+    "exact": {},
+    "grid": {"alphas": "paper"},
+    "analytic": {"form": "analytic"},
+    "abbasi_yadkori": {"bound": "abbasi_yadkori"},
+    "igp": {"bound": "igp_ucb"},
+}
 Covers = Literal["noise", "exact", "never"]
 Bounds = Callable[[Tensor], tuple[Tensor, Tensor]]
 # So many inducing points that every observation is one.

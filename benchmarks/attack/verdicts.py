@@ -62,7 +62,7 @@ def _ending(attempt: Callable[[], Any]) -> Verdict:
             return Verdict("wrong", _check_of(error), str(error))
         except TooSlowError as error:
             return Verdict("untyped", source_line(error), f"over {_LIMIT:g} s")
-        except (Exception, KeyboardInterrupt) as error:
+        except Exception as error:
             kind = "typed" if is_typed(error) else "untyped"
             lines = str(error).strip().splitlines() or [""]
             text = f"{type(error).__name__}: {lines[0][:200]}"

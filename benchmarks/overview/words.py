@@ -186,7 +186,7 @@ def earlier_tasks(rows: pd.DataFrame) -> str:
 
 def attack(rows: pd.DataFrame) -> str:
     return (
-        f"Of {rows.cases.sum():,} hostile calls and problems **{rows.wrong.sum()}** were "
+        f"Of {rows.cases.sum():,} hostile problems and checks **{rows.wrong.sum()}** were "
         f"wrong without a word, and {rows.untyped.sum()} ended in an error that was not "
         "meant."
     )

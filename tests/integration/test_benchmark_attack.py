@@ -9,7 +9,6 @@ from benchmarks.attack import __main__ as command
 from benchmarks.attack import numerics
 from benchmarks.attack.bounds import KINDS, Attacked
 from benchmarks.attack.families import FAMILIES
-from benchmarks.attack.pretended_device import AVAILABLE
 from benchmarks.attack.problems import make_problem
 from benchmarks.attack.tables import save_counts, save_table
 from benchmarks.attack.tasks import play, tasks_of
@@ -21,10 +20,6 @@ from kernelucb import KernelBandit, KernelRegression
 SHORT = {
     "numerics": 40,
     "precision": 5,
-    "fuzz": 300,
-    "states": 40,
-    "interrupts": 40,
-    "devices": 12,
     "botorch": 12,
 }
 
@@ -36,17 +31,11 @@ def test_every_family_has_a_short_form():
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_silently_wrong_and_no_error_is_raw(name):
-    if name == "devices" and not AVAILABLE:
-        pytest.skip("needs a newer torch")
     family = FAMILIES[name]
     step = family.count() // SHORT[name]
     verdicts = {seed: family.play(seed) for seed in range(0, SHORT[name] * step, step)}
     bad = [(s, *v) for s, v in verdicts.items() if v.kind in ("untyped", "wrong")]
     assert not bad, "\n".join(map(str, bad))
-
-
-def test_the_whole_attack_has_at_least_forty_thousand_cases():
-    assert sum(family.count() for family in FAMILIES.values()) >= 40_000
 
 
 class TestTheHarness:

@@ -7,16 +7,18 @@ import pytest
 import torch
 
 import kernelucb
-from benchmarks.attack.pretended_device import AVAILABLE, pretended_device
 from device_acquisitions import PROBLEM, There
 from device_uses import CUDA_ONLY, SEARCHES, VALUES
+from pretended_device import AVAILABLE, pretended_device
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 
 # What functions return, and what has no tensors.
 RESULTS = {
     "ConsistencyCheck",
+    "Filters",
     "LikelihoodNormDescription",
+    "MartingaleMixture",
     "NormDescription",
     "OptimumReport",
     "PossibleCombination",

@@ -1,1 +1,0 @@
-r"""One wrong argument at a time, in every public constructor, function and method."""
