@@ -139,7 +139,7 @@ def test_sums_against_dense_matrices():
         float(rest.trace() / variance)
     )
     assert float(state.sums.trace) == pytest.approx(25 / variance)
-    assert len(state.sums.inputs) == 13  # distinct ones
+    assert len(state.sums.rows.inputs) == 13  # distinct ones
 
 
 @pytest.mark.parametrize("tau", [0.1, 1.0, 10.0])
@@ -439,7 +439,7 @@ def test_bad_input():
     X, Y, kernel, S = problem.X, problem.Y, problem.kernel, problem.X[:2]
     build = NystromRegression
     with pytest.raises(
-        BotorchTensorDimensionError, match="inducing_points must be `n x 2`"
+        BotorchTensorDimensionError, match="inducing_points must be `b x 2`"
     ):
         build(X, Y, kernel, 0.1, S[:, :1])
     with pytest.raises(BotorchTensorDimensionError, match="must be an inducing point"):
@@ -447,7 +447,7 @@ def test_bad_input():
     with pytest.raises(InputDataError, match="inducing_points contains NaN"):
         build(X, Y, kernel, 0.1, S * torch.nan)
     with pytest.raises(
-        BotorchTensorDimensionError, match="remainder_points must be `n x 2`"
+        BotorchTensorDimensionError, match="remainder_points must be `b x 2`"
     ):
         build(X, Y, kernel, 0.1, S, remainder_points=S[:, :1])
     with pytest.raises(InputDataError, match="remainder_points contains NaN"):
@@ -461,7 +461,7 @@ def test_bad_input():
     state = build(X, Y, kernel, 0.1, S)
     with pytest.raises(InputDataError, match="train_X contains NaN"):
         state.observe(X * torch.nan, Y)
-    with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
+    with pytest.raises(BotorchTensorDimensionError, match="X must be `b x 2`"):
         state.observe(X[:, :1], Y)
     with pytest.raises(UnsupportedError, match="Expected a NystromRegression"):
         SketchedMartingaleMixtureUCB(problem.model, norm_bound=1.0)

@@ -307,13 +307,13 @@ class RidgeState(Module, ABC):
         """
         return norm_bound / self.outcome_scale
 
-    def _checked(self, X: Tensor) -> Tensor:
-        shape = tuple(tensor("X", X).shape)
+    def _checked(self, X: Tensor, name: str = "X") -> Tensor:
+        shape = tuple(tensor(name, X).shape)
         if len(shape) != 2 or shape[1] != self.dimension:
             raise BotorchTensorDimensionError(
-                f"X must be `b x {self.dimension}`, got shape {shape}."
+                f"{name} must be `b x {self.dimension}`, got shape {shape}."
             )
-        return finite("X", X)
+        return finite(name, X)
 
     def _like_state(self, value: float | Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)

@@ -83,7 +83,7 @@ def same_sums(rows: Rows, outcomes: Tensor, sketch: NystromRegression) -> bool:
     """
     if any(len(row) != sketch.dimension for row in rows):
         return False
-    inputs, _, responses, *_ = sketch.sums
+    inputs, _, responses = sketch.sums.rows
     own = sketch.prior.transform(as_double(rows).to(inputs.device))
     residuals = outcomes.to(own) - sketch.prior.mean(own)
     mine = own, residuals / sketch.noise_scales.square()

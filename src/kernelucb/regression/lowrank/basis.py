@@ -127,13 +127,14 @@ class EigenBasis(Basis):
         matrix = spectrum.vectors[:, resolved] / spectrum.values[resolved].sqrt()
         hidden = spectrum.vectors[:, ~resolved]
         basis = cls(prior, inducing, matrix)
-        lost = lost_lengths(hidden, 1.0, spectrum.eigenvalue_cutoff)
-        basis.register_buffer("lost", lost, persistent=False)
-        variance = prior.variance(inducing)
-        basis.register_buffer("variance", variance, persistent=False)
-        basis.register_buffer("own", matrix, persistent=False)
-        rotation = torch.eye(matrix.shape[1]).to(matrix)
-        basis.register_buffer("rotation", rotation, persistent=False)
+        buffers = {
+            "lost": lost_lengths(hidden, 1.0, spectrum.eigenvalue_cutoff),
+            "variance": prior.variance(inducing),
+            "own": matrix,
+            "rotation": torch.eye(matrix.shape[1]).to(matrix),
+        }
+        for name, value in buffers.items():
+            basis.register_buffer(name, value, persistent=False)
         return basis
 
     def rotated(self, rotation: Tensor) -> "EigenBasis":

@@ -8,20 +8,14 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.checks import (
-    finite,
-    positive_values,
-    training_targets,
-    whole_number,
-)
+from kernelucb._numerics.checks import positive_values, training_targets, whole_number
 from kernelucb._numerics.estimates import estimated_parts, is_estimate, with_noise
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import check_noise
-from kernelucb.regression.lowrank.sums import Sums
-from kernelucb.regression.lowrank.weights import WeightProblem
+from kernelucb.regression.lowrank.weights import Sums, WeightProblem
 from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import Projection, RidgeState, resolved
 
@@ -155,8 +149,8 @@ class NystromRegression(RidgeState):
         self.prior.check_fits(inputs)
 
         def kernel_points(name: str, points: Tensor) -> Tensor:
-            _check_columns(name, points, self.dimension)
-            return self.prior.transform(finite(name, points).detach().to(inputs))
+            points = self._checked(points, name)
+            return self.prior.transform(points.detach().to(inputs))
 
         inducing = kernel_points("inducing_points", inducing_points)
         if len(inducing) == 0:
@@ -195,7 +189,7 @@ class NystromRegression(RidgeState):
     @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return float(self.prior.variance(self.sums.inputs).mean().sqrt())
+        return float(self.prior.variance(self.sums.rows.inputs).mean().sqrt())
 
     @property
     def remainder(self) -> float:
@@ -227,7 +221,7 @@ class NystromRegression(RidgeState):
             ValueError: If the noise scale is missing and there is not one so far.
         """
         targets = self.outcome_map.observed(training_targets(X, Y))
-        _check_columns("X", X, self.dimension)
+        self._checked(X)
         if noise_std is None and not self.has_one_noise_scale:
             raise ValueError("noise_std is needed: the observations have several.")
         state = draft_of(self)
@@ -288,11 +282,4 @@ class NystromRegression(RidgeState):
             prior_variance=variance.clamp_min(0.0),
             features=points.features - other.features,
             residual_variance=farthest.square(),
-        )
-
-
-def _check_columns(name: str, X: Tensor, dimension: int) -> None:
-    if X.dim() != 2 or X.shape[-1] != dimension:
-        raise BotorchTensorDimensionError(
-            f"{name} must be `n x {dimension}`, got {tuple(X.shape)}."
         )
