@@ -25,7 +25,12 @@ from kernelucb.confidence.fit.mixture import (
     misfit_of_error,
     mixture_radius,
 )
-from kernelucb.confidence.likelihood.consistency import least_likely_norm, likely_cause
+from kernelucb.confidence.likelihood.consistency import least_norm_at
+from kernelucb.confidence.likelihood.evidence import (
+    LIKELIHOOD_SCALES,
+    Ratio,
+    log_evidence,
+)
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
@@ -40,6 +45,8 @@ _NOISE_FACTORS = tuple(2.0 ** (0.25 * j) for j in range(25))
 _LENGTHSCALE_FACTORS = tuple(2.0 ** (0.5 * j) for j in range(1, 11))
 # Covariance scales: functions of norms up to a million, prior units.
 _SCALES = tuple(4.0**j for j in range(-4, 21))
+# The same for log odds and log rates, from small to very large.
+_LATENT_SCALES = (0.125, 1.0, 8.0, 64.0, 512.0)
 # Log-evidence, in nats, that another scale must gain before it is named as the cause.
 _GAIN = 5.0
 
@@ -120,7 +127,8 @@ def check_consistency(
     of_noise = noise_std is not None or fit != "filters" or model_error > 0.0
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
-        least = least_likely_norm(data, delta, covariance_scale)
+        scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
+        least = least_norm_at(data, Ratio(delta, scale).level(data))
     else:
         scale = 1.0 if covariance_scale is None else covariance_scale
         least = _sharp_least_norm(data, delta, fit, scale, model_error)
@@ -133,8 +141,7 @@ def check_consistency(
         )
         return ConsistencyCheck(True, least, norm_bound, None, remedy)
     if isinstance(data, LikelihoodRegression):
-        how = _LENGTHSCALE_FACTORS, _GAIN
-        cause, remedy = likely_cause(data, least, norm_bound, *how)
+        cause, remedy = _likely_cause(data, least, norm_bound)
     else:
         cause, remedy = _diagnosis(data, least, norm_bound, delta)
     return ConsistencyCheck(False, least, norm_bound, cause, remedy)
@@ -240,7 +247,10 @@ def _diagnosis(
         )
     base = float(_log_evidence(regression, (1.0,))[0])
     noise = _log_evidence(regression, _NOISE_FACTORS) - base
-    lengths = _lengthscale_gains(regression) - base
+    lengths = torch.tensor([-math.inf])
+    if regression.prior.has_constant_variance:  # its length scales are known
+        shorter = map(regression.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
+        lengths = torch.cat([_log_evidence(state, (1.0,)) for state in shorter]) - base
     factor = _NOISE_FACTORS[int(noise.argmax())]
     noise_gain = float(noise.max()) if again.allow(factor, delta) else 0.0
     length_gain = float(lengths.max())
@@ -289,13 +299,27 @@ def _log_evidence(regression: KernelRegression, factors: tuple[float, ...]) -> T
     return evidence.amax(0)
 
 
-def _lengthscale_gains(regression: KernelRegression) -> Tensor:
-    r"""Log-evidence with all length scales divided by each factor.
-
-    Minus infinity for kernels whose length scales are not known, which then are not named
-    as the cause.
-    """
-    if not regression.prior.has_constant_variance:
-        return torch.tensor([-math.inf])
-    states = (regression.with_shorter_lengthscales(f) for f in _LENGTHSCALE_FACTORS)
-    return torch.cat([_log_evidence(state, (1.0,)) for state in states])
+def _likely_cause(
+    data: LikelihoodRegression,
+    least: float,
+    norm_bound: float,
+) -> tuple[Cause, str]:
+    r"""What explains a contradiction by successes or counts best, and what to do."""
+    base = log_evidence(data, _LATENT_SCALES)
+    shorter = map(data.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
+    gains = [
+        log_evidence(each, _LATENT_SCALES) - base for each in shorter if each is not None
+    ]
+    best = max(gains, default=0.0)
+    if best < _GAIN:
+        return "norm", (
+            "norm_bound is too small, or the outcomes do not follow the likelihood (more "
+            f"scatter than it allows): the least norm is {least:.4g} (given "
+            f"{norm_bound:.4g}). Give a larger one, or none to have it estimated."
+        )
+    return "kernel", (
+        "The kernel is too smooth for these outcomes: length scales about "
+        f"{_LENGTHSCALE_FACTORS[gains.index(best)]:.2g} times shorter explain them better. "
+        f"Fix a shorter one. If it is right, norm_bound must be at least "
+        f"{least:.4g} (given {norm_bound:.4g})."
+    )

@@ -84,9 +84,8 @@ class InputChange:
 class _Description(ABC):
     r"""What all descriptions share; the attributes are those of ``NormDescription``."""
 
-    _DATA: ClassVar[str]
-    _DOUBTED: ClassVar[str]
-    _NONE_FITS: ClassVar[str]
+    _BESIDE: ClassVar[str]  # kernel and mean: what the fit rests on
+    _NONE_FITS: ClassVar[str]  # no norm is consistent with the data, but at or under what
 
     norm_bound: float
     range: float
@@ -109,10 +108,11 @@ class _Description(ABC):
     def summary(self) -> str:
         r"""What is estimated or contradicted, in one line."""
         if not self.consistency.consistent:
-            return f"no guarantee: the data contradict {self._DOUBTED}"
+            doubted = f"the norm bound, the kernel or the {self._BESIDE}"
+            return f"no guarantee: the data contradict {doubted}"
         if self.estimated:
             return f"heuristic: {', '.join(self.estimated)} estimated"
-        return f"{self._DATA} given; the norm bound is yours to justify"
+        return f"kernel, mean and {self._BESIDE} given; the norm bound is yours to justify"
 
     def __str__(self) -> str:
         lines = [
@@ -157,18 +157,15 @@ class _Description(ABC):
         if least == 0.0:
             norm = "least consistent norm 0: the data say nothing about the norm yet"
         elif math.isinf(least):
-            norm = self._NONE_FITS
+            norm = f"no norm is consistent with the data {self._NONE_FITS}"
         else:
-            norm = f"least consistent norm {least:.4g}, {self._status()}; "
+            status = f"not certified: {', '.join(self.estimated)} estimated"
+            if not self.estimated:
+                status = f"certified with probability {1 - self.delta:.6g} if "
+                status += f"kernel, mean and {self._BESIDE} are as given"
+            norm = f"least consistent norm {least:.4g}, {status}; "
             norm += f"the norm bound is {self.ratio:.3g} times that"
         return [self._observed(), norm, self.consistency.remedy]
-
-    def _status(self) -> str:
-        if self.estimated:
-            return f"not certified: {', '.join(self.estimated)} estimated"
-        return (
-            f"certified with probability {1 - self.delta:.6g} if {self._DATA} are as given"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,9 +195,8 @@ class NormDescription(_Description):
         outcome_unit: Name of the outcome's unit, for the text.
     """
 
-    _DATA = "kernel, mean and noise"
-    _DOUBTED = "the norm bound, the kernel or the noise"
-    _NONE_FITS = "no norm is consistent with the data at this noise scale"
+    _BESIDE = "noise"
+    _NONE_FITS = "at this noise scale"
 
     largest_observed: float
     noise_reach: float
@@ -231,20 +227,8 @@ class Tally(NamedTuple):
         r"""Proportion of successes, or number for each unit of exposure."""
         return self.number / self.amount
 
-    def put(self, words: str) -> str:
-        r"""Number and amount in the places that the words have for them."""
-        return words.format(f"{self.number:.0f}", f"{self.amount:.10g}")
-
-
-class _Words(NamedTuple):
-    latent: str
-    odds: str
-    total: str
-    part: str
-
-
-_SUCCESSES = _Words("log odds", "odds p / (1 - p)", "{} of {} trials succeeded", "{} of {}")
-_COUNTS = _Words("log rate", "rate", "{} counted in an exposure of {}", "{} in {}")
+    def __str__(self) -> str:
+        return f"{self.number:.0f} of {self.amount:.10g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,9 +248,8 @@ class LikelihoodNormDescription(_Description):
         outcome_unit: Name of the probability or the rate, for the text.
     """
 
-    _DATA = "kernel, mean and likelihood"
-    _DOUBTED = "the norm bound, the kernel or the likelihood"
-    _NONE_FITS = "no norm is consistent with the data under this kernel and likelihood"
+    _BESIDE = "likelihood"
+    _NONE_FITS = "under this kernel and likelihood"
 
     kind: Likelihood
     total: Tally
@@ -286,12 +269,9 @@ class LikelihoodNormDescription(_Description):
         low, high = LINKS[self.kind].inverse(torch.tensor(ends, dtype=torch.float64))
         return float(low), float(high)
 
-    @property
-    def _words(self) -> _Words:
-        return _COUNTS if self.kind == "poisson" else _SUCCESSES
-
     def _where(self) -> str:
-        return f" for f, the {self._words.latent}"
+        latent = "log rate" if self.kind == "poisson" else "log odds"
+        return f" for f, the {latent}"
 
     def _meaning(self) -> list[str]:
         lines = super()._meaning()
@@ -299,15 +279,16 @@ class LikelihoodNormDescription(_Description):
             low, high = self.outcome_range
             reach = f"so the {self.outcome_unit} is between {low:.4g} and {high:.4g}"
             lines.insert(1, reach)
-        return [*lines, f"adding c to f multiplies the {self._words.odds} by exp(c)"]
+        odds = "rate" if self.kind == "poisson" else "odds p / (1 - p)"
+        return [*lines, f"adding c to f multiplies the {odds} by exp(c)"]
 
     def _observed(self) -> str:
-        words = self._words
-        ends = self.lowest.put(words.part), self.highest.put(words.part)
-        return (
-            f"{self.total.put(words.total)} ({self.total.rate:.3g}); input by input from "
-            f"{ends[0]} to {ends[1]}"
-        )
+        total, low, high = map(str, (self.total, self.lowest, self.highest))
+        words = f"{total} trials succeeded"
+        if self.kind == "poisson":
+            words = total.replace(" of ", " counted in an exposure of ")
+            low, high = (end.replace(" of ", " in ") for end in (low, high))
+        return f"{words} ({self.total.rate:.3g}); input by input from {low} to {high}"
 
 
 @torch.no_grad()
