@@ -74,6 +74,15 @@ def checked_box(bounds: Tensor, dimension: int | None = None) -> Tensor:
     return limits
 
 
+def rows_of(X: Tensor) -> Tensor:
+    r"""Points as float64 rows: a margin rounded to float32 could be on the wrong side."""
+    if tensor("X", X).dim() < 1 or X.shape[-1] == 0:
+        raise BotorchTensorDimensionError(
+            f"X must be `... x d` with d >= 1, got shape {tuple(X.shape)}."
+        )
+    return X.reshape(-1, X.shape[-1]).double()
+
+
 def fixed_candidates(X: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
     r"""``n x d`` candidates with some columns set, each once."""
     fixed = checked_fixed(fixed_features, X.shape[1])

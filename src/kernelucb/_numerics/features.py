@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 
 
 class Sections(NamedTuple):

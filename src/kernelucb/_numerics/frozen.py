@@ -1,8 +1,7 @@
 r"""Copies of modules: frozen ones of what users give, and drafts of one's own."""
 
-from collections.abc import Mapping
 from copy import copy, deepcopy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -35,22 +34,3 @@ def draft_of(module: ModuleT) -> ModuleT:
     own = {name: dict(vars(module)[name]) for name in ("_buffers", "_modules")}
     vars(draft).update(own)
     return draft
-
-
-class Fixed(Module):
-    r"""A part of a model, which is loaded with the whole model or not at all.
-
-    Loading goes through the parts as well, and finds there what the whole has put in.
-    """
-
-    def _load_from_state_dict(
-        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
-    ) -> None:
-        for name, own in self.state_dict().items():
-            saved = state_dict.get(prefix + name)
-            if torch.is_tensor(saved) and not torch.equal(saved.to(own), own):
-                raise UnsupportedError(
-                    f"{type(self).__name__} is loaded with the model that it is part of: "
-                    "call load_state_dict of the BKBModel."
-                )
-        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)

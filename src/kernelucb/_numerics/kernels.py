@@ -28,7 +28,7 @@ from gpytorch.kernels import (
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 
 _Distance = Callable[[Tensor, Tensor], Tensor]
 _COMBINED = {AdditiveKernel: add, ProductKernel: mul}

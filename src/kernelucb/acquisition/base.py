@@ -14,9 +14,9 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
-from kernelucb._numerics.fingerprint import fingerprint
-from kernelucb._numerics.parts import in_parts
+from kernelucb._numerics.saving import fingerprint
 from kernelucb.acquisition.saved import BuiltOnce
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support

@@ -10,6 +10,7 @@ from botorch.optim.parameter_constraints import evaluate_feasibility
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import nonnegative_scalar, whole_number
 from kernelucb._numerics.domains import (
     FixedFeatures,
@@ -19,7 +20,6 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb._numerics.parts import in_parts
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import ConstrainedUCB
 from kernelucb.acquisition.edge import edge_penalty, infeasibility_penalty, unit_of

@@ -7,8 +7,8 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite_scalar, probability
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import QueryPoints
 from kernelucb.confidence.meta import (

@@ -6,7 +6,7 @@ from typing import Any
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
-from kernelucb._numerics.fingerprint import plain_digest, same_tensors
+from kernelucb._numerics.saving import plain_digest, same_tensors
 from kernelucb.confidence.base import Described
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import StateError

@@ -10,8 +10,8 @@ from ax.core.search_space import SearchSpaceDigest
 from botorch.acquisition import AcquisitionFunction
 from torch import Tensor
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.domains import LinearConstraints
-from kernelucb._numerics.parts import in_parts
 from kernelucb.ax.spaces import choices_of
 from kernelucb.safety import SafeSet
 from kernelucb.safety.safe_set import no_safe_point

@@ -7,7 +7,7 @@ from typing import Any, Generic, Self, TypeVar
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.bandit.bounds import BanditBound, RidgeBound
 from kernelucb.bandit.cholesky import CholeskyHistory
 from kernelucb.bandit.consistency import Consistency, CurrentSet

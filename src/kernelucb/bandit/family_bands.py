@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.parts import in_parts
+from kernelucb._numerics.arrays import in_parts
 from kernelucb.bandit.balancing import Balance, Play, suspected_regret
 from kernelucb.bandit.bands import Bands
 from kernelucb.bandit.bounds import BanditBound

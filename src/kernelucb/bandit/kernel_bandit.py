@@ -9,6 +9,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
@@ -16,7 +17,6 @@ from kernelucb._numerics.estimates import (
     with_numbers,
 )
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.bands import Bands
 from kernelucb.bandit.bounds import BanditBound, raise_estimate
 from kernelucb.bandit.observations import Arms, Observations, Signs, allowed_columns

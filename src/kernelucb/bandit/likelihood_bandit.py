@@ -10,10 +10,10 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, positive_scalar, probability
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb._numerics.parts import in_parts
 from kernelucb.bandit.likelihood_plays import PooledPlays
 from kernelucb.bandit.observations import allowed_columns
 from kernelucb.confidence.assumptions import Assumptions

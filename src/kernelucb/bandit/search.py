@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.chebyshev import SINGULARITY, ChebyshevInterval, node_count
 from kernelucb._numerics.quasiconvex import minimize_quasiconvex
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.bandit.consistency import CurrentSet
 from kernelucb.bandit.history import Moments
 from kernelucb.bandit.observations import Arms, Signs

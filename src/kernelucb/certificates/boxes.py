@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.parts import in_parts
+from kernelucb._numerics.arrays import in_parts
 from kernelucb.certificates.spaces import Region
 
 _LOG = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from operator import attrgetter
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
-from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Bound, Task, climbed

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
-from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import cover, largest_in_region
 from kernelucb.certificates.regret import (
     RegretCertificate,

@@ -13,9 +13,9 @@ from botorch.generation import gen_candidates_scipy
 from torch import Tensor
 from torch.nn import Module
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
-from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates.boxes import CellFunction, Search
 from kernelucb.certificates.changes import gain_over, upper_bound
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of

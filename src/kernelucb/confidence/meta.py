@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet, QueryPoints, Support
 from kernelucb.confidence.statements import REPORTED

@@ -9,8 +9,9 @@ from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar
-from kernelucb._numerics.parts import in_parts, rows_of
+from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet, Described
 from kernelucb.confidence.joined import joined_assumptions

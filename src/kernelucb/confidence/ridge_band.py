@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import RidgePoints, RidgeSet, RidgeStateT, Support
 from kernelucb.regression import KernelRegression, RidgeState

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import tensor
-from kernelucb._numerics.parts import rows_of
+from kernelucb._numerics.domains import rows_of
 from kernelucb.acquisition.saved import BuiltOnce, plain_limits
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.safety.safe_set import SafeSet

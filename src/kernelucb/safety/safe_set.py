@@ -7,8 +7,7 @@ import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.domains import checked_points
-from kernelucb._numerics.parts import rows_of
+from kernelucb._numerics.domains import checked_points, rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import Described

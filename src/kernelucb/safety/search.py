@@ -14,13 +14,13 @@ from botorch.optim.utils import fix_features
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.domains import (
     LinearConstraints,
     check_one_domain,
     checked_limits,
 )
-from kernelucb._numerics.parts import in_parts
 from kernelucb.certificates import MixedSpace
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import SafeSet, no_safe_point

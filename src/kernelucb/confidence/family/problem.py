@@ -7,7 +7,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
-from kernelucb._numerics.fingerprint import digest
+from kernelucb._numerics.saving import digest
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.members import (
     Candidate,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernelucb._numerics import states
 from kernelucb._numerics.arguments import checked
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import (
     LARGEST,
     SMALLEST,
@@ -20,7 +21,6 @@ from kernelucb._numerics.checks import (
 )
 from kernelucb._numerics.estimates import estimated, is_estimate
 from kernelucb._numerics.exclusive import Exclusive
-from kernelucb._numerics.parts import in_parts
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.mixture import Radius

@@ -2,7 +2,7 @@ r"""The closed-form bound (AMM): one regulariser."""
 
 import torch
 
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import RidgeStateT
 from kernelucb.confidence.geometry import Constraints

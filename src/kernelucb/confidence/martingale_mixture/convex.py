@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.conic import EllipsoidBallProgram
-from kernelucb._numerics.safe_math import safe_sqrt
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints

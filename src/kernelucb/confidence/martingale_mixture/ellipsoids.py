@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from kernelucb._numerics.arrays import Array, as_array, library_of
-from kernelucb._numerics.safe_math import safe_sqrt
+from kernelucb._numerics.arrays import Array, as_array, library_of, safe_sqrt
 from kernelucb.confidence.base import RidgePoints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 
