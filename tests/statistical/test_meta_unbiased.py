@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from kernelucb import MartingaleMixtureUCB, MetaUCB
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
-from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
+from kernelucb.models.meta.tasks import TaskMoments, conformal_quantile
 from oracles import meta_many
 from problems import generator
 from tolerances import COVERAGE_FALSE_ALARM as FALSE_ALARM

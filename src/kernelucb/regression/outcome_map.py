@@ -255,7 +255,7 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
                 "constants come from the outcomes: a norm bound would mean something else "
                 f"after each of them. Use {type(part).__name__} first, Standardize last."
             )
-        if bool(part._is_trained):
+        if bool(part._is_trained):  # pyright: ignore[reportPrivateUsage]
             own = float(part.stdvs.double().squeeze())
             offset = float(part.means.double().squeeze()) + own * offset
             scale, learned = scale * own, True

@@ -14,7 +14,6 @@ from gpytorch.kernels import Kernel
 from scipy.optimize import brentq
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, positive_scalar
 from kernelucb.regression.lowrank.basis import Basis, EigenBasis
 from kernelucb.regression.lowrank.draws import draw_some, first_state, uniform_numbers
@@ -45,7 +44,6 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         ...     learn_inducing_points=False)
     """
 
-    @checked
     def __init__(self, alpha: float, seed: int = 0) -> None:
         r"""Allocator.
 

@@ -238,7 +238,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         return self
 
     def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, state_dict: Mapping[str, Any], strict: bool = True, **_: Any
+        self, state_dict: Any, strict: bool = True, **_: Any
     ) -> Any:
         r"""Resume from the state of a model made with the same arguments.
 
@@ -283,11 +283,12 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
 
     def _settings(self, inputs: Tensor) -> dict[str, Any]:
         r"""What must be the same where a state is loaded; the prior at some inputs."""
-        first, prior = inputs[:_COMPARED], self.state.prior
+        first, prior, constants = inputs[:_COMPARED], self.state.prior, {}
         outcome, transform = (
             getattr(self, name, None) for name in ("outcome_transform", "input_transform")
         )
-        fixed = transform is not None and "kernel" not in self.estimated
+        if transform is not None and "kernel" not in self.estimated:  # not learned
+            constants = dict(transform.state_dict())
         return {
             "alpha": self.alpha,
             "qbar": self.qbar,
@@ -295,7 +296,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             "prior_mean": prior.mean(first),
             "outcome_transform": type(outcome).__name__,
             "input_transform": type(transform).__name__,
-            "input_constants": dict(transform.state_dict()) if fixed else {},
+            "input_constants": constants,
         }
 
     def _replace_state(self, state: DTCState) -> None:

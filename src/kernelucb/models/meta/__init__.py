@@ -1,9 +1,4 @@
-r"""Priors estimated from earlier tasks (Wang, Kim & Kaelbling 2018).
-
-Data flow: ``completion -> moments -> {discrete, feature}``, both on ``base`` and
-``evidence``; ``modules`` makes GPyTorch means and kernels of the estimates, ``cosine``
-trains basis functions.
-"""
+r"""Priors estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.completion import Completion, complete_matrix

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -17,18 +17,138 @@ from botorch.models import SingleTaskGP
 from botorch.models.model import Model
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import as_double, finite, tensor
 from kernelucb._numerics.checks import probability as checked_probability
 from kernelucb._numerics.estimates import EstimatedNumber, estimated, is_estimate
-from kernelucb.models.meta.evidence import Evidence
-from kernelucb.models.meta.modules import FeatureKernel, FeatureMean
-from kernelucb.models.meta.moments import TaskMoments, conformal_quantile
-from kernelucb.models.meta.tasks import TaskGroup
+from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, conformal_quantile
+
+# A conditional variance below this share of the prior variance is round-off.
+_RESOLUTION = 1e-12
+
+
+class FeatureMean(Mean):
+    r"""Mean given by the one output of a module."""
+
+    features: Module
+
+    def __init__(self, features: Module) -> None:
+        super().__init__()
+        self.features = features
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""``... x n`` means of ``... x n x d`` inputs."""
+        return self.features(x).squeeze(-1)
+
+
+class FeatureKernel(Kernel):
+    r"""``k(x, x') = psi(x)^T psi(x')`` for the outputs ``psi`` of a module."""
+
+    features: Module
+
+    def __init__(self, features: Module) -> None:
+        super().__init__()
+        self.features = features
+
+    def forward(
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
+    ) -> Tensor:
+        r"""``... x n x m`` covariances, or their diagonal."""
+        left, right = self.features(x1), self.features(x2)
+        return (left * right).sum(-1) if diag else left @ right.mT
+
+
+class Evidence(NamedTuple):
+    r"""Evaluations of a function with prior covariance ``psi(x)^T psi(x')``.
+
+    Only distinct inputs, and only those whose outcome the earlier ones leave open.
+
+    Attributes:
+        inputs: ``t x d``.
+        sums: ``t`` sums of the outcomes at each input.
+        counts: ``t`` numbers of outcomes there.
+        prior_means: ``t``.
+        factor: ``t x t`` Cholesky factor of the prior covariance.
+        basis: ``r x t`` orthonormal columns that span the features of the inputs.
+    """
+
+    inputs: Tensor
+    sums: Tensor
+    counts: Tensor
+    prior_means: Tensor
+    factor: Tensor
+    basis: Tensor
+
+    @classmethod
+    def none(cls, dimension: int, rank: int, like: Tensor) -> "Evidence":
+        r"""Before the first evaluation, for ``d`` input columns and ``r`` features."""
+        zero = like.new_zeros(0)
+        inputs, basis = like.new_zeros(0, dimension), like.new_zeros(rank, 0)
+        return cls(inputs, zero, zero, zero, like.new_zeros(0, 0), basis)
+
+    @property
+    def weights(self) -> Tensor:
+        r"""``t`` standardised prediction errors of the mean outcomes, in their order."""
+        residuals = self.sums / self.counts - self.prior_means
+        solution = torch.linalg.solve_triangular(
+            self.factor, residuals.unsqueeze(-1), upper=False
+        )
+        return solution.squeeze(-1)
+
+    def split(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Split ``... x q x r`` features into what the evaluations reach and the rest.
+
+        Returns:
+            ``... x q x t`` coordinates in the basis, and the ``... x q x r`` rest, exactly
+            zero where it is round-off.
+        """
+        coordinates = features @ self.basis
+        rest = features - coordinates @ self.basis.mT
+        correction = rest @ self.basis  # again: the first projection leaves round-off
+        rest = rest - correction @ self.basis.mT
+        prior_variance = features.square().sum(-1, keepdim=True)
+        known = rest.square().sum(-1, keepdim=True) <= _RESOLUTION * prior_variance
+        return coordinates + correction, rest.masked_fill(known, 0.0)
+
+    def repeated(self, position: int, outcome: Tensor) -> "Evidence":
+        r"""With one more outcome at an input that is there already."""
+        one = torch.zeros_like(self.counts)
+        one[position] = 1.0
+        return self._replace(sums=self.sums + outcome * one, counts=self.counts + one)
+
+    def extended(
+        self, x: Tensor, outcome: Tensor, prior_mean: Tensor, parts: tuple[Tensor, Tensor]
+    ) -> "Evidence":
+        r"""With an outcome at a new input.
+
+        Args:
+            x: ``1 x d`` input.
+            outcome: One value, a vector.
+            prior_mean: One value, a vector.
+            parts: From ``split``, the second one not zero.
+        """
+        coordinates, rest = parts
+        length = rest.norm()
+        factor = torch.nn.functional.pad(self.factor, (0, 1, 0, 1))
+        factor[-1] = torch.cat([coordinates.squeeze(0), length.reshape(1)])
+        return Evidence(
+            inputs=torch.cat([self.inputs, x]),
+            sums=torch.cat([self.sums, outcome]),
+            counts=torch.cat([self.counts, torch.ones_like(outcome)]),
+            prior_means=torch.cat([self.prior_means, prior_mean]),
+            factor=factor,
+            basis=torch.cat([self.basis, rest.mT / length], dim=-1),
+        )
 
 
 class MetaPosterior(GPyTorchPosterior):
@@ -63,37 +183,46 @@ class MetaModel(Model, ABC):
             ``"features"`` where the basis functions were trained on the same tasks.
         finite_domain: Whether the prior is one on candidates, not on basis functions.
         dimension: Number of input columns ``d``.
+        num_tasks: Number of training tasks ``N``.
+        rank: Rank of the estimated covariance; at most ``N - 1``.
+        prior_std: Estimated prior standard deviation (root mean square over the tasks'
+            inputs).
     """
 
     mean_module: FeatureMean
     covar_module: FeatureKernel
     estimated: frozenset[str]
     finite_domain: ClassVar[bool]
-    dimension: int
-    _task_range: tuple[float, float]
-    _prior_std: float
-    _moments: TaskMoments
-    _evidence: Evidence
 
-    def _set_prior(self, mean: Module, root: Module, groups: Sequence[TaskGroup]) -> None:
-        r"""Take the prior that the moments and two maps stand for.
+    def _set_prior(
+        self,
+        mean: Module,
+        root: Module,
+        groups: Sequence[TaskGroup],
+        moments: TaskMoments,
+        train_X: Tensor | None,
+        train_Y: Tensor | None,
+    ) -> None:
+        r"""Take the estimated prior, and the evaluations so far if there are any.
 
         Args:
             mean: Maps ``... x d`` inputs to ``... x 1`` prior means.
             root: Maps them to ``... x r`` features; the kernel is their scalar product.
             groups: The training tasks.
+            moments: Mean and covariance of the tasks.
+            train_X: ``n x d`` evaluations of the new function.
+            train_Y: ``n x 1`` outcomes.
         """
         self.mean_module, self.covar_module = FeatureMean(mean), FeatureKernel(root)
         self.dimension = groups[0].inputs.shape[-1]
+        self._moments = moments
+        self.num_tasks, self.rank = len(moments.leverages), len(moments.root)
         outcomes = torch.cat([values.reshape(-1) for _, values in groups])
         smallest, largest = outcomes[~outcomes.isnan()].aminmax()
         self._task_range = (float(smallest), float(largest))
         variances = [root(x).square().sum() * y.shape[1] for x, y in groups]
-        self._prior_std = math.sqrt(float(sum(variances)) / outcomes.numel())
+        self.prior_std = math.sqrt(float(sum(variances)) / outcomes.numel())
         self._evidence = Evidence.none(self.dimension, self.rank, groups[0].inputs)
-
-    def _take(self, train_X: Tensor | None, train_Y: Tensor | None) -> None:
-        r"""Condition on the evaluations with which the model was made, if any."""
         if train_X is not None and train_Y is not None:
             self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
 
@@ -112,21 +241,6 @@ class MetaModel(Model, ABC):
         return torch.Size()
 
     @property
-    def num_tasks(self) -> int:
-        r"""Number of training tasks ``N``."""
-        return self._moments.num_tasks
-
-    @property
-    def rank(self) -> int:
-        r"""Rank of the estimated covariance; at most ``N - 1``."""
-        return self._moments.rank
-
-    @property
-    def prior_std(self) -> float:
-        r"""Estimated prior standard deviation (root mean square over the tasks' inputs)."""
-        return self._prior_std
-
-    @property
     def num_evaluations(self) -> int:
         r"""Number ``t`` of evaluations that count: those not determined by earlier ones."""
         return len(self._evidence.inputs)
@@ -138,7 +252,6 @@ class MetaModel(Model, ABC):
         smallest, largest = self._task_range
         return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
 
-    @checked
     def posterior(
         self,
         X: Tensor,
@@ -168,7 +281,6 @@ class MetaModel(Model, ABC):
         posterior = MetaPosterior(distribution)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
-    @checked
     def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> Self:
         r"""The model after more evaluations; this one stays as it is.
 
@@ -196,7 +308,6 @@ class MetaModel(Model, ABC):
                 model._evidence = model._with_evaluation(x, y)
         return model
 
-    @checked
     def to_gp(
         self, train_X: Tensor, train_Y: Tensor, noise_std: float | Tensor
     ) -> SingleTaskGP:
@@ -219,7 +330,6 @@ class MetaModel(Model, ABC):
         )
         return gp.requires_grad_(False).eval()
 
-    @checked
     def norm_bound(self, probability: float = 0.9, norms: Tensor | None = None) -> float:
         r"""A bound on ``||f - mean||`` under ``covar_module``, learnt from tasks.
 

@@ -10,8 +10,6 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-
 _SWEEPS, _TOLERANCE = 100, 1e-5  # for each rank, started from the rank below
 _WORTH = 1e-3  # share of the error of the column means that a higher rank must take away
 _PATIENCE = 3  # ranks without improvement before the search ends
@@ -37,7 +35,6 @@ class Completion(NamedTuple):
     error_ratio: float
 
 
-@checked
 def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
     r"""Fill in NaN entries by column means and a matrix of low rank.
 

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import BotorchTensorDimensionError
 from rich.progress import Progress
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, tensor
+from kernelucb._numerics.checks import finite
 from kernelucb.models.meta.tasks import TaskGroup
 
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies' size
@@ -27,7 +26,7 @@ class CosineFeatures(Module):
 
     Raises:
         BotorchTensorDimensionError: If they are not ``d x K`` and ``K``.
-        InputDataError: If a value is not finite, or the types differ.
+        InputDataError: If a value is not finite.
 
     Attributes:
         of_the_tasks: Whether a ``FeatureMetaModel`` trained them on its own tasks.
@@ -35,7 +34,6 @@ class CosineFeatures(Module):
 
     of_the_tasks = False
 
-    @checked
     def __init__(self, frequencies: Tensor, phases: Tensor) -> None:
         super().__init__()
         if frequencies.dim() != 2 or frequencies.numel() == 0:
@@ -47,24 +45,13 @@ class CosineFeatures(Module):
                 f"phases must have K = {frequencies.shape[1]} values, one for each column "
                 f"of frequencies, got shape {tuple(phases.shape)}."
             )
-        _check_type("phases", phases, frequencies)
         finite("frequencies", frequencies)
         finite("phases", phases)
         self.frequencies = Parameter(frequencies)
         self.phases = Parameter(phases)
 
     def forward(self, X: Tensor) -> Tensor:
-        r"""``... x K`` features of ``... x d`` inputs.
-
-        Raises:
-            BotorchTensorDimensionError: If the inputs do not have ``d`` columns.
-            InputDataError: If the inputs do not have the type of the frequencies.
-        """
-        if tensor("X", X).dim() < 1 or X.shape[-1] != len(self.frequencies):
-            raise BotorchTensorDimensionError(
-                f"X must be `... x {len(self.frequencies)}`, got shape {tuple(X.shape)}."
-            )
-        _check_type("X", X, self.frequencies)
+        r"""``... x K`` features of ``... x d`` inputs."""
         return torch.cos(X @ self.frequencies + self.phases)
 
     @classmethod
@@ -126,14 +113,6 @@ class CosineFeatures(Module):
                     break
         frequencies = best.frequencies.detach() / span.unsqueeze(-1)
         return cls(frequencies, best.phases.detach()).requires_grad_(False)
-
-
-def _check_type(name: str, value: Tensor, frequencies: Tensor) -> None:
-    if value.dtype != frequencies.dtype:
-        raise InputDataError(
-            f"{name} is {value.dtype} and frequencies is {frequencies.dtype}; give both "
-            "the same type."
-        )
 
 
 def _split(

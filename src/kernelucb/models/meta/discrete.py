@@ -7,14 +7,57 @@ from typing import Any
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
+from torch.nn import Module
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import as_double, finite
 from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.completion import complete_matrix
-from kernelucb.models.meta.modules import Lookup
-from kernelucb.models.meta.moments import TaskMoments
-from kernelucb.models.meta.tasks import TaskGroup, candidate_values
+from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, candidate_values
+
+# An input is a candidate if it agrees with it to this share of each column's range: wide
+# enough for a single-precision copy.
+_SAME = 1e-6
+
+
+class Lookup(Module):
+    r"""Rows of a table for inputs that are rows of ``candidates``.
+
+    Args:
+        candidates: ``M x d`` distinct inputs.
+        table: ``M x r`` values.
+    """
+
+    candidates: Tensor
+    table: Tensor
+
+    def __init__(self, candidates: Tensor, table: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("candidates", candidates)
+        self.register_buffer("table", table)
+
+    def index(self, X: Tensor) -> Tensor:
+        r"""Positions of ``... x d`` inputs among the candidates.
+
+        Raises:
+            InputDataError: If an input is not one of them.
+        """
+        scale = self.candidates.amax(0) - self.candidates.amin(0)
+        scale = torch.where(scale > 0, scale, 1.0)
+        rows = X.detach().to(self.candidates).reshape(-1, X.shape[-1])
+        distances = torch.cdist(rows / scale, self.candidates / scale, p=torch.inf)
+        nearest, index = distances.min(-1)
+        if bool((nearest > _SAME).any()):
+            row = rows[int(nearest.argmax())].tolist()
+            raise InputDataError(
+                f"The input {row} is not one of the model's candidates, and the prior is "
+                "known at these alone. Use optimize_acqf_discrete, or FeatureMetaModel for "
+                "a continuous domain."
+            )
+        return index.reshape(X.shape[:-1])
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""``... x r`` rows of the table for ``... x d`` inputs."""
+        return self.table[self.index(X)]
 
 
 class DiscreteMetaModel(MetaModel):
@@ -39,7 +82,6 @@ class DiscreteMetaModel(MetaModel):
 
     finite_domain = True
 
-    @checked
     def __init__(
         self,
         task_values: Tensor,
@@ -75,14 +117,13 @@ class DiscreteMetaModel(MetaModel):
         self._task_values, self._seed = values, seed
         self.candidates, self.completion = candidates, complete_matrix(values, seed)
         self.estimated = frozenset({"values"} if self.completion.share_missing else ())
-        self._moments = moments = TaskMoments.of(self.completion.values)
+        moments = TaskMoments.of(self.completion.values)
         mean = Lookup(candidates, moments.mean.unsqueeze(-1))
         root = Lookup(candidates, moments.root.mT.contiguous())
-        self._set_prior(mean, root, [TaskGroup(candidates, values.mT)])
-        self._take(train_X, train_Y)
+        groups = [TaskGroup(candidates, values.mT)]
+        self._set_prior(mean, root, groups, moments, train_X, train_Y)
 
     @classmethod
-    @checked
     def from_observations(
         cls,
         task_inputs: Sequence[Tensor],
@@ -134,7 +175,6 @@ class DiscreteMetaModel(MetaModel):
         candidates = self.candidates.tolist()
         return {"task_values": values, "candidates": candidates, "seed": self._seed}
 
-    @checked
     def task_norms(self, task_values: Tensor) -> Tensor:
         r"""Norms of ``n x M`` complete tasks under the estimated prior, ``n`` values."""
         return self._moments.norms(candidate_values(task_values, len(self.candidates)))

@@ -12,19 +12,36 @@ from botorch.exceptions import (
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import as_double
+from kernelucb._numerics.checks import as_double, finite
 from kernelucb._numerics.frozen import frozen_copy
 from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures
-from kernelucb.models.meta.modules import Combined, features_at
-from kernelucb.models.meta.moments import TaskMoments
-from kernelucb.models.meta.tasks import TaskGroup, grouped, listed_tasks
+from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, grouped, listed_tasks
 
 # Combinations of basis functions this much smaller than the largest, on all training
 # inputs together, cannot be told from zero by a least-squares fit in double precision.
 # Those of a trained network are cut off where the ridge of its training did.
 _INDEPENDENT, _TRAINED = 1e-7, RIDGE**0.5
+
+
+class Combined(Module):
+    r"""``features(x) @ weights``: ``... x r`` values for ``... x d`` inputs.
+
+    Args:
+        features: Maps ``... x d`` inputs to ``... x K`` values.
+        weights: ``K x r`` matrix.
+    """
+
+    weights: Tensor
+
+    def __init__(self, features: Module, weights: Tensor) -> None:
+        super().__init__()
+        self.features = features
+        self.register_buffer("weights", weights)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Linear combinations of the features."""
+        return self.features(X) @ self.weights
 
 
 class FeatureMetaModel(MetaModel):
@@ -53,7 +70,6 @@ class FeatureMetaModel(MetaModel):
 
     finite_domain = False
 
-    @checked
     def __init__(
         self,
         task_inputs: Tensor | Sequence[Tensor],
@@ -84,8 +100,7 @@ class FeatureMetaModel(MetaModel):
             BotorchTensorDimensionError: If the shapes do not fit together.
             InputDataError: If values are not finite, there are fewer than two tasks, or a
                 task has fewer inputs than there are independent basis functions.
-            UnsupportedError: If ``features`` does not map inputs to features, or cannot be
-                copied.
+            UnsupportedError: If ``features`` cannot be copied.
         """
         super().__init__()
         self._tasks = tasks = listed_tasks(task_inputs, task_values)
@@ -102,11 +117,10 @@ class FeatureMetaModel(MetaModel):
         self._combinations = self._independent_combinations(groups, cutoff)
         self.num_features = self._combinations.shape[-1]
         heads = torch.cat([self._heads(group) for group in groups])
-        self._moments = moments = TaskMoments.of(heads)
+        moments = TaskMoments.of(heads)
         mean = Combined(self.features, self._combinations @ moments.mean.unsqueeze(-1))
         root = Combined(self.features, self._combinations @ moments.root.mT)
-        self._set_prior(mean, root, groups)
-        self._take(train_X, train_Y)
+        self._set_prior(mean, root, groups, moments, train_X, train_Y)
 
     @classmethod
     def construct_inputs(cls, training_data: Any, **options: Any) -> dict[str, Any]:
@@ -142,7 +156,6 @@ class FeatureMetaModel(MetaModel):
             "of_the_tasks": features.of_the_tasks,
         }
 
-    @checked
     def task_norms(
         self, task_inputs: Tensor | Sequence[Tensor], task_values: Tensor | Sequence[Tensor]
     ) -> Tensor:
@@ -168,7 +181,13 @@ class FeatureMetaModel(MetaModel):
     ) -> Tensor:
         r"""``K x K'`` weights of combinations that are orthonormal on the inputs."""
         inputs = torch.cat([group.inputs for group in groups])
-        values = features_at(self.features, inputs)
+        values = self.features(inputs)
+        if values.dim() != 2 or len(values) != len(inputs) or values.numel() == 0:
+            raise BotorchTensorDimensionError(
+                "features must map `n x d` inputs to `n x K` values, got shape "
+                f"{tuple(values.shape)} for {tuple(inputs.shape)}."
+            )
+        finite("features(task_inputs)", values)
         _, singular, right = torch.linalg.svd(values, full_matrices=False)
         kept = singular > cutoff * singular.max()
         return right[kept].mT / singular[kept] * len(inputs) ** 0.5
