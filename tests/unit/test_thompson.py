@@ -278,7 +278,7 @@ class TestEdges:
             one.paths()
 
     @pytest.mark.parametrize(
-        "X", [CANDIDATES[0], CANDIDATES[:0], CANDIDATES[:, :1], CANDIDATES.unsqueeze(0)]
+        "X", [CANDIDATES[0], CANDIDATES[:, :1], CANDIDATES.unsqueeze(0)]
     )
     def test_shapes(self, X):
         with pytest.raises(BotorchTensorDimensionError, match="X must be `n x 2`"):
@@ -287,6 +287,8 @@ class TestEdges:
     def test_values_and_numbers(self):
         with pytest.raises(InputDataError, match="X contains NaN"):
             sampler()(CANDIDATES * math.nan)
+        with pytest.raises(InputDataError, match="There are no X"):
+            sampler()(CANDIDATES[:0])
         with pytest.raises(BotorchTensorDimensionError, match="bounds must be `2 x 2`"):
             sampler().optimize(CUBE[:1])
         for number in (0, -1, 2.0, True):

@@ -15,7 +15,7 @@ from kernelucb._numerics.domains import LinearConstraints
 from kernelucb.ax.spaces import choices_of
 from kernelucb.safety import SafeSet
 from kernelucb.safety.safe_set import no_safe_point
-from kernelucb.safety.search import CombinedBox, safe_finalists
+from kernelucb.safety.search import SafeSearch, feasible
 
 # Combinations of integers and choices: how many may be compared, and in how many of them
 # the numbers are searched.
@@ -45,19 +45,13 @@ class SafeSpace:
     inequalities: LinearConstraints | None
     rounding: Rounding
 
-    @property
-    def combined(self) -> CombinedBox:
-        r"""The combinations with the fixed columns."""
-        rows = [{**row, **self.fixed} for row in self.combinations]
-        return CombinedBox(self.bounds, rows, self.inequalities)
-
     def rounded(self, point: Tensor) -> Tensor:
         r"""What Ax makes of a point, ``1 x d``."""
         return point if self.rounding is None else self.rounding(point)
 
     def feasible(self, X: Tensor) -> Tensor:
         r"""``n x d`` points with their fixed columns set, without those not allowed."""
-        return self.combined.feasible(X, self.fixed)
+        return feasible(X, self.bounds, self.fixed, self.inequalities)
 
 
 def combinations(
@@ -94,7 +88,9 @@ def best_safe_point(
     Raises:
         NoSafePointError: If no point is known to be safe.
     """
-    found = [safe_finalists(acqf, safe_set, space.combined, _SEARCHED, **options)]
+    rows = [{**row, **space.fixed} for row in space.combinations]
+    box = space.bounds, rows, space.inequalities
+    found = [SafeSearch(acqf, safe_set, *box, **options).finalists(_SEARCHED)]
     if safe_set.safe_points is not None:
         found.append(safe_set.safe_points.to(space.bounds))
     finalists = space.feasible(torch.cat(found))

@@ -8,8 +8,7 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.checks import tensor, whole_number
 from kernelucb.acquisition.base import KernelUCB
 
 _LOG = logging.getLogger(__name__)
@@ -31,7 +30,6 @@ class Best(NamedTuple):
     index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
-@checked
 @torch.no_grad()
 def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024) -> Best:
     r"""The candidate of largest value, the first where several tie.
@@ -50,7 +48,7 @@ def argmax(acqf: AcquisitionFunction, candidates: Tensor, chunk_size: int = 1024
         InputDataError: If there are no candidates, or a value is NaN.
         ValueError: If the chunk size is not a whole number of at least one.
     """
-    if candidates.dim() != 2:
+    if tensor("candidates", candidates).dim() != 2:
         raise BotorchTensorDimensionError(
             f"candidates must be `n x d`, got shape {tuple(candidates.shape)}."
         )

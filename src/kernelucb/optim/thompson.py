@@ -1,15 +1,14 @@
 r"""Thompson sampling with a known or an unknown noise scale."""
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
 from botorch.generation.sampling import MaxPosteriorSampling
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.models.model import Model
 from botorch.utils.sampling import optimize_posterior_samples
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, probability, whole_number
+from kernelucb._numerics.checks import probability, whole_number
+from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb._numerics.spectral import covariance_root
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
@@ -49,11 +48,9 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
     Args:
-        model: See ``StreamingKernelUCB``.
-        norm_bound: See ``StreamingKernelUCB``.
+        model, norm_bound, delta: See ``StreamingKernelUCB``.
         noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
         tracker: See ``StreamingKernelUCB``; for ``UnknownNoise`` only.
-        delta: See ``StreamingKernelUCB``.
         inflation: If False, samples are not inflated: they come from the posterior of a GP
             of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
         maximize: If False, the point with the smallest sample is chosen.
@@ -69,7 +66,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         inflation_factor: ``v``; 1 without inflation.
     """
 
-    @checked
     def __init__(
         self,
         model: Model | KernelRegression,
@@ -123,7 +119,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             return assumptions
         return assumptions.without_guarantee("the samples are not inflated")
 
-    @checked
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:
@@ -134,7 +129,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
 
         Raises:
             BotorchTensorDimensionError: If the shape is not ``n x d``.
-            InputDataError: If a value is not finite.
+            InputDataError: If there are no points, or a value is not finite.
             ValueError: If ``num_samples`` is not a whole number above 0, or larger than
                 ``n`` without replacement.
         """
@@ -146,7 +141,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
         return self.maximize_samples(X, values if self.maximize else -values, num_samples)
 
-    @checked
     @torch.no_grad()
     def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
         r"""Joint samples at ``n x d`` points, ``num_samples x n`` values in outcome units.
@@ -160,20 +154,14 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def _samples(self, X: Tensor, num_samples: int) -> Tensor:
         r"""The same on the scale of the model."""
         whole_number("num_samples", num_samples)
-        dimension = self.regression.dimension
-        if X.dim() != 2 or X.shape[-1] != dimension or len(X) == 0:
-            raise BotorchTensorDimensionError(
-                f"X must be `n x {dimension}` with n >= 1, got shape {tuple(X.shape)}."
-            )
-        finite("X", X)
-        points = self.regression.project(X)
+        rows = checked_points("X", X, self.regression.dimension)
+        points = self.regression.project(rows)
         tau = points.prior_mean.new_tensor(self.confidence_set.regularizer)
         mean = points.prior_mean + self.regression.deviation_at(points, tau)
         root = covariance_root(self.regression.covariance_at(points, points, tau))
-        normal = torch.randn(num_samples, len(X), dtype=root.dtype, device=root.device)
+        normal = torch.randn(num_samples, len(rows), dtype=root.dtype, device=root.device)
         return mean + self._scale * normal @ root.mT
 
-    @checked
     def paths(
         self, num_samples: int = 1, num_features: int = 1024
     ) -> GenericDeterministicModel:
@@ -192,10 +180,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If a number is not a whole number above 0.
             UnsupportedError: If the kernel has no Fourier features in BoTorch.
         """
-        outcome_map = self.regression.outcome_map
-        return GenericDeterministicModel(
-            self._paths(num_samples, num_features, outcome_map)
-        )
+        scale = self.regression.outcome_map
+        return GenericDeterministicModel(self._paths(num_samples, num_features, scale))
 
     def _paths(
         self, num_samples: int, num_features: int, outcome_map: OutcomeMap = IDENTITY
@@ -207,7 +193,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         settings = (band.regularizer, self._scale, num_samples, num_features)
         return PosteriorPaths(band.regression, *settings, outcome_map)
 
-    @checked
     def optimize(
         self,
         bounds: Tensor,
@@ -229,11 +214,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             BotorchTensorDimensionError: If the bounds are not ``2 x d``.
             ValueError: If a number is not a whole number above 0.
         """
-        if bounds.shape != (2, self.regression.dimension):
-            raise BotorchTensorDimensionError(
-                f"bounds must be `2 x {self.regression.dimension}`, got shape "
-                f"{tuple(bounds.shape)}."
-            )
+        checked_limits(bounds, self.regression.dimension)
         whole_number("raw_samples", raw_samples)
         whole_number("num_restarts", num_restarts)
         functions, device = self._paths(num_samples, num_features), bounds.device

@@ -17,10 +17,9 @@ from kernelucb.safety.safe_set import SafeSet
 class ConstraintWidth(BuiltOnce):
     r"""Width of the widest constraint band, in prior standard deviations.
 
-    An upper confidence bound restricted to a safe set stops widening the set once it knows
-    a local optimum well and the edge promises no more. If better points may lie beyond,
-    choose every other point by this instead: the constraints are mostly least certain at
-    the edge, and an observation there moves the edge.
+    An upper confidence bound restricted to a safe set stops widening it once it knows a
+    local optimum well and the edge promises no more. If better points may lie beyond,
+    choose every other point by this: the constraints are mostly least certain at the edge.
 
     Source: the uncertainty sampling of SafeOpt (Sui et al. 2015), over the safe set
     instead of its expanders and maximisers.

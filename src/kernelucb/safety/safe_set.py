@@ -1,6 +1,7 @@
 r"""The points whose bands satisfy constraints observed through noise."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,8 +21,6 @@ from kernelucb.confidence.outcome_constraints import (
     Side,
 )
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
-
-_Margin = Callable[[Tensor], Tensor]
 
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
 # just outside, then ever smaller steps, and the safe point itself.
@@ -124,18 +123,13 @@ class SafeSet(Described):
         ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``.
         ``num_bounds`` is the number of constraints by default. If the objective's band is
         to hold together with theirs, count it as well and give it ``delta / num_bounds``;
-        if the objective is a constrained outcome, use its band for both at no cost.
+        if the objective is a constrained outcome, its band serves for both at no cost.
 
-        ``models`` are one for each constraint, or one with several outputs. ``norm_bound``
-        and ``noise_std`` are those of ``MartingaleMixtureUCB``, one for all or a sequence
-        with one for each; an estimated norm needs ``allow_estimated``. ``options`` are for
-        every ``MartingaleMixtureUCB``; ``strict=True`` by default, so that data that
-        contradict the assumptions raise ``InconsistentConfidenceSetError``.
-
-        Raises:
-            UncertifiedError: See ``SafeSet``.
-            ValueError: If a scalar is out of its range.
-            UnsupportedError: If a model cannot be represented.
+        ``models``, ``norm_bound``, ``noise_std``, ``delta`` and ``num_bounds`` are those of
+        ``outcome_bands``, ``options`` those of every ``MartingaleMixtureUCB``, with
+        ``strict=True`` by default, so that data that contradict the assumptions raise
+        ``InconsistentConfidenceSetError``; the others are those of ``SafeSet``. Errors are
+        those of both; an estimated norm needs ``allow_estimated``.
         """
         bands = outcome_bands(
             models,
@@ -174,9 +168,8 @@ class SafeSet(Described):
             "every point of the safe set satisfies the constraints",
         )
         if not ((joined.anytime and joined.all_points) or joined.violated):
-            joined = joined.without_guarantee(
-                "a band does not hold at all points and in all rounds at once"
-            )
+            reason = "a band does not hold at all points and in all rounds at once"
+            joined = joined.without_guarantee(reason)
         if self.safe_points is None:
             return joined
         count = len(self.safe_points)
@@ -202,14 +195,7 @@ class SafeSet(Described):
 
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
-        r"""Whether points are in the set: inside by every band, or among ``safe_points``.
-
-        Args:
-            X: ``... x d`` points.
-
-        Returns:
-            A ``...`` tensor of booleans.
-        """
+        r"""Whether ``... x d`` points are inside by every band, or in ``safe_points``."""
         inside = self.margin(X) >= 0.0
         if self.safe_points is None:
             return inside
@@ -229,17 +215,15 @@ class SafeSet(Described):
         return safe
 
     @property
-    def nonlinear_inequality_constraints(self) -> list[tuple[_Margin, bool]]:
+    def nonlinear_inequality_constraints(
+        self,
+    ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
         r"""The constraints as BoTorch's ``optimize_acqf`` takes them.
 
         One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is
         at least zero where the constraint holds, and it applies to single points.
         """
-
-        def scalar(constraint: Constraint) -> _Margin:
-            return lambda x: constraint.margin(rows_of(x)).reshape(x.shape[:-1]).to(x)
-
-        return [(scalar(constraint), True) for constraint in self.constraints]
+        return [(partial(_margin, constraint), True) for constraint in self.constraints]
 
     @torch.no_grad()
     def repair(self, X: Tensor, anchors: Tensor | None = None) -> Tensor:
@@ -273,24 +257,27 @@ class SafeSet(Described):
         return repaired
 
     def _check_assumptions(self) -> None:
-        for constraint in self.constraints:
-            _check_assumptions(constraint.band.assumptions, self.allow_estimated)
+        r"""Refuse bands on which safety may not rest.
+
+        Their assumptions are violated or, unless ``allow_estimated``, they are estimated or
+        hold for single rounds or points.
+        """
+        for assumptions in (each.band.assumptions for each in self.constraints):
+            if assumptions.violated:
+                raise UncertifiedError(
+                    f"A safe set cannot rest on this band ({assumptions.summary}):\n"
+                    f"{assumptions}"
+                )
+            assumptions.check_certified("SafeSet", self.allow_estimated)
+            holds = assumptions.anytime and assumptions.all_points
+            if not (self.allow_estimated or holds):
+                raise UncertifiedError(
+                    "SafeSet needs a band that holds for all points and all rounds at "
+                    f"once, and this one does not:\n{assumptions}\nUse "
+                    "MartingaleMixtureUCB, or pass allow_estimated=True to act on it all "
+                    "the same."
+                )
 
 
-def _check_assumptions(assumptions: Assumptions, allow_estimated: bool) -> None:
-    r"""Refuse a band on which safety may not rest.
-
-    That is one whose assumptions are violated or, unless ``allow_estimated``, one that is
-    estimated or holds for single rounds or points.
-    """
-    if assumptions.violated:
-        raise UncertifiedError(
-            f"A safe set cannot rest on this band ({assumptions.summary}):\n{assumptions}"
-        )
-    assumptions.check_certified("SafeSet", allow_estimated)
-    if not (allow_estimated or (assumptions.anytime and assumptions.all_points)):
-        raise UncertifiedError(
-            "SafeSet needs a band that holds for all points and all rounds at once, and "
-            f"this one does not:\n{assumptions}\nUse MartingaleMixtureUCB, or pass "
-            "allow_estimated=True to act on it all the same."
-        )
+def _margin(constraint: Constraint, X: Tensor) -> Tensor:
+    return constraint.margin(rows_of(X)).reshape(X.shape[:-1]).to(X)

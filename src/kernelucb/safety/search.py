@@ -1,6 +1,6 @@
 r"""The best safe point of a box, or of a box in which some columns take listed values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,39 +34,6 @@ _LENGTHS = 13
 _COMPARED = 4096
 
 
-class CombinedBox(NamedTuple):
-    r"""A box in which some columns take one of several combinations of values.
-
-    Attributes:
-        bounds: ``2 x d`` limits, which hold the values as well.
-        combinations: Values of the same columns, at least one; ``{}`` where all are open.
-        inequalities: Linear constraints, as BoTorch takes them.
-    """
-
-    bounds: Tensor
-    combinations: list[dict[int, float]]
-    inequalities: LinearConstraints | None
-
-    @property
-    def is_finite(self) -> bool:
-        r"""Whether a combination is a point."""
-        return len(self.combinations[0]) == self.bounds.shape[-1]
-
-    @property
-    def points(self) -> Tensor:
-        r"""All allowed points of a finite box."""
-        order = range(self.bounds.shape[-1])
-        rows = [[row[column] for column in order] for row in self.combinations]
-        return self.feasible(self.bounds.new_tensor(rows), {})
-
-    def feasible(self, X: Tensor, combination: _Fixed) -> Tensor:
-        r"""``n x d`` points moved to a combination, without those not allowed."""
-        points = fix_features(X, dict(combination))
-        inside = ((self.bounds[0] <= points) & (self.bounds[1] >= points)).all(-1)
-        allowed = evaluate_feasibility(points.unsqueeze(-2), self.inequalities)
-        return points[inside & allowed]
-
-
 def optimize_acqf_safely(
     acq_function: AcquisitionFunction,
     safe_set: SafeSet,
@@ -84,16 +51,14 @@ def optimize_acqf_safely(
 
     Searches by SLSQP from starting points inside the set, with the constraints' margins as
     nonlinear constraints, steps back if the optimiser left the set, and checks the result
-    again: what is returned is safe, without a tolerance. Known safe points compete too,
-    even where the bands do not show that they are safe (with few data). With ``q > 1``
-    points are chosen one after the other, the earlier ones pending; safety does not depend
-    on pending points.
+    again: what is returned is safe, without a tolerance. Known safe points compete too.
+    With ``q > 1`` points are chosen one after the other, the earlier ones pending; safety
+    does not depend on pending points.
 
-    **Mixed spaces.** With ``space`` in place of ``bounds`` some inputs take listed values.
-    On a finite space every point is looked at, and the best safe one is returned. Else the
-    combinations of listed values (at most ``max_combinations`` of the space) are compared
-    by 4,096 Sobol points altogether and by the known safe points moved to each, and the
-    continuous inputs are searched in the ``num_restarts`` most promising combinations.
+    With a mixed ``space`` in place of ``bounds`` every point of a finite one is looked at.
+    Else the combinations of listed values are compared by 4,096 Sobol points altogether and
+    by the known safe points moved to each, and the continuous inputs are searched in the
+    ``num_restarts`` most promising combinations.
 
     Example:
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
@@ -101,10 +66,9 @@ def optimize_acqf_safely(
         >>> space = MixedSpace(bounds, discrete_dims={1: [1, 2, 3]}, one_hot=[[3, 4, 5]])
         >>> x, value = optimize_acqf_safely(acqf, safe_set, space=space)
 
-    Arguments are those of ``optimize_acqf``: an ``acq_function`` that scores one point at a
-    time, ``2 x d`` ``bounds``, linear constraints on single points, to which those of
-    ``space`` are added. ``raw_samples`` is the number of Sobol points and of lines from
-    safe points each.
+    Arguments are those of ``optimize_acqf``, with an ``acq_function`` that scores one point
+    at a time and linear constraints on single points, beside those of ``space``.
+    ``raw_samples`` is the number of Sobol points and of lines from safe points each.
 
     Returns:
         ``q x d`` points, and their acquisition values (one number for ``q=1``).
@@ -119,15 +83,15 @@ def optimize_acqf_safely(
     """
     check_one_domain(bounds=bounds, space=space)
     whole_number("q", q)
+    search = acq_function, safe_set
     settings = whole_number("num_restarts", num_restarts), raw_samples, options
     if bounds is not None:
-        box = CombinedBox(checked_limits(bounds).to(bounds), [], inequality_constraints)
-        fixed = fixed_features or {}
-        best = partial(_best_in_box, acq_function, safe_set, box, fixed, *settings)
+        box = checked_limits(bounds).to(bounds), [], inequality_constraints
+        best = partial(SafeSearch(*search, *box, *settings).best_at, fixed_features or {})
     else:
         assert space is not None
-        box = _combined(space, safe_set, fixed_features, inequality_constraints)
-        best = partial(_best_in_space, acq_function, safe_set, box, *settings)
+        box = _limits(space, safe_set, fixed_features, inequality_constraints)
+        best = SafeSearch(*search, *box, *settings).best
     if q == 1:
         return best()
     pending = acq_function.X_pending
@@ -144,91 +108,156 @@ def optimize_acqf_safely(
     return torch.cat(chosen[-q:]), torch.stack(values)
 
 
-def _combined(
+def _limits(
     space: MixedSpace,
     safe_set: SafeSet,
-    fixed_features: _Fixed | None,
+    fixed_features: Any,
     inequality_constraints: LinearConstraints | None,
-) -> CombinedBox:
-    r"""The space with its fixed columns and all linear constraints."""
+) -> tuple[Tensor, list[dict[int, float]], LinearConstraints | None]:
+    r"""Bounds, combinations and all linear constraints of a space with fixed columns."""
     if safe_set.dimension not in (None, space.dimension):
         raise BotorchTensorDimensionError(
             f"space has {space.dimension} columns; a band of safe_set has "
             f"{safe_set.dimension}."
         )
-    fixed: Any = fixed_features
-    region = space.region(fixed)
+    region = space.region(fixed_features)
     bounds = torch.stack([region.lower.amin(0), region.upper.amax(0)])
     inequalities = [*space.constraints, *(inequality_constraints or [])]
-    return CombinedBox(bounds, space.fixed_features_list(fixed), inequalities or None)
+    return bounds, space.fixed_features_list(fixed_features), inequalities or None
 
 
-def _best_in_space(
-    acq_function: AcquisitionFunction,
-    safe_set: SafeSet,
-    box: CombinedBox,
-    num_restarts: int,
-    raw_samples: int,
-    options: dict[str, Any] | None,
-) -> tuple[Tensor, Tensor]:
-    r"""One safe point of any of the combinations, ``1 x d``, and its value."""
-    settings = num_restarts, raw_samples, options
-    finalists = safe_finalists(acq_function, safe_set, box, num_restarts, *settings)
-    if len(finalists) == 0:
-        raise no_safe_point("no point of the space that was tried")
-    return _best(acq_function, finalists)
+class SafeSearch(NamedTuple):
+    r"""The search of a box in which some columns take combinations of values.
 
-
-def safe_finalists(
-    acq_function: AcquisitionFunction,
-    safe_set: SafeSet,
-    box: CombinedBox,
-    most_searched: int,
-    num_restarts: int = 8,
-    raw_samples: int = 256,
-    options: dict[str, Any] | None = None,
-) -> Tensor:
-    r"""Safe points, ``n x d``, among which the best is: all of them on a finite box.
-
-    Else the combinations are compared by Sobol points, 4,096 altogether, and by the known
-    safe points; in the ``most_searched`` with the safe points of largest value, and those
-    where none was found if there are fewer, numbers are searched.
+    Attributes:
+        acqf: What is maximised, one point at a time.
+        safe_set: The safe set.
+        bounds: ``2 x d`` limits, which hold the values as well.
+        combinations: Values of the same columns, at least one; ``{}`` where all are open.
+        inequalities: Linear constraints, as BoTorch takes them.
+        num_restarts, raw_samples, options: As in ``optimize_acqf``.
     """
-    if box.is_finite:
-        points = box.points
-        return points[safe_set.is_safe(points)]
-    pool, owners = _pool(safe_set, box)
-    chosen = list(range(len(box.combinations)))
-    if len(chosen) > most_searched:
-        with torch.no_grad():
-            values = in_parts(pool.unsqueeze(-2), acq_function)
-        promising = owners[values.argsort(descending=True)].tolist()
-        chosen = list(dict.fromkeys([*promising, *chosen]))
-    settings, found = (num_restarts, raw_samples, options), [pool]
-    for index in chosen[:most_searched]:
-        row = box.combinations[index]
+
+    acqf: AcquisitionFunction
+    safe_set: SafeSet
+    bounds: Tensor
+    combinations: Sequence[_Fixed]
+    inequalities: LinearConstraints | None
+    num_restarts: int = 8
+    raw_samples: int = 256
+    options: dict[str, Any] | None = None
+
+    def finalists(self, most_searched: int) -> Tensor:
+        r"""Safe points, ``n x d``, among which the best is: all of them on a finite box.
+
+        Else the combinations are compared by Sobol points, 4,096 altogether, and by the
+        known safe points; in the ``most_searched`` with the safe points of largest value,
+        and those where none was found if there are fewer, numbers are searched.
+        """
+        if len(self.combinations[0]) == self.bounds.shape[1]:
+            order = range(self.bounds.shape[1])
+            rows = [[row[column] for column in order] for row in self.combinations]
+            points = self._feasible(self.bounds.new_tensor(rows), {})
+            return points[self.safe_set.is_safe(points)]
+        pool, owners = self._pool()
+        chosen = list(range(len(self.combinations)))
+        if len(chosen) > most_searched:
+            with torch.no_grad():
+                values = in_parts(pool.unsqueeze(-2), self.acqf)
+            promising = owners[values.argsort(descending=True)].tolist()
+            chosen = list(dict.fromkeys([*promising, *chosen]))
+        found = [pool]
+        for index in chosen[:most_searched]:
+            try:
+                point, _ = self.best_at(self.combinations[index])
+            except NoSafePointError:
+                continue
+            found += [point, _inner(point, pool[owners == index])]
+        finalists = torch.cat(found)
+        return finalists[self.safe_set.is_safe(finalists)]
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        r"""One safe point of any combination, ``1 x d``, and its value."""
+        finalists = self.finalists(self.num_restarts)
+        if len(finalists) == 0:
+            raise no_safe_point("no point of the space that was tried")
+        return self._best_of(finalists)
+
+    def best_at(self, combination: _Fixed) -> tuple[Tensor, Tensor]:
+        r"""One safe point of a combination, ``1 x d``, and its value.
+
+        Raises:
+            NoSafePointError: If no point is known to be safe.
+        """
+        # BoTorch gives the values to nonlinear constraints in the order of the mapping, as
+        # if that were the order of the columns.
+        width = self.bounds.shape[1]
+        fixed = dict(sorted((i % width, value) for i, value in combination.items()))
+        shared: dict[str, Any] = {
+            "fixed_features": fixed or None,
+            "inequality_constraints": self.inequalities,
+            "options": self.options,
+        }
+        finalists = self.bounds[:0]
+        if self.safe_set.safe_points is not None:
+            finalists = self._feasible(self.safe_set.safe_points.to(finalists), fixed)
+        counts = self.num_restarts, self.raw_samples
         try:
-            point, _ = _best_in_box(acq_function, safe_set, box, row, *settings)
+            starts = gen_safe_initial_conditions(
+                self.acqf, self.bounds, 1, *counts, safe_set=self.safe_set, **shared
+            )
         except NoSafePointError:
-            continue
-        found += [point, _inner(point, pool[owners == index])]
-    finalists = torch.cat(found)
-    return finalists[safe_set.is_safe(finalists)]
+            if not bool(self.safe_set.is_safe(finalists).any()):
+                raise
+        else:
+            margins = self.safe_set.nonlinear_inequality_constraints
+            repair = partial(self.safe_set.repair, anchors=starts.squeeze(-2))
+            found, _ = optimize_acqf(
+                self.acqf,
+                self.bounds,
+                q=1,
+                num_restarts=len(starts),
+                batch_initial_conditions=starts,
+                nonlinear_inequality_constraints=margins,
+                post_processing_func=repair,
+                return_best_only=False,
+                retry_on_optimization_warning=False,
+                **shared,
+            )
+            finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
+        # Steps back end at starting points, so the limits hold; safety is asked again.
+        return self._best_of(self.safe_set.filter(self._feasible(finalists, fixed)))
+
+    def _feasible(self, X: Tensor, fixed: _Fixed) -> Tensor:
+        return feasible(X, self.bounds, fixed, self.inequalities)
+
+    @torch.no_grad()
+    def _best_of(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        value, index = in_parts(X.unsqueeze(-2), self.acqf).max(0)
+        return X[index].unsqueeze(0), value
+
+    def _pool(self) -> tuple[Tensor, Tensor]:
+        r"""Safe points among random ones, and the combinations to which they belong."""
+        count = max(1, _COMPARED // len(self.combinations))
+        seed = int(torch.randint(2**31, ()))
+        drawn = draw_sobol_samples(self.bounds, n=count, q=1, seed=seed).squeeze(-2)
+        if self.safe_set.safe_points is not None:
+            drawn = torch.cat([self.safe_set.safe_points.to(drawn), drawn])
+        moved = [self._feasible(drawn, row) for row in self.combinations]
+        points = torch.cat(moved)
+        counts = torch.tensor([len(each) for each in moved], device=points.device)
+        owners = torch.arange(len(moved), device=points.device).repeat_interleave(counts)
+        safe = self.safe_set.is_safe(points)
+        return points[safe], owners[safe]
 
 
-def _pool(safe_set: SafeSet, box: CombinedBox) -> tuple[Tensor, Tensor]:
-    r"""Safe points among random ones, and the combinations to which they belong."""
-    count = max(1, _COMPARED // len(box.combinations))
-    seed = int(torch.randint(2**31, ()))
-    drawn = draw_sobol_samples(box.bounds, n=count, q=1, seed=seed).squeeze(-2)
-    if safe_set.safe_points is not None:
-        drawn = torch.cat([safe_set.safe_points.to(drawn), drawn])
-    moved = [box.feasible(drawn, row) for row in box.combinations]
-    points = torch.cat(moved)
-    counts = torch.tensor([len(each) for each in moved], device=points.device)
-    owners = torch.arange(len(moved), device=points.device).repeat_interleave(counts)
-    safe = safe_set.is_safe(points)
-    return points[safe], owners[safe]
+def feasible(
+    X: Tensor, bounds: Tensor, fixed: _Fixed, inequalities: LinearConstraints | None
+) -> Tensor:
+    r"""Set the fixed columns of ``n x d`` points; keep what the other limits allow."""
+    points = fix_features(X, dict(fixed))
+    inside = ((bounds[0] <= points) & (bounds[1] >= points)).all(-1)
+    return points[inside & evaluate_feasibility(points.unsqueeze(-2), inequalities)]
 
 
 def _inner(point: Tensor, pool: Tensor) -> Tensor:
@@ -238,65 +267,6 @@ def _inner(point: Tensor, pool: Tensor) -> Tensor:
     nearest = pool[torch.cdist(point, pool).argmin()]
     steps = point.new_tensor([1e-9, 1e-6, 1e-3]).unsqueeze(-1)
     return point + steps * (nearest - point)
-
-
-def _best_in_box(
-    acq_function: AcquisitionFunction,
-    safe_set: SafeSet,
-    box: CombinedBox,
-    fixed_features: _Fixed,
-    num_restarts: int,
-    raw_samples: int,
-    options: dict[str, Any] | None,
-) -> tuple[Tensor, Tensor]:
-    r"""One safe point of a combination of values, ``1 x d``, and its value.
-
-    Raises:
-        NoSafePointError: If no point is known to be safe.
-    """
-    # BoTorch gives the values to nonlinear constraints in the order of the mapping, as if
-    # that were the order of the columns.
-    columns = box.bounds.shape[1]
-    fixed = dict(sorted((i % columns, value) for i, value in fixed_features.items()))
-    limits: dict[str, Any] = {
-        "fixed_features": fixed or None,
-        "inequality_constraints": box.inequalities,
-        "options": options,
-    }
-    finalists = box.bounds[:0]
-    if safe_set.safe_points is not None:
-        finalists = box.feasible(safe_set.safe_points.to(finalists), fixed)
-    counts = num_restarts, raw_samples
-    try:
-        starts = gen_safe_initial_conditions(
-            acq_function, box.bounds, 1, *counts, safe_set=safe_set, **limits
-        )
-    except NoSafePointError:
-        if not bool(safe_set.is_safe(finalists).any()):
-            raise
-    else:
-        found, _ = optimize_acqf(
-            acq_function,
-            box.bounds,
-            q=1,
-            num_restarts=len(starts),
-            batch_initial_conditions=starts,
-            nonlinear_inequality_constraints=safe_set.nonlinear_inequality_constraints,
-            post_processing_func=partial(safe_set.repair, anchors=starts.squeeze(-2)),
-            return_best_only=False,
-            retry_on_optimization_warning=False,
-            **limits,
-        )
-        finalists = torch.cat([finalists, found.squeeze(-2), starts.squeeze(-2)])
-    # Steps back end at starting points, so the limits still hold; safety is asked again.
-    return _best(acq_function, safe_set.filter(box.feasible(finalists, fixed)))
-
-
-@torch.no_grad()
-def _best(acq_function: AcquisitionFunction, X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The best of ``n x d`` points, ``1 x d``, and its value."""
-    value, index = in_parts(X.unsqueeze(-2), acq_function).max(0)
-    return X[index].unsqueeze(0), value
 
 
 @torch.no_grad()
@@ -318,11 +288,10 @@ def gen_safe_initial_conditions(
     Candidates are Sobol points of the box, the known safe points, and points on lines from
     safe points towards random points of the box (half of the lines along a single
     coordinate) at lengths halved 12 times, which finds sets too thin for Sobol points.
-    Unsafe candidates are dropped; BoTorch's heuristic picks among the others by value.
+    BoTorch's heuristic picks among the safe ones by value.
 
-    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``.
-
-    Arguments are those of ``gen_batch_initial_conditions``, for ``q = 1`` and without
+    Use it as ``ic_generator=partial(gen_safe_initial_conditions, safe_set=safe_set)``: the
+    arguments are those of ``gen_batch_initial_conditions``, for ``q = 1`` and without
     equality constraints. ``raw_samples`` is the number of Sobol points and of lines each;
     of the ``options``, ``seed`` of the Sobol points is used.
 
@@ -345,9 +314,8 @@ def gen_safe_initial_conditions(
             "A safe set takes no equality constraints: points around safe ones would all "
             "violate them. Use fixed_features, or remove a column."
         )
-    box = CombinedBox(bounds, [], inequality_constraints)
     pool = _candidates(safe_set, bounds, raw_samples, (options or {}).get("seed"))
-    pool = box.feasible(pool, fixed_features or {})
+    pool = feasible(pool, bounds, fixed_features or {}, inequality_constraints)
     pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
     if len(pool) == 0:
         raise no_safe_point("no point that was tried")
