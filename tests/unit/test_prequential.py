@@ -10,11 +10,9 @@ from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
     InputDataWarning,
-    UnsupportedError,
 )
 from botorch.models import MultiTaskGP, SingleTaskGP
 from botorch.models.transforms.input import ChainedInputTransform, Normalize, Warp
-from gpytorch.kernels import RBFKernelGrad
 from torch.testing import assert_close
 
 from kernelucb import (
@@ -24,7 +22,6 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb._numerics import states
 from kernelucb.confidence.fit.energy import with_energy
 from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.exceptions import StateError
@@ -128,7 +125,7 @@ def test_several_at_once_are_the_sum_of_each():
     for each in zip(means, variances, outcomes, noise, X, strict=True):
         singles.observe_predictions(*each)
     together.observe_predictions(means, variances, outcomes, noise, X)
-    assert together.state_dict()["inputs"] == singles.state_dict()["inputs"] == X.tolist()
+    assert together.state_dict() == singles.state_dict()
     assert together.squared == pytest.approx(singles.squared)
     assert torch.equal(together.noise_std, noise)
 
@@ -152,13 +149,10 @@ def test_saved_and_resumed():
     resumed.load_state_dict(json.loads(json.dumps(radius.state_dict())))
     for each in (radius, resumed):
         each.observe_predictions(0.1, 0.2, 0.3, 0.4, problem.X[0])
+    assert resumed.squared == radius.squared
     assert resumed.state_dict() == radius.state_dict()
-    with pytest.raises(ValueError, match=r"delta is 0\.1 in the state and 0\.2 here"):
+    with pytest.raises(StateError, match="built otherwise"):
         PrequentialRadius(0.2).load_state_dict(radius.state_dict())
-    with pytest.raises(
-        ValueError, match="lacks checksum, estimated, inputs, noise_std, outcomes"
-    ):
-        resumed.load_state_dict({"delta": DELTA})
 
 
 def test_bad_input():
@@ -235,15 +229,6 @@ def test_wrong_observations_are_refused_before_the_prediction(changed, error, me
     assert radius.num_observations == 0
 
 
-def test_a_model_of_derivatives_predicts_no_outcome():
-    problem = make_problem(n=3, d=2)
-    gradients = SingleTaskGP(
-        problem.X, problem.Y.unsqueeze(-1), covar_module=RBFKernelGrad().double()
-    )
-    with pytest.raises(UnsupportedError, match="RBFKernelGrad models several values"):
-        PrequentialRadius(DELTA).observe(gradients.eval(), problem.X, problem.Y, 0.1)
-
-
 @pytest.mark.filterwarnings("ignore:.*(not standardized|not contained|Sparse invariant)")
 def test_a_model_of_several_tasks_predicts_without_the_task_column():
     problem, radius = make_problem(n=4, d=2), PrequentialRadius(DELTA)
@@ -253,12 +238,6 @@ def test_a_model_of_several_tasks_predicts_without_the_task_column():
     )
     radius.observe(model.eval(), problem.X, problem.Y, 0.1)
     assert radius.num_observations == 4
-
-
-@pytest.mark.parametrize("regression", [None, 1.0, make_problem(n=3).model])
-def test_a_radius_is_of_a_regression_state(regression):
-    with pytest.raises(UnsupportedError, match="regression must be an instance of RidgeS"):
-        PrequentialRadius(DELTA).radius(regression)
 
 
 def test_predictions_ahead_of_the_outcomes_are_an_assumption():
@@ -341,18 +320,3 @@ class TestInputs:
         SketchedMartingaleMixtureUCB(grown, **options)
         with pytest.raises(ValueError, match="hold different inputs"):
             SketchedMartingaleMixtureUCB(state.observe(X[6:].flip(0), Y[6:]), **options)
-
-    def test_a_saved_state_has_one_for_each_outcome(self):
-        saved = self.radius(self.problem.X).state_dict()
-        for inputs, message in (
-            (saved["inputs"][1:], "11 inputs"),
-            ([[0.0], *saved["inputs"][1:]], "same number of columns"),
-            ([["x", 0.0], *saved["inputs"][1:]], "must be a number"),
-            (saved["inputs"][::-1], "changed after it was saved"),
-        ):
-            entries = {**saved, "inputs": inputs}
-            if "changed" not in message:
-                del entries["version"], entries["checksum"]
-                entries = states.sealed(entries)
-            with pytest.raises(StateError, match=message):
-                PrequentialRadius(DELTA).load_state_dict(entries)

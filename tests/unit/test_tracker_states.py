@@ -58,7 +58,7 @@ def used(name):
 STATES = {name: used(name).state_dict() for name in TRACKERS}
 
 
-@pytest.mark.parametrize("name", ["norm", "noise", "bounded noise"])
+@pytest.mark.parametrize("name", TRACKERS)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

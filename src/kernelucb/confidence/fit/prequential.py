@@ -1,40 +1,30 @@
 r"""A radius from predictions made one step ahead, by any model."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models import MultiTaskGP
 from botorch.models.model import Model
+from botorch.models.utils import gpt_posterior_settings
+from botorch.posteriors import TransformedPosterior
+from gpytorch.models import ExactGP
 from torch import Tensor
 
-from kernelucb._numerics import states
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import (
-    LARGEST,
-    SMALLEST,
     as_double,
     finite,
     positive_values,
     probability,
+    tensor,
 )
-from kernelucb._numerics.estimates import estimated, is_estimate
-from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.estimates import estimated, is_estimate, plain
+from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.fit.predictions import (
-    ROUNDED,
-    Rows,
-    check_predicts,
-    predicted,
-    rows_of,
-    same_inputs,
-    same_sums,
-    saved_rows,
-)
-from kernelucb.exceptions import StateError
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 PREDICTED = Assumption(
@@ -43,7 +33,17 @@ PREDICTED = Assumption(
     "noise scales were not fitted to these",
     Status.GIVEN,
 )
-_LARGEST_SQUARE = LARGEST**4  # of an outcome over a noise scale
+_ROUNDED = 1e-6  # largest error of numbers that were transformed in single precision
+
+
+class _Record(NamedTuple):
+    r"""Predictions, outcomes and raw inputs, ``n`` of each."""
+
+    means: Tensor
+    variances: Tensor
+    outcomes: Tensor
+    noise_std: Tensor
+    inputs: Tensor
 
 
 class PrequentialRadius:
@@ -83,7 +83,6 @@ class PrequentialRadius:
         "Flynn & Reeb (2024), Theorem 4.1, for predictions one step ahead"
     )
 
-    @checked
     def __init__(self, delta: float = 0.05) -> None:
         r"""Radius before any observation.
 
@@ -94,35 +93,31 @@ class PrequentialRadius:
             ValueError: If it is not strictly between 0 and 1.
         """
         self.delta = probability("delta", delta)
-        self._exclusive = Exclusive()
-        self._squared = self._least_squared
-        self._noise_std: list[float] = []
+        nothing = torch.zeros(0, dtype=torch.float64)
+        self._record = _Record(*5 * [nothing])
         self._estimated = False  # whether a noise scale was
-        self._outcomes: list[float] = []
-        self._inputs: Rows = []
-
-    @property
-    def _least_squared(self) -> float:
-        r"""That of the predictions before the first, which can only add to it."""
-        return 2.0 * math.log(1.0 / self.delta)
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations so far."""
-        return len(self._noise_std)
+        return len(self._record.outcomes)
 
     @property
     def squared(self) -> float:
         r"""``r^2``, noise units."""
-        return with_energy(self._squared, self.num_observations, self.delta)
+        means, variances, outcomes, noise, _ = self._record
+        squares = noise.square()
+        terms = (outcomes - means).square() / (squares + variances)
+        terms = terms + torch.log1p(variances / squares)
+        predicted = float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
+        return with_energy(predicted, len(terms), self.delta)
 
     @property
     def noise_std(self) -> Tensor:
         r"""Noise scales of the observations, in order, outcome units."""
-        noise = torch.tensor(self._noise_std, dtype=torch.float64)
+        noise = self._record.noise_std.clone()
         return estimated(noise) if self._estimated else noise
 
-    @checked
     def observe_predictions(
         self,
         mean: float | Tensor,
@@ -149,7 +144,7 @@ class PrequentialRadius:
         """
         given = {"mean": mean, "variance": variance, "outcome": outcome}
         means, variances, outcomes = (
-            finite(name, torch.as_tensor(value).detach().double().cpu().reshape(-1))
+            finite(name, torch.as_tensor(plain(value)).detach().double().cpu().reshape(-1))
             for name, value in given.items()
         )
         if not len(means) == len(variances) == len(outcomes):
@@ -160,32 +155,15 @@ class PrequentialRadius:
         if bool((variances < 0.0).any()):
             raise ValueError("variance must not be negative.")
         noise = positive_values("noise_std", noise_std, len(outcomes)).cpu()
-        squares = noise.square()
-        terms = (outcomes - means).square() / (squares + variances)
-        terms = terms + torch.log1p(variances / squares)
-        rows = rows_of(X, len(outcomes), self._inputs)
-        with self._exclusive:
-            self._keep(
-                self._squared + float(terms.sum()),
-                self._noise_std + noise.tolist(),
-                self._outcomes + outcomes.tolist(),
-                self._inputs + rows,
-                self._estimated or is_estimate(noise_std),
-            )
+        earlier = self._record.inputs
+        width = earlier.shape[-1] if len(earlier) else None
+        inputs = _rows(X, width, len(outcomes)).detach().double().cpu()
+        new = _Record(means, variances, outcomes, noise, inputs)
+        if width is not None:
+            new = _Record(*map(torch.cat, zip(self._record, new, strict=True)))
+        noise_was_estimated = self._estimated or is_estimate(noise_std)
+        self._record, self._estimated = new, noise_was_estimated
 
-    def _keep(
-        self,
-        squared: float,
-        noise_std: list[float],
-        outcomes: list[float],
-        inputs: Rows,
-        noise_was_estimated: bool,
-    ) -> None:
-        # In one step: an interrupt leaves the old or the new record.
-        kept = {"_noise_std": noise_std, "_outcomes": outcomes, "_inputs": inputs}
-        vars(self).update(_squared=squared, _estimated=noise_was_estimated, **kept)
-
-    @checked
     @torch.no_grad()
     def observe(
         self, model: Model, X: Tensor, Y: Tensor, noise_std: float | Tensor
@@ -203,19 +181,17 @@ class PrequentialRadius:
             InputDataError: If a value is not finite.
             UnsupportedError: If the model does not predict the value of one function.
         """
-        check_predicts(model, X)
-        rows = finite("X", X.reshape(-1, X.shape[-1]))
-        if Y.numel() != len(rows):
+        rows = _rows(X, _width(model))
+        if tensor("Y", Y).numel() != len(rows):
             raise BotorchTensorDimensionError(
                 f"Y must be `n x 1` or `n` with n = {len(rows)}, got shape "
                 f"{tuple(Y.shape)}."
             )
         finite("Y", Y)
         positive_values("noise_std", noise_std, len(rows))
-        means, variances = in_parts(rows, lambda part: predicted(model, part))
+        means, variances = in_parts(rows, lambda part: _predicted(model, part))
         self.observe_predictions(means, variances.clamp_min(0.0), Y, noise_std, rows)
 
-    @checked
     def radius(self, regression: RidgeState) -> Radius:
         r"""The radius in the form that the confidence sets take.
 
@@ -223,12 +199,10 @@ class PrequentialRadius:
             regression: The same observations under the kernel of the norm bound.
 
         Raises:
-            UnsupportedError: If ``regression`` is not a regression state.
             ValueError: If it does not hold the same observations in the same order: their
                 number, noise scales, inputs or outcomes differ.
         """
-        noise = regression.noise_scales.cpu()
-        own = torch.tensor(self._noise_std, dtype=torch.float64)
+        noise, own = regression.noise_scales.cpu(), self._record.noise_std
         if not (len(noise) == len(own) and torch.equal(noise, own)):
             raise ValueError(
                 f"fit holds {len(own)} observations and the model {len(noise)}, or their "
@@ -240,31 +214,38 @@ class PrequentialRadius:
                 "observations, in order."
             )
         tau_ref = 1.0
-        slack = self.squared - float(regression.quadratic_form(tau_ref))
-        return Radius(tau_ref, slack)
+        return Radius(tau_ref, self.squared - float(regression.quadratic_form(tau_ref)))
 
     def _is_of(self, regression: RidgeState) -> bool:
-        r"""Whether a state holds these inputs and outcomes; of a sketch, their sums."""
-        outcomes = as_double(self._outcomes)
+        r"""Whether a state holds these inputs and outcomes, up to rounding.
+
+        A sketch keeps sums alone: precisions times residuals, added up alone and times
+        inputs and their squares. Of outcomes at each other's inputs these differ, of the
+        same in another order they do not.
+        """
+        _, _, outcomes, noise, raw = self._record
+        if not isinstance(regression, KernelRegression | NystromRegression):
+            return False
+        if raw.shape[-1] != regression.dimension:
+            return False
         if isinstance(regression, KernelRegression):
+            inputs = regression.train_inputs
+            own = regression.prior.transform(raw.to(inputs))
+            near = (own - inputs).abs() <= _ROUNDED * inputs.abs().amax(0)
             far = (regression.train_targets.cpu() - outcomes).abs()
-            near = far <= ROUNDED * (outcomes.abs() + self.noise_std)
-            return bool(near.all()) and same_inputs(self._inputs, regression)
-        is_sketch = isinstance(regression, NystromRegression)
-        return is_sketch and same_sums(self._inputs, outcomes, regression)
+            allowed = _ROUNDED * (outcomes.abs() + noise)
+            return bool(near.all()) and bool((far <= allowed).all())
+        inputs, _, responses, *_ = regression.sums
+        own = regression.prior.transform(raw.to(inputs))
+        residuals = outcomes.to(own) - regression.prior.mean(own)
+        sums, sizes = _moments(own, residuals / regression.noise_scales.square())
+        others, _ = _moments(inputs, responses)
+        return bool(((sums - others).abs() <= _ROUNDED * sizes).all())
 
     def state_dict(self) -> dict[str, Any]:
-        r"""Plain numbers, for JSON or ``torch.save``."""
-        return states.sealed(
-            {
-                "delta": self.delta,
-                "squared": self._squared,
-                "noise_std": list(self._noise_std),
-                "outcomes": list(self._outcomes),
-                "inputs": [list(row) for row in self._inputs],
-                "estimated": self._estimated,
-            }
-        )
+        r"""The predictions and outcomes as plain numbers, for JSON or ``torch.save``."""
+        record = {name: part.tolist() for name, part in self._record._asdict().items()}
+        return saved(self, {"delta": self.delta}, **record, estimated=self._estimated)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state.
@@ -275,21 +256,77 @@ class PrequentialRadius:
         Raises:
             StateError: If the state is not of such a radius; nothing has changed then.
         """
-        readers = {
-            "delta": states.same(self.delta),
-            "squared": states.real(self._least_squared, _LARGEST_SQUARE),
-            "noise_std": states.sequence(states.real(SMALLEST, LARGEST)),
-            "outcomes": states.sequence(states.real(-LARGEST, LARGEST)),
-            "inputs": saved_rows,
-            "estimated": states.flag,
-        }
-        saved = states.read_state("PrequentialRadius", state_dict, readers)
-        counts = [len(saved[name]) for name in ("noise_std", "outcomes", "inputs")]
-        if len(set(counts)) > 1:
-            raise StateError(
-                f"The state has {counts[0]} noise scales, {counts[1]} outcomes and "
-                f"{counts[2]} inputs; their numbers must agree."
-            )
-        with self._exclusive:
-            names = ("squared", "noise_std", "outcomes", "inputs", "estimated")
-            self._keep(*(saved[name] for name in names))
+        settings, names = {"delta": self.delta}, (*_Record._fields, "estimated")
+        *record, noise_was_estimated = opened(self, settings, state_dict, *names)
+        record = _Record(*map(as_double, record))
+        self._record, self._estimated = record, noise_was_estimated
+
+
+def _rows(X: Tensor, width: int | None, count: int | None = None) -> Tensor:
+    r"""Inputs as ``count x width`` rows, of which None is any number.
+
+    Raises:
+        BotorchTensorDimensionError: If they are not so many, or have other columns.
+        InputDataError: If a number is not finite.
+    """
+    rows = X.reshape(-1, X.shape[-1]) if X.numel() > 0 and X.dim() > 0 else X
+    known = tuple(rows.shape)
+    if len(known) != 2 or known != (count or known[0], width or known[1]) or 0 in known:
+        wanted = "" if count is None else f" with n = {count}"
+        raise BotorchTensorDimensionError(
+            f"X must be `n x {width or 'd'}`{wanted}, got shape {tuple(X.shape)}."
+        )
+    return finite("X", rows)
+
+
+def _width(model: Any) -> int | None:
+    r"""The number of raw input columns of a model; None where it does not say.
+
+    Raises:
+        UnsupportedError: If it is no model.
+    """
+    if not isinstance(model, Model | ExactGP):
+        raise UnsupportedError(
+            f"{type(model).__name__} is no BoTorch model; give one, or give predictions "
+            "to observe_predictions."
+        )
+    width = getattr(model, "dimension", None)
+    inputs = getattr(model, "_original_train_inputs", None)  # what a transform replaced
+    if inputs is None:
+        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
+    if isinstance(inputs, Tensor) and not isinstance(model, MultiTaskGP):
+        width = inputs.shape[-1]  # a MultiTaskGP predicts with or without a task column
+    return width
+
+
+def _predicted(model: Any, X: Tensor) -> Tensor:
+    r"""``2 x n`` latent means and variances of a model at ``n x d`` inputs.
+
+    Raises:
+        UnsupportedError: If they are not Gaussian in outcome units.
+    """
+    if isinstance(model, Model):
+        posterior: Any = model.posterior(X)
+    else:  # by GPyTorch, which calls its posterior this
+        model.eval()
+        with gpt_posterior_settings():
+            posterior = model(X)
+    if isinstance(posterior, TransformedPosterior):
+        raise UnsupportedError(
+            "The model predicts outcomes through an outcome transform such as Log, and the "
+            "radius is of Gaussian predictions. Give those of the transformed outcome to "
+            "observe_predictions."
+        )
+    mean, variance = posterior.mean.reshape(-1), posterior.variance.reshape(-1)
+    if len(mean) != len(X):
+        raise BotorchTensorDimensionError(
+            f"The model predicts {len(mean)} values at {len(X)} inputs; it must predict "
+            "one outcome."
+        )
+    return torch.stack([mean, variance])
+
+
+def _moments(inputs: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Weighted sums of ones, inputs and their squares, and the same of absolute values."""
+    powers = torch.cat([torch.ones_like(inputs[:, :1]), inputs, inputs.square()], -1)
+    return weights @ powers, weights.abs() @ powers.abs()
