@@ -235,7 +235,7 @@ class PrequentialRadius:
             far = (regression.train_targets.cpu() - outcomes).abs()
             allowed = _ROUNDED * (outcomes.abs() + noise)
             return bool(near.all()) and bool((far <= allowed).all())
-        inputs, _, responses, *_ = regression.sums
+        inputs, _, responses = regression.sums.rows
         own = regression.prior.transform(raw.to(inputs))
         residuals = outcomes.to(own) - regression.prior.mean(own)
         sums, sizes = _moments(own, residuals / regression.noise_scales.square())
