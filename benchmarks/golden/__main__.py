@@ -214,25 +214,27 @@ def differences(old: Numbers, new: Numbers) -> Iterator[tuple[str, float]]:
 def _apart(before: list[float], after: list[float], units: Tensor) -> float:
     if len(before) != len(after):
         return math.inf
-    a, b = torch.tensor(before).double(), torch.tensor(after).double()
+    a, b = _tensor(before), _tensor(after)
     apart = torch.where(a == b, 0.0, (a - b).abs() / units)
     return float(apart.nan_to_num(nan=math.inf).max())
 
 
+def _tensor(values: list[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def _units(name: str, old: Numbers) -> Tensor:
-    values = torch.tensor(old[name], dtype=torch.float64)
+    values = _tensor(old[name])
     lower, upper = (
-        [
-            torch.tensor(old[each]).double()
-            for each in old
-            if each in (f"{side} bound", f"{side} played")
-        ]
+        [_tensor(old[each]) for each in old if each in (f"{side} bound", f"{side} played")]
         for side in ("lower", "upper")
     )
     width = upper[0] - lower[0] if lower else torch.ones(1).double()
     kind = ALLOWED[name.split()[-1]][1]
     if kind == "width":
         return width if len(width) == len(values) else width.max().expand(len(values))
+    if kind == "one":
+        return torch.ones_like(values)
     if kind == "spread":
         return (values.max() - values.min()).expand(len(values))
     return values.abs().clamp_min(1e-6 * float(width.max()))
