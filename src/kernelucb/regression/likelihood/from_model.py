@@ -15,11 +15,10 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
-from kernelucb.regression.from_model import read_model
+from kernelucb.regression.from_model import prior_is_as_read, read_model
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.supported import prior_is_as_read
 
 Reported = Literal["counts", "rates"]
 # Standardize and decimal files round outcomes: counts by so much of themselves, counts from
