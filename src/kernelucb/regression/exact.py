@@ -201,7 +201,7 @@ class KernelRegression(RidgeState):
         buffers = {
             "train_inputs": inputs,
             "train_targets": targets,
-            "noise_std": noise,
+            "noise_scales": noise,
             "singular_values": lam.sqrt(),
             "distinct_inputs": pooled.inputs,
             "distinct_index": pooled.positions,
@@ -242,7 +242,7 @@ class KernelRegression(RidgeState):
     def _in_units(self, noise: Tensor, factor: Tensor) -> "KernelRegression":
         r"""The state with all noise scales multiplied by ``factor``, which is ``noise``."""
         state = draft_of(self)
-        state.register_buffer("noise_std", noise)
+        state.register_buffer("noise_scales", noise)
         state.distinct_noise_std = self.distinct_noise_std * factor
         state.eigenvalues = self.eigenvalues / factor.square()
         state.singular_values = self.singular_values / factor

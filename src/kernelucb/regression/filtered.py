@@ -57,7 +57,7 @@ class FilteredRegression(RidgeState):
         self.dimension, self.eigenvalue_cutoff = state.dimension, state.eigenvalue_cutoff
         values = spectral_filter(state.eigenvalues)
         roots, self.least_filter = values.sqrt(), float(values[0])
-        self.register_buffer("noise_std", state.noise_scales)
+        self.register_buffer("noise_scales", state.noise_scales)
         self.register_buffer("eigenvalues", values * state.eigenvalues)
         self.register_buffer("singular_values", roots * state.singular_values)
         self.register_buffer("targets", roots * state.targets)

@@ -37,7 +37,7 @@ class PendingRegression(RidgeState):
         self.dimension, self.estimated = state.dimension, state.estimated
         self.eigenvalue_cutoff = state.eigenvalue_cutoff
         self.pending, self.noise_variance = pending, noise_std**2
-        self.register_buffer("noise_std", state.noise_scales)
+        self.register_buffer("noise_scales", state.noise_scales)
         for name in ("eigenvalues", "singular_values", "targets"):
             self.register_buffer(name, getattr(state, name))
         features = pending.features

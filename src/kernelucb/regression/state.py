@@ -1,7 +1,7 @@
 r"""Regression states: what the data say of query points, at every regulariser."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, Self, cast
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -127,9 +127,7 @@ class RidgeState(Module, ABC):
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
         singular_values: Their square roots.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
-        noise_std: ``n`` noise standard deviations, outcome units, marked as estimated where
-            they were fitted to the data.
-        noise_scales: The same numbers without the mark.
+        noise_scales: ``n`` noise standard deviations, outcome units, to compute with.
         eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
         dimension: Number of raw input columns ``d``.
         estimated: Parts of the model that were fitted to the data.
@@ -138,6 +136,7 @@ class RidgeState(Module, ABC):
     eigenvalues: Tensor
     singular_values: Tensor
     targets: Tensor
+    noise_scales: Tensor
     prior: Prior
     eigenvalue_cutoff: float
     dimension: int
@@ -157,13 +156,8 @@ class RidgeState(Module, ABC):
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
 
     @property
-    def noise_scales(self) -> Tensor:
-        r"""``n`` noise standard deviations, outcome units, to compute with."""
-        return cast(Tensor, super().__getattr__("noise_std"))  # the buffer's name
-
-    @property
     def noise_std(self) -> Tensor:
-        r"""``n`` noise standard deviations, outcome units, to be handed on."""
+        r"""The noise scales to be handed on, marked where they were fitted to the data."""
         noise = self.noise_scales
         return estimated(noise) if "noise" in self.estimated else noise
 

@@ -155,7 +155,7 @@ class NystromRegression(RidgeState):
         inducing = kernel_points("inducing_points", inducing_points)
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
-        self.register_buffer("noise_std", noise)
+        self.register_buffer("noise_scales", noise)
         self.basis = self.outer = Basis.of(self.prior, inducing)
         if remainder_points is not None and remainder_points.numel() > 0:
             further = kernel_points("remainder_points", remainder_points)
@@ -230,7 +230,7 @@ class NystromRegression(RidgeState):
         noise_std = float(self.noise_scales[0]) if noise_std is None else noise_std
         noise = positive_values("noise_std", noise_std, len(targets)).to(self.noise_scales)
         inputs = self.prior.transform(X.detach().to(noise))
-        state.register_buffer("noise_std", torch.cat([self.noise_scales, noise]))
+        state.register_buffer("noise_scales", torch.cat([self.noise_scales, noise]))
         state._add(inputs, targets.to(noise), noise)
         return state
 
@@ -248,7 +248,7 @@ class NystromRegression(RidgeState):
         noise = self.noise_scales.square().mean().sqrt()
         state = draft_of(self)
         scales = torch.cat([self.noise_scales, noise.expand(len(pending))])
-        state.register_buffer("noise_std", scales)
+        state.register_buffer("noise_scales", scales)
         state.basis = self.basis.extended(pending)
         state._solve(self._problem.with_rows(state.basis(pending), noise))
         return state

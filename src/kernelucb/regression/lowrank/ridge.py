@@ -65,7 +65,7 @@ class DTCRegression(RidgeState):
         self.register_buffer("eigenvalues", eigenvalues)
         self.register_buffer("singular_values", eigenvalues.sqrt())
         self.register_buffer("targets", targets)
-        self.register_buffer("noise_std", values.new_full((1,), noise_std))
+        self.register_buffer("noise_scales", values.new_full((1,), noise_std))
         left = data.counts * data.residual_variance / noise**2
         self.register_buffer("residual_variance", left)
         self.basis = data.basis.rotated(pad(vectors, (1, 0)))
