@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.checks import probability
+from kernelucb._numerics.checks import one_of, probability
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.fit.choice import sketched_fit
 from kernelucb.confidence.norm.tracker import (
@@ -20,7 +20,6 @@ from kernelucb.regression.lowrank.sketch import Sketched
 from kernelucb.regression.prior import Prior
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
-_RADII: tuple[BKBRadius, ...] = get_args(BKBRadius)
 
 _SOURCES: dict[BKBRadius, str] = {
     "certified": "Abbasi-Yadkori (2012), Theorem 3.11, for any inducing points (ours)",
@@ -100,17 +99,21 @@ class Budget(NamedTuple):
     def of(cls, data: Sketched, block: int = 1) -> "Budget":
         r"""What the observations contribute, in their own units.
 
-        Args:
-            data: The observations and their sketch.
-            block: How many inputs the bound on the residual takes together: 1 for its
-                trace. For ``u`` inputs and ``r`` features ``O(u block (r + block))``.
+        The bound on the residual takes ``block`` of the ``u`` observed inputs together, 1
+        for the trace of ``R R^T``; with ``r`` features in ``O(u block (r + block))``.
         """
-        alpha = data.sketch.alpha
-        seen = _Residuals.of(data)
-        singly = (seen.counts * seen.variance / alpha).double()
+        alpha, seen = data.sketch.alpha, data.observed
+        rounding = data.basis.round_off * data.prior_variance
+        parts = data.inputs, data.counts, data.features, data.residual_variance + rounding
+        rows = [part[seen] for part in (*parts, rounding)]
+        singly = (rows[1] * rows[3] / alpha).double()
         residual = float(singly.sum())
         if block > 1 and residual > _NEGLIGIBLE:
-            residual = seen.largest_eigenvalue(block) / alpha
+            # At most the sum of the largest eigenvalues of the diagonal blocks.
+            blocks = zip(*(part.split(block) for part in rows), strict=True)
+            residual = (
+                sum(_largest_eigenvalue(data.prior, *part) for part in blocks) / alpha
+            )
         return cls(
             data.num_observations,
             float(data.counts @ data.variance) / alpha,
@@ -121,54 +124,25 @@ class Budget(NamedTuple):
         )
 
 
-class _Residuals(NamedTuple):
-    r"""What the inducing points leave of the observed inputs.
+def _largest_eigenvalue(
+    prior: Prior,
+    inputs: Tensor,
+    counts: Tensor,
+    features: Tensor,
+    variance: Tensor,
+    rounding: Tensor,
+) -> float:
+    r"""Largest eigenvalue of ``R R^T`` with repeats, rounded up; at most the trace.
 
-    Attributes:
-        prior: The kernel.
-        inputs: ``u x d`` distinct inputs.
-        counts: ``u`` numbers of observations.
-        features: ``u x r`` features.
-        variance: ``u`` values ``e_s``, rounded up.
-        rounding: ``u`` bounds on the error of an inner product of features.
+    ``variance`` is its diagonal, rounded up; ``rounding`` bounds the error of an inner
+    product of features.
     """
-
-    prior: Prior
-    inputs: Tensor
-    counts: Tensor
-    features: Tensor
-    variance: Tensor
-    rounding: Tensor
-
-    @classmethod
-    def of(cls, data: Sketched) -> "_Residuals":
-        r"""Of all observed inputs."""
-        rounding = data.basis.round_off * data.prior_variance
-        left = data.residual_variance + rounding
-        seen = data.observed
-        parts = (data.inputs, data.counts, data.features, left, rounding)
-        return cls(data.prior, *(part[seen] for part in parts))
-
-    def largest_eigenvalue(self, block: int) -> float:
-        r"""Upper bound on that of ``R R^T``: the sum of those of its diagonal blocks."""
-        return sum(
-            self._part(slice(start, start + block))._largest()
-            for start in range(0, len(self.counts), block)
-        )
-
-    def _part(self, rows: slice) -> "_Residuals":
-        return _Residuals(self.prior, *(part[rows] for part in self[1:]))
-
-    def _largest(self) -> float:
-        r"""Largest eigenvalue of all, with repeats, rounded up; at most the trace."""
-        matrix = self.prior.covariance(self.inputs, self.inputs)
-        matrix = matrix - self.features @ self.features.mT
-        matrix = matrix.diagonal_scatter(self.variance)
-        weights = self.counts.sqrt()
-        values = torch.linalg.eigvalsh(weights.outer(weights) * matrix)
-        rounding = float((self.counts * self.rounding).sum())
-        trace = float(self.counts @ self.variance)
-        return min(max(float(values[-1]), 0.0) + rounding, trace)
+    matrix = prior.covariance(inputs, inputs) - features @ features.mT
+    matrix = matrix.diagonal_scatter(variance)
+    weights = counts.sqrt()
+    values = torch.linalg.eigvalsh(weights.outer(weights) * matrix)
+    largest = max(float(values[-1]), 0.0) + float((counts * rounding).sum())
+    return min(largest, float(counts @ variance))
 
 
 def certified_width(budget: Budget, norm: float, noise_std: float, delta: float) -> float:
@@ -185,12 +159,7 @@ def certified_width(budget: Budget, norm: float, noise_std: float, delta: float)
     Source: ours; ``docs/mathematics.md``, "Few inducing points". Nothing is assumed about
     the inducing points: they may be any, and depend on all data, because the noise enters
     through the kernel itself. Inputs observed ``c`` times count as one with ``c e_s``.
-
-    Args:
-        budget: What the observations contribute.
-        norm: Norm bound ``F``.
-        noise_std: Noise scale ``xi``.
-        delta: Failure probability.
+    ``F`` is the norm bound, ``xi`` the noise scale.
     """
     gain = budget.log_det + 2.0 * math.log(1.0 / delta)
     noise = noise_std * math.sqrt(gain / budget.alpha)
@@ -224,14 +193,7 @@ def theorem2_width(
     stands for ``ln det(I + K/lam) <= a (1 + ln(1 + tr(K)/lam)) sum_s var(x_s) / lam``, a
     quarter of which it covers only where ``kappa^2 t`` is large enough; where it is not
     (few rounds, small ``lam``) that quarter is used. ``tr(K)`` replaces ``kappa^2 t``,
-    which it never exceeds.
-
-    Args:
-        budget: What the observations contribute.
-        norm: Norm bound ``F``.
-        noise_std: Noise scale ``xi``.
-        delta: Failure probability; half of it is the sketch's.
-        epsilon: Accuracy of the sketch.
+    which it never exceeds. Half of ``delta`` is the sketch's, ``eps`` its accuracy.
     """
     trace, lam = budget.summed_prior_variance, budget.alpha
     printed = math.log(trace) if trace > 0.0 else -math.inf
@@ -248,12 +210,6 @@ def practical_width(budget: Budget, norm: float, noise_std: float, delta: float)
     r"""``(sqrt(lam) F + xi sqrt(ln(t) sum_s var(x_s) / lam + ln(1/delta))) / sqrt(lam)``.
 
     Source: the code that Calandriello et al. (2019) released. No theorem covers it.
-
-    Args:
-        budget: What the observations contribute.
-        norm: Norm bound ``F``.
-        noise_std: Noise scale ``xi``.
-        delta: Failure probability.
     """
     gain = math.log(max(budget.num_observations, 1)) * budget.summed_variance
     noise = noise_std * math.sqrt(gain + math.log(1.0 / delta))
@@ -276,16 +232,8 @@ class BKBRule(NamedTuple):
     qbar: float
 
     def checked(self) -> "BKBRule":
-        r"""This rule, if all of it is in its range.
-
-        Raises:
-            ValueError: Otherwise.
-        """
-        if self.radius not in _RADII:
-            raise ValueError(
-                'radius must be "certified", "theorem2" or "practical", got '
-                f"{self.radius!r}."
-            )
+        r"""This rule, if all of it is in its range; else a ``ValueError``."""
+        one_of("radius", self.radius, *get_args(BKBRadius))
         probability("delta", self.delta)
         probability("epsilon", self.epsilon)
         return self
@@ -315,13 +263,7 @@ class BKBRule(NamedTuple):
     def assumptions(
         self, num_observations: int, known: Knowledge, norm: Assumption
     ) -> Assumptions:
-        r"""What the band rests on.
-
-        Args:
-            num_observations: Number of observations so far.
-            known: What is known of prior and noise.
-            norm: Where the norm bound comes from.
-        """
+        r"""What the band rests on, after so many observations."""
         source = _SOURCES[self.radius]
         if self.radius == "certified":
             return rkhs_assumptions(source, known, self.delta, norm)
