@@ -24,14 +24,26 @@ _ESTIMATES = {
 }
 
 
-class PosteriorModel(Protocol):
-    r"""What a band asks of a model; those in ``kernelucb.models`` have it."""
+class EstimatedPrior(Protocol):
+    r"""What band and bounds read of a model; see ``kernelucb.models.meta.MetaModel``."""
 
     dimension: int
+    estimated: frozenset[str]
+    finite_domain: ClassVar[bool]
+
+    @property
+    def num_tasks(self) -> int:
+        r"""Number of training functions."""
+        ...
 
     @property
     def num_evaluations(self) -> int:
         r"""Number of evaluations that count: those not determined by earlier ones."""
+        ...
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        r"""Smallest and largest value of training functions and evaluations."""
         ...
 
     @property
@@ -49,12 +61,7 @@ class PosteriorModel(Protocol):
 
 
 class PosteriorPoints(NamedTuple):
-    r"""Query points as the posterior of a model sees them.
-
-    Attributes:
-        mean: ``b`` posterior means, outcome units.
-        variance: ``b`` posterior variances, outcome units squared.
-    """
+    r"""``b`` posterior means and variances of query points, outcome units."""
 
     mean: Tensor
     variance: Tensor
@@ -74,7 +81,7 @@ class PosteriorState:
 
     outcome_map = IDENTITY
 
-    def __init__(self, model: PosteriorModel) -> None:
+    def __init__(self, model: EstimatedPrior) -> None:
         self.model = model
         self.dimension = model.dimension
 
@@ -109,12 +116,7 @@ class PosteriorState:
 class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]]):
     r"""Posterior mean plus or minus ``width`` posterior standard deviations.
 
-    Args:
-        regression: The posterior.
-        width: Multiplier of the standard deviation, dimensionless.
-        assumptions: What the band rests on.
-        design: The posterior that gives variances: ``regression``, or the same with
-            pending points.
+    Variances come from ``design``: the same posterior, or that with pending points.
     """
 
     def __init__(
@@ -145,23 +147,6 @@ class PosteriorBand(ConfidenceSet[PosteriorState, QueryPoints[PosteriorPoints]])
         r"""The band with variances conditioned on ``p x d`` pending points as well."""
         design = self.regression.with_pending(X_pending)
         return PosteriorBand(self.regression, self.width, self.assumptions, design)
-
-
-class EstimatedPrior(PosteriorModel, Protocol):
-    r"""What the bounds read of a model; see ``kernelucb.models.meta.MetaModel``."""
-
-    estimated: frozenset[str]
-    finite_domain: ClassVar[bool]
-
-    @property
-    def num_tasks(self) -> int:
-        r"""Number of training functions."""
-        ...
-
-    @property
-    def value_range(self) -> tuple[float, float]:
-        r"""Smallest and largest value of training functions and evaluations."""
-        ...
 
 
 def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float:
@@ -197,15 +182,10 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
 def meta_assumptions(
     model: EstimatedPrior, guarantee: str, band: bool = True
 ) -> Assumptions:
-    r"""What the regret bounds rest on.
+    r"""What the regret bounds rest on, and the band where the paper covers it.
 
     Source: Wang, Kim & Kaelbling (2018), Theorem 2 (a finite domain) or Theorem 4 (given
     basis functions).
-
-    Args:
-        model: The estimated prior.
-        guarantee: What holds, in words.
-        band: Whether the paper covers the band as well.
     """
     prior = Assumption(
         "prior",

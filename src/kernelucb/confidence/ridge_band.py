@@ -106,7 +106,7 @@ def abbasi_yadkori_band(
     regularizer: float,
     assumptions: Assumptions,
 ) -> RidgeBand[KernelRegression]:
-    r"""Width ``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, anytime; prior units."""
+    r"""The self-normalised bound at any ``tau``, anytime."""
     log_det = float(regression.log_det(regularizer))
     width = abbasi_yadkori_width(log_det, norm, delta, regularizer)
     return fixed_ridge_band(regression, regularizer, width, assumptions)
@@ -115,7 +115,7 @@ def abbasi_yadkori_band(
 def abbasi_yadkori_width(
     log_det: float, norm: float, delta: float, regularizer: float
 ) -> float:
-    r"""The width of ``abbasi_yadkori_band`` from the log-determinant at ``tau``.
+    r"""``norm + sqrt(log_det + 2 ln(1/delta)) / sqrt(tau)``, ``log_det`` at ``tau``.
 
     Source: Abbasi-Yadkori (2012), Theorem 3.11, for kernels Durand, Maillard & Pineau
     (2018), Theorem 1, in whitened form.
@@ -130,12 +130,7 @@ def igp_ucb_band(
     horizon: int,
     assumptions: Assumptions,
 ) -> RidgeBand[KernelRegression]:
-    r"""Width ``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``.
-
-    Ridge parameter ``1 + eta`` in the units of the model's kernel, ``eta = 2 / horizon``,
-    and ``t eta`` taken as its largest value 2. Holds for all rounds up to ``horizon``, for
-    one noise scale for all observations. ``norm`` is in prior units.
-    """
+    r"""Improved GP-UCB for all rounds up to ``horizon``, at one noise scale."""
     noise_std = float(regression.noise_scales[0]) / regression.outcome_scale
     regularizer = igp_ucb_regularizer(noise_std, horizon)
     width = igp_ucb_width(float(regression.log_det(regularizer)), norm, delta, noise_std)
@@ -143,12 +138,12 @@ def igp_ucb_band(
 
 
 def igp_ucb_regularizer(noise_std: float, horizon: int) -> float:
-    r"""``tau`` of the ridge parameter ``1 + 2 / horizon``."""
+    r"""``tau`` of the ridge parameter ``1 + eta``, ``eta = 2 / horizon``."""
     return (1.0 + 2.0 / horizon) / noise_std**2
 
 
 def igp_ucb_width(log_det: float, norm: float, delta: float, noise_std: float) -> float:
-    r"""The width of ``igp_ucb_band`` from the log-determinant at its regulariser.
+    r"""``norm + noise_std sqrt(log_det + t eta + 2 ln(1/delta))``, ``t eta`` at most 2.
 
     Source: Chowdhury & Gopalan (2017), Theorem 2.
     """
@@ -161,15 +156,12 @@ def wang_de_freitas_band(
     r"""Posterior band of width ``l``, for fixed inputs and each round alone.
 
     ``l^2 = B^2 + sqrt(8 g ln(2/delta)) + sqrt(2 ln(4/delta)) B + 2 g + 2 ln(2/delta)`` with
-    ``g`` half the log-determinant and ``B`` the norm bound in prior units, for one noise
-    scale for all observations.
+    ``g`` half the log-determinant and ``B`` the norm bound, for one noise scale.
 
     Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand, Maillard &
     Pineau (2018), whose last term is printed as ``2 noise_std ln(2/delta)``. In the units
     of its other terms it is ``2 ln(2/delta)``; with the printed one the band fails far
-    more often than ``delta`` where ``noise_std`` is below one. It rests on the
-    concentration of a quadratic form of the noise, for inputs that do not depend on the
-    noise and one round at a time.
+    more often than ``delta`` where ``noise_std`` is below one.
     """
     gain = 0.5 * float(regression.log_det(1.0))
     squared = (

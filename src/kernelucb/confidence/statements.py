@@ -61,15 +61,8 @@ def rkhs_assumptions(
 ) -> Assumptions:
     r"""Assumptions of a bound for functions of bounded RKHS norm.
 
-    Args:
-        source: Paper and theorem.
-        known: Which parts of the model were fitted to the data, and the noise scales.
-        delta: Failure probability.
-        norm: Where the norm bound comes from.
-        anytime: Whether the bound holds for all rounds at once.
-        horizon: Number of rounds for which it holds; None for all.
-        guarantee: Replaces the usual wording.
-        noise: Condition on the noise, in words.
+    ``horizon`` is the number of rounds for which it holds, None for all; ``guarantee``
+    replaces the usual wording, and ``noise`` is the condition on the noise in words.
     """
     usual = (
         f"holds for every point and {rounds_in_words(anytime, horizon)} with probability "

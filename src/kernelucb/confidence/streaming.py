@@ -197,7 +197,6 @@ class StreamingNoiseTracker:
 
         Raises:
             ValueError: If a number is out of its range, or there is no lower limit.
-            UnsupportedError: If ``noise_std`` is not an ``UnknownNoise``.
         """
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
         smallest = _smallest_scale(noise_std)
@@ -233,8 +232,8 @@ class StreamingNoiseTracker:
         once, but looser than one update for each.
 
         Args:
-            model: A single-output exact GP, or a ``KernelRegression``, with the same
-                kernel and mean as before and all observations so far.
+            model: A single-output exact GP with one noise scale, or a ``KernelRegression``,
+                with the same kernel and mean as before and all observations so far.
 
         Returns:
             Lower and upper bound on the noise scale, outcome units.
@@ -242,8 +241,8 @@ class StreamingNoiseTracker:
         Raises:
             ValueError: If there are fewer observations than before, or they are on another
                 scale.
-            UnsupportedError: If the model cannot be represented, or has one noise scale for
-                each observation.
+            UnsupportedError: If the model cannot be represented, or has several noise
+                scales.
         """
         regression = KernelRegression.of(model)
         if not regression.has_one_noise_scale:
@@ -302,14 +301,7 @@ class StreamingNoiseTracker:
         )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a saved state.
-
-        Args:
-            state_dict: From a tracker with the same arguments.
-
-        Raises:
-            StateError: If the state is not of such a tracker; nothing has changed then.
-        """
+        r"""Go on from a state of a tracker with the same arguments, else ``StateError``."""
         names = "interval", "num_observations", "outcomes", "consistent", "estimated"
         found = opened(self, self._settings, state_dict, *names)
         learnt: dict[str, Any] = dict(zip(names, found, strict=True))

@@ -63,11 +63,7 @@ class UnknownNoise:
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        r"""Both limits; None where none is given.
-
-        Raises:
-            ValueError: If only one is.
-        """
+        r"""Both limits, or None; one alone is a ``ValueError``."""
         if self.lower is None and self.upper is None:
             return None
         if self.lower is None or self.upper is None:
@@ -81,10 +77,6 @@ class UnknownNoise:
         r"""The limits, or by default 0.001 and 10 prior standard deviations.
 
         The default assumes nothing: it only sets where the mixture puts its weights.
-
-        Raises:
-            ValueError: If there are none and the prior variance of the first observation
-                is 0, or there is only one.
         """
         if self.limits is not None:
             return self.limits
@@ -145,17 +137,10 @@ class JointSet(NamedTuple):
         covariance_scale: CovarianceScale,
         noise: UnknownNoise,
     ) -> "JointSet":
-        r"""The joint set of the data.
-
-        Args:
-            regression: The data, in any unit of noise.
-            delta: Failure probability.
-            covariance_scale: Scale ``c`` of the mixture, several, or ``"mixture"``.
-            noise: What is known of the noise scale.
+        r"""The joint set of data in any unit of noise, with one scale for all.
 
         Raises:
             UnsupportedError: If the model has several noise scales.
-            ValueError: See ``UnknownNoise.span``.
         """
         if not regression.has_one_noise_scale:
             raise UnsupportedError(
@@ -181,9 +166,7 @@ class JointSet(NamedTuple):
     def radius(self, norm: float) -> Radius:
         r"""Squared radius of the projection on ``f``, units of ``regression.noise_scales``.
 
-        Args:
-            norm: Norm bound, prior units. The radius is cut off where it no longer
-                constrains functions of at most this norm.
+        Cut off where it no longer constrains functions of at most ``norm``, prior units.
         """
         regression, count = self.regression, self.regression.num_observations
         squared = 2.0 * self.budget
@@ -196,11 +179,8 @@ class JointSet(NamedTuple):
     def noise_interval(self, norm: float) -> tuple[float, float]:
         r"""Smallest and largest noise scale in the set, outcome units.
 
-        With ``M`` the least squared misfit of functions within the norm bound, the scales
-        solve ``2 s^2 (budget - n ln(s)) = M``: both real branches of Lambert's ``W``.
-
-        Args:
-            norm: Norm bound, prior units.
+        With ``M`` the least squared misfit of functions of at most ``norm`` (prior units),
+        they solve ``2 s^2 (budget - n ln(s)) = M``: both real branches of Lambert's ``W``.
         """
         regression, count = self.regression, self.regression.num_observations
         unit = float(regression.noise_scales[0])

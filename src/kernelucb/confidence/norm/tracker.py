@@ -36,11 +36,7 @@ class NormBound(NamedTuple):
 
     @classmethod
     def given(cls, norm_bound: float, regression: RidgeState) -> "NormBound":
-        r"""A norm bound of the user's, outcome units; or one that was estimated before.
-
-        Raises:
-            ValueError: If it is not a finite number above zero.
-        """
+        r"""A norm bound of the user's, outcome units; or one that was estimated before."""
         value = positive_scalar("norm_bound", norm_bound)
         return cls(regression.norm_in_prior_units(float(value)), given_norm(value))
 
@@ -170,9 +166,6 @@ class NormTracker:
 
         Where no norm is consistent with them (the noise scale is too small), the norm of
         the posterior mean takes the place of the least consistent one.
-
-        Raises:
-            ValueError: If earlier outcomes were on another scale.
         """
         outcomes = regression.outcome_map.same_as(self.outcomes)
         centre, scale = least_norm(regression, radius), regression.outcome_scale
@@ -194,14 +187,7 @@ class NormTracker:
         return saved(self, self._settings, estimates=estimates, outcomes=self.outcomes)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Go on from a saved state.
-
-        Args:
-            state_dict: From a tracker with the same arguments.
-
-        Raises:
-            StateError: If the state is not of such a tracker; nothing has changed then.
-        """
+        r"""Go on from a state of a tracker with the same arguments, else ``StateError``."""
         names = "estimates", "outcomes"
         (norm, least), outcomes = opened(self, self._settings, state_dict, *names)
         vars(self).update(estimates=(norm, least), outcomes=outcomes)
@@ -221,11 +207,7 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
 
 
 def norm_in_prior_units(norm_bound: NormBoundLike, regression: RidgeState) -> float | None:
-    r"""A norm bound that was given as a number, in prior units; None without one.
-
-    Raises:
-        ValueError: If it is not a finite number above zero.
-    """
+    r"""A norm bound that was given as a number, in prior units; None without one."""
     if tracker_of(norm_bound) is not None:
         return None
     return NormBound.given(cast(float, norm_bound), regression).value
@@ -236,17 +218,7 @@ def resolve_norm_bound(
     regression: RidgeState,
     radius: Radius,
 ) -> NormBound:
-    r"""The norm bound given, or its estimate.
-
-    Args:
-        norm_bound: Outcome units; a tracker, ``"cautious"`` for a new
-            ``NormTracker.cautious()``, or None for a new ``NormTracker()``.
-        regression: The data.
-        radius: Radius of the fit, for the least consistent norm.
-
-    Raises:
-        ValueError: If ``norm_bound`` is none of these.
-    """
+    r"""The norm bound given, or its estimate from data and the radius of their fit."""
     tracker = tracker_of(norm_bound)
     if tracker is not None:
         return tracker.estimate(regression, radius)
