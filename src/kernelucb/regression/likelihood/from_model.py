@@ -5,7 +5,6 @@ from typing import Any, Literal, NamedTuple
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.approximate_gp import ApproximateGPyTorchModel
-from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import BernoulliLikelihood
 from gpytorch.likelihoods.poisson_likelihood import PoissonLikelihood
@@ -13,7 +12,7 @@ from gpytorch.means import Mean
 from gpytorch.models import ApproximateGP
 from torch import Tensor
 
-from kernelucb._numerics.checks import training_targets
+from kernelucb._numerics.checks import one_of, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.regression.from_model import prior_is_as_read, read_model
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Outcomes
@@ -36,10 +35,10 @@ class _Read(NamedTuple):
     inputs: Tensor
     targets: Tensor
     dimension: int
-    input_transform: InputTransform | None
-    learned_inputs: bool
-    kernel: Kernel | None
-    mean: Mean | None
+    input_transform: Any = None
+    learned_inputs: bool = False
+    kernel: Kernel | None = None
+    mean: Mean | None = None
 
 
 def likelihood_data(
@@ -62,6 +61,7 @@ def likelihood_data(
             rates and none is given.
         InputDataError: If it keeps no outcomes, or they are no counts.
     """
+    one_of("outcomes", outcomes, "counts", "rates")
     variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
     read = _variational(model, train_X, train_Y) if variational else _exact(model)
     likelihood = likelihood or _LIKELIHOODS.get(type(getattr(model, "likelihood", None)))
@@ -78,16 +78,13 @@ def likelihood_data(
             "log rates; give kernel=..., fixed before the data."
         )
     counts = _counts(read.targets, outcomes, num_trials, exposure)
+    given = Outcomes.of(likelihood, counts, num_trials, exposure)
     estimated = estimated_parts(kernel, mean)
     if read.learned_inputs:
         estimated |= {"kernel"}
     prior = Prior(kernel, mean, read.input_transform, outcome_map=LINKS[likelihood])
     return LikelihoodRegression.from_parts(
-        prior.to(read.inputs.device),
-        read.inputs,
-        Outcomes.of(likelihood, counts, num_trials, exposure),
-        read.dimension,
-        estimated,
+        prior.to(read.inputs.device), read.inputs, given, read.dimension, estimated
     )
 
 
@@ -99,25 +96,15 @@ def _exact(model: Any) -> _Read:
             f"The model is of the outcome{data.prior.outcome_map.after}; give one of the "
             "outcomes as they were reported (outcome_transform=None or Standardize)."
         )
-    transform: Any = data.prior.input_transform
-    learned = transform is not None and data.learned_inputs
-    return _Read(
-        data.train_inputs,
-        data.train_targets,
-        data.dimension,
-        transform,
-        learned,
-        None,
-        None,
-    )
+    known = data.train_inputs, data.train_targets, data.dimension
+    return _Read(*known, data.prior.input_transform, data.learned_inputs)
 
 
 def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> _Read:
     r"""The data, kernel and mean of a variational GP, which may not keep its outcomes."""
-    name = type(model).__name__
-    whole = isinstance(model, ApproximateGPyTorchModel)
-    inner: Any = model.model if whole else model
-    if whole and model.num_outputs != 1:
+    name, of_botorch = type(model).__name__, isinstance(model, ApproximateGPyTorchModel)
+    inner: Any = model.model if of_botorch else model
+    if of_botorch and model.num_outputs != 1:
         raise UnsupportedError(
             f"{name} has {model.num_outputs} outputs; build one model for each."
         )
@@ -130,7 +117,8 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
     model.eval()
     transform = getattr(model, "input_transform", None)
     if train_X is None or train_Y is None:
-        inputs, targets, dimension = _kept(model, inner, name)
+        inputs, targets = _kept(transform, inner, name)
+        dimension = getattr(transform, "d", inputs.shape[-1])
     else:
         targets, dimension = training_targets(train_X, train_Y), train_X.shape[-1]
         inputs = train_X if transform is None else transform(train_X)
@@ -143,32 +131,27 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
                 "`covar_module`; give kernel and data to LikelihoodUCB itself."
             )
     learned = transform is not None and learns(transform, inputs)
-    kernel, mean = inner.covar_module, inner.mean_module
-    return _Read(inputs, targets, dimension, transform, learned, kernel, mean)
+    known = inputs, targets, dimension, transform, learned
+    return _Read(*known, inner.covar_module, inner.mean_module)
 
 
-def _kept(model: Any, inner: Any, name: str) -> tuple[Tensor, Tensor, int]:
-    r"""Inputs as the kernel sees them, outcomes, and number of raw columns."""
+def _kept(transform: Any, inner: Any, name: str) -> tuple[Tensor, Tensor]:
+    r"""Inputs as the kernel sees them, and outcomes, that a variational GP keeps."""
     targets = getattr(inner, "train_targets", None)
     kept = getattr(inner, "train_inputs", None)
     if targets is None or kept is None:
         raise InputDataError(
             f"{name} does not keep its outcomes; give train_X and train_Y as well."
         )
-    transform = getattr(model, "input_transform", None)
     if transform is not None and any(True for _ in transform.parameters()):
         raise InputDataError(
             f"{name} keeps its inputs as its transform made them when it was built, and "
             "the transform has parameters that may be others now; give train_X and "
             "train_Y as well."
         )
-    inputs = kept[0]
-    if inputs.dim() != 2:
+    if kept[0].dim() != 2:
         raise UnsupportedError(f"{name} has batch dimensions; build one model without.")
-    dimension = inputs.shape[-1]
-    if transform is not None:
-        dimension = getattr(transform, "d", dimension)
-    return inputs, targets.detach().double().reshape(-1), dimension
+    return kept[0], targets.detach().double().reshape(-1)
 
 
 def _counts(
@@ -178,22 +161,15 @@ def _counts(
     exposure: float | Tensor | None,
 ) -> Tensor:
     r"""Whole numbers from outcomes that rounding may have touched."""
+    of_rates = outcomes == "rates"
     amount = exposure if num_trials is None else num_trials
-    scale = 1.0 if outcomes == "counts" or amount is None else amount
+    scale = amount if of_rates and amount is not None else 1.0
     values = targets * torch.as_tensor(scale, dtype=torch.float64).to(targets).reshape(-1)
     whole = values.round()
-    allowed = _ROUNDED * (1.0 + whole.abs()) if outcomes == "counts" else _ROUNDED_RATES
-    if not bool(((values - whole).abs() <= allowed).all()):
-        far = float(values[(values - whole).abs().argmax()])
-        kind = (
-            "whole numbers"
-            if outcomes == "counts"
-            else "counts over num_trials or exposure"
-        )
-        raise InputDataError(f"The outcomes must be {kind}; one is a count of {far:g}.")
+    far = (values - whole).abs()
+    allowed = _ROUNDED_RATES if of_rates else _ROUNDED * (1.0 + whole.abs())
+    if not bool((far <= allowed).all()):
+        kind = "counts over num_trials or exposure" if of_rates else "whole numbers"
+        worst = float(values[far.argmax()])
+        raise InputDataError(f"The outcomes must be {kind}; one is a count of {worst:g}.")
     return whole
-
-
-def has_probit_link(model: Any) -> bool:
-    r"""Whether a model predicts successes by GPyTorch's ``BernoulliLikelihood``."""
-    return isinstance(getattr(model, "likelihood", None), BernoulliLikelihood)

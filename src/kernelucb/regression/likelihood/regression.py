@@ -9,7 +9,6 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.regression.exact import KernelRegression
@@ -66,7 +65,6 @@ class LikelihoodRegression:
         estimated: Which of ``"kernel"`` and ``"mean"`` may have been fitted to these data.
     """
 
-    @checked
     def __init__(
         self,
         train_X: Tensor,
@@ -155,12 +153,6 @@ class LikelihoodRegression:
         r"""Number of outcomes ``n``."""
         return len(self.train_inputs)
 
-    def under(self, prior: Prior, estimated: frozenset[str]) -> "LikelihoodRegression":
-        r"""The same outcomes under another prior of the latent function."""
-        return self.from_parts(
-            prior, self.train_inputs, self.outcomes, self.dimension, estimated, self.loss
-        )
-
     def with_shorter_lengthscales(self, factor: float) -> "LikelihoodRegression | None":
         r"""Under a kernel with all length scales divided by ``factor``.
 
@@ -186,8 +178,7 @@ class LikelihoodRegression:
         Newton's method with halved steps, in the coefficients of the kernel sections:
         Rasmussen & Williams (2006), Algorithm 3.1. It begins at ``start``.
         """
-        weights = torch.zeros_like(self.mean) if start is None else start.weights
-        best, value = self.at(weights), 0.0
+        best = self.at(torch.zeros_like(self.mean) if start is None else start.weights)
         value = best.loss + 0.5 * regularizer * best.norm**2
         for _ in range(_MOST_STEPS):
             step = self._newton_step(best, regularizer)
