@@ -216,7 +216,7 @@ def _apart(before: list[float], after: list[float], units: Tensor) -> float:
         return math.inf
     a, b = _tensor(before), _tensor(after)
     apart = torch.where(a == b, 0.0, (a - b).abs() / units)
-    return float(apart.nan_to_num(nan=math.inf).max())
+    return float(apart.nan_to_num(nan=math.inf, posinf=math.inf).max())
 
 
 def _tensor(values: list[float]) -> Tensor:
@@ -230,6 +230,7 @@ def _units(name: str, old: Numbers) -> Tensor:
         for side in ("lower", "upper")
     )
     width = upper[0] - lower[0] if lower else torch.ones(1).double()
+    width = width.clamp_min(1e-3 * float(width.max()))  # at noiseless data it is 0
     kind = ALLOWED[name.split()[-1]][1]
     if kind == "width":
         return width if len(width) == len(values) else width.max().expand(len(values))
