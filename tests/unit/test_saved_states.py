@@ -1,59 +1,72 @@
-r"""Checked saved states: whatever a value is, a state that is not right says so."""
+r"""Saved states: settings and data, copied, and a clear error where they do not fit."""
 
-from fractions import Fraction
+import json
 
-import numpy as np
 import pytest
 import torch
+from gpytorch.kernels import MaternKernel, RBFKernel
 
-from kernelucb._numerics import states
+from kernelucb._numerics.saving import digest, fingerprint, opened, same_values, saved
 from kernelucb.exceptions import StateError
 
-READERS = {
-    "level": states.real(),
-    "interval": states.optional(states.sequence(states.real())),
-    "inputs": states.reals((None,)),
-}
-ENTRIES = {
-    "level": 1.0,
-    "interval": [1.0, 2.0],
-    "inputs": torch.ones(2, dtype=torch.float64),
-}
+SETTINGS = {"delta": 0.05, "kernel": torch.ones(2, 2, dtype=torch.float64)}
 
 
-def read(**changes):
-    return states.read_state("Thing", {**states.sealed(ENTRIES), **changes}, READERS)
+class Thing:
+    r"""Learns ``inputs``."""
 
 
-def test_a_state_as_it_was_saved_is_read():
-    values = read()
-    assert values.keys() == ENTRIES.keys()
-    assert values["inputs"] is not ENTRIES["inputs"]
+def state(**changes):
+    return {**saved(Thing(), SETTINGS, inputs=torch.ones(2), count=2), **changes}
 
 
-@pytest.mark.parametrize(
-    "value", [b"ab", range(2), [Fraction(1), Fraction(2)], [np.float32(1.0)], {1}, object()]
-)
-def test_what_was_never_saved_is_refused(value):
-    r"""The readers take any sequence and any number; JSON knows a few only."""
-    with pytest.raises(StateError, match="interval"):
-        read(interval=value)
-
-
-@pytest.mark.parametrize("value", [b"ab", {1}, object(), 1j, {1: 0, "a": 0}])
-def test_what_cannot_be_saved_is_refused(value):
-    with pytest.raises(StateError, match="arguments"):
-        states.sealed({"arguments": value})
+def test_what_was_saved_is_read_as_copies():
+    first = state()
+    inputs, count = opened(Thing(), SETTINGS, first, "inputs", "count")
+    assert count == 2
+    assert torch.equal(inputs, first["inputs"])
+    inputs += 1.0
+    assert torch.equal(first["inputs"], torch.ones(2))
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("changes", "settings", "message"),
     [
-        torch.zeros(2, dtype=torch.float64).to_sparse(),
-        torch.zeros(2, dtype=torch.float64, device="meta"),
+        ({"class": "Other"}, {}, "no state of a Thing"),
+        ({"kernelucb": 1}, {}, "version 1; this release reads version"),
+        ({}, {"delta": 0.1}, r"delta is 0\.05 in the state and 0\.1 here"),
+        ({}, {"kernel": torch.zeros(2, 2)}, "kernel has other values"),
+        ({}, {"more": 1}, "more is None in the state and 1 here"),
     ],
-    ids=["sparse", "meta"],
 )
-def test_tensors_without_plain_numbers_are_refused(value):
-    with pytest.raises(StateError, match="inputs"):
-        read(inputs=value)
+def test_what_does_not_fit_is_refused(changes, settings, message):
+    with pytest.raises(StateError, match=message):
+        opened(Thing(), SETTINGS | settings, state(**changes), "inputs")
+
+
+def test_what_is_no_state_or_lacks_an_entry_is_refused():
+    with pytest.raises(StateError, match="no state of a Thing"):
+        opened(Thing(), SETTINGS, [1, 2], "inputs")
+    with pytest.raises(StateError, match="lacks outcomes"):
+        opened(Thing(), SETTINGS, state(), "inputs", "outcomes")
+
+
+def test_values_agree_up_to_devices_and_json():
+    kernel = SETTINGS["kernel"]
+    assert same_values({"kernel": kernel * (1.0 + 1e-12)}, {"kernel": kernel})
+    assert not same_values(kernel * (1.0 + 1e-6), kernel)
+    assert not same_values(kernel[:1], kernel)
+    plain = {"limits": (0.1, None), "names": ["a", "b"]}
+    assert same_values(json.loads(json.dumps(plain)), plain)
+    assert not same_values([1.0], [1])
+    assert not same_values([1.0], [1.0, 2.0])
+
+
+def test_modules_built_alike_have_one_fingerprint():
+    assert torch.equal(fingerprint(MaternKernel(1.5)), fingerprint(MaternKernel(1.5)))
+    assert not torch.equal(fingerprint(MaternKernel(1.5)), fingerprint(MaternKernel(2.5)))
+    assert not torch.equal(fingerprint(MaternKernel(1.5)), fingerprint(RBFKernel()))
+    one, other = RBFKernel(), RBFKernel()
+    assert digest(one) == digest(other)
+    other.lengthscale = 0.3
+    assert digest(one) != digest(other)
