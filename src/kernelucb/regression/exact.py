@@ -198,18 +198,16 @@ class KernelRegression(RidgeState):
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
             z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
         self.prior, self.eigenvalue_cutoff = prior, cutoff
+        self._set_spectrum(lam, z)
         buffers = {
             "train_inputs": inputs,
             "train_targets": targets,
             "noise_scales": noise,
-            "singular_values": lam.sqrt(),
             "distinct_inputs": pooled.inputs,
             "distinct_index": pooled.positions,
             "distinct_variance": prior.variance(pooled.inputs),
             "distinct_noise_std": pooled.noise_std,
             "distinct_lost": lost,
-            "eigenvalues": lam,
-            "targets": z,
             "feature_basis": basis,
         }
         for name, value in buffers.items():

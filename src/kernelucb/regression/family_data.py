@@ -12,7 +12,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_values
 from kernelucb._numerics.estimates import with_noise
 from kernelucb.regression.exact import KernelRegression
-from kernelucb.regression.from_model import read_model
+from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.likelihood.losses import Loss, Outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap
@@ -77,27 +77,22 @@ class NoisyData(FamilyData):
     def of(cls, model: Any, noise_std: float | Tensor | None) -> "NoisyData":
         r"""The data of a BoTorch model, or of a ``KernelRegression``."""
         if isinstance(model, KernelRegression):
-            inputs, targets = model.train_inputs, model.train_targets
-            prior: Prior = model.prior
-            noise: float | Tensor = model.noise_scales
-            learned = prior.input_transform is not None and "kernel" in model.estimated
-            estimated, dimension = model.estimated & {"noise"}, model.dimension
+            learned = (
+                model.prior.input_transform is not None and "kernel" in model.estimated
+            )
+            values = model.train_inputs, model.train_targets, model.noise_scales
+            known = model.dimension, model.estimated, learned
+            data = ModelData(model.prior, *values, *known)
         else:
             data = read_model(model)
-            inputs, targets, learned = (
-                data.train_inputs,
-                data.train_targets,
-                data.learned_inputs,
-            )
-            prior, noise = data.prior, data.noise_std
-            estimated, dimension = data.estimated & {"noise"}, data.dimension
+        noise, estimated = data.noise_std, data.estimated & {"noise"}
         if noise_std is not None:
             noise, estimated = noise_std, with_noise(estimated, noise_std)
-        if learned:
+        if data.learned_inputs:
             estimated = estimated | {"kernel"}
-        transform: Any = prior.input_transform
-        described = dimension, transform, estimated, prior.outcome_map
-        return cls(inputs, *described, targets, noise)
+        transform: Any = data.prior.input_transform
+        described = data.dimension, transform, estimated, data.prior.outcome_map
+        return cls(data.train_inputs, *described, data.train_targets, noise)
 
     @property
     def precision(self) -> Tensor:

@@ -56,11 +56,9 @@ class FilteredRegression(RidgeState):
         self.prior, self.estimated = state.prior, state.estimated
         self.dimension, self.eigenvalue_cutoff = state.dimension, state.eigenvalue_cutoff
         values = spectral_filter(state.eigenvalues)
-        roots, self.least_filter = values.sqrt(), float(values[0])
+        self._least_filter = float(values[0])
         self.register_buffer("noise_scales", state.noise_scales)
-        self.register_buffer("eigenvalues", values * state.eigenvalues)
-        self.register_buffer("singular_values", roots * state.singular_values)
-        self.register_buffer("targets", roots * state.targets)
+        self._set_spectrum(values * state.eigenvalues, values.sqrt() * state.targets)
 
     @property
     def scatter(self) -> float:
@@ -70,7 +68,7 @@ class FilteredRegression(RidgeState):
 
     def hidden_part(self, norm: float) -> float:
         r"""As for ``state``, times what the filter counts there."""
-        return self.least_filter * self.state.hidden_part(norm)
+        return self._least_filter * self.state.hidden_part(norm)
 
     def project(self, X: Tensor) -> Projection:
         r"""Coordinates as in the state of the data."""

@@ -244,6 +244,8 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
     Raises:
         UnsupportedError: If it does anything else; the message says what to use.
     """
+    if transform is None:
+        return OutcomeUnits()
     parts = _parts(transform)
     steps = [*takewhile(lambda part: type(part) is not Standardize, parts)]
     outcome_map = OutcomeMap(tuple(_step(part) for part in steps))
@@ -262,22 +264,8 @@ def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
     return OutcomeUnits(offset, scale, outcome_map, learned)
 
 
-def affine_units(transform: OutcomeTransform | None) -> tuple[float, float]:
-    r"""Offset and scale that take a model's units to outcome units.
-
-    Raises:
-        UnsupportedError: If the transform is not ``Standardize``, or absent.
-    """
-    offset, scale, outcome_map, _ = outcome_units(transform)
-    ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
-    check_identity(outcome_map, "BKBModel", ways)
-    return offset, scale
-
-
 def _parts(transform: Any) -> list[Any]:
     r"""The single transforms, in the order in which they are applied."""
-    if transform is None:
-        return []
     if type(transform) is ChainedOutcomeTransform:
         return [part for each in transform.values() for part in _parts(each)]
     return [transform]

@@ -38,8 +38,7 @@ class PendingRegression(RidgeState):
         self.eigenvalue_cutoff = state.eigenvalue_cutoff
         self.pending, self.noise_variance = pending, noise_std**2
         self.register_buffer("noise_scales", state.noise_scales)
-        for name in ("eigenvalues", "singular_values", "targets"):
-            self.register_buffer(name, getattr(state, name))
+        self._set_spectrum(state.eigenvalues, state.targets)
         features = pending.features
         self.register_buffer("features", features)
         products = features.mT.unsqueeze(-1) * features.mT.unsqueeze(-2)

@@ -28,7 +28,7 @@ _ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)
 
 
 class _Plain(NamedTuple):
-    r"""A standard kernel and a constant mean of the model; None where it has others."""
+    r"""A standard kernel and a constant mean, outcome units; None where they are others."""
 
     kernel: kernels.Stationary | None
     mean: float | None
@@ -75,9 +75,13 @@ class Prior(Module):
     def plain(self) -> "_Plain":
         r"""What of the prior is plain numbers; read when first asked for."""
         if self._plain is None:
-            self._plain = _Plain(
-                kernels.Stationary.of(self.covar_module), _constant(self.mean_module)
-            )
+            kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
+            kernel = None if kernel is None else kernel.scaled(self.scale**2)
+            value = 0.0 if mean is None or type(mean) is ZeroMean else None
+            if type(mean) is ConstantMean and mean.constant.numel() == 1:
+                value = float(mean.constant)
+            value = None if value is None else self.offset + self.scale * value
+            self._plain = _Plain(kernel, value)
         return self._plain
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
@@ -132,14 +136,14 @@ class Prior(Module):
         r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
         constant = self.plain.mean
         if constant is not None:
-            return inputs.new_full(inputs.shape[:-1], self.offset + self.scale * constant)
+            return inputs.new_full(inputs.shape[:-1], constant)
         return self.offset + self.scale * self.mean_module(inputs)
 
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
         kernel = self.plain.kernel
         if kernel is not None:
-            return inputs.new_full(inputs.shape[:-1], self.scale**2 * kernel.variance)
+            return inputs.new_full(inputs.shape[:-1], kernel.variance)
         return self.scale**2 * kernels.diagonal(self.covar_module, inputs, inputs)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
@@ -149,7 +153,7 @@ class Prior(Module):
         """
         kernel = self.plain.kernel
         if kernel is not None:
-            return kernel.scaled(self.scale**2).covariance(left, right)
+            return kernel.covariance(left, right)
         values = kernels.covariance(self.covar_module, left, right)
         return values if self.scale == 1.0 else self.scale**2 * values
 
@@ -178,16 +182,6 @@ class Prior(Module):
         between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
-
-
-def _constant(mean: Any) -> float | None:
-    r"""The value of a mean (or None, which is zero); None if it is not one number."""
-    if mean is None or type(mean) is ZeroMean:
-        return 0.0
-    if type(mean) is not ConstantMean:
-        return None
-    constant: Any = mean.constant
-    return float(constant) if constant.numel() == 1 else None
 
 
 def is_monotone(transform: Any, fixed: Collection[int] = ()) -> bool:

@@ -194,9 +194,7 @@ class RidgeState(Module, ABC):
 
     @property
     def mean_terms(self) -> Tensor:
-        r"""``r`` values ``sqrt(lam) z``: the ridge estimate is their sum over
-        ``v / (lam + tau)``.
-        """
+        r"""``r`` values ``sqrt(lam) z``, which ``v / (lam + tau)`` weights in the mean."""
         return self.singular_values * self.targets
 
     @property
@@ -300,6 +298,11 @@ class RidgeState(Module, ABC):
         units; the prior's kernel is ``outcome_scale^2`` times that.
         """
         return norm_bound / self.outcome_scale
+
+    def _set_spectrum(self, eigenvalues: Tensor, targets: Tensor) -> None:
+        self.register_buffer("eigenvalues", eigenvalues)
+        self.register_buffer("singular_values", eigenvalues.sqrt())
+        self.register_buffer("targets", targets)
 
     def _checked(self, X: Tensor, name: str = "X") -> Tensor:
         shape = tuple(tensor(name, X).shape)

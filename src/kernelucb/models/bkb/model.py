@@ -25,7 +25,7 @@ from kernelucb.exceptions import StateError
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
 from kernelucb.regression.lowrank.dtc import DTCState
 from kernelucb.regression.lowrank.ridge import DTCRegression
-from kernelucb.regression.outcome_map import affine_units
+from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.pooling import Tally
 from kernelucb.regression.prior import Prior
 
@@ -165,7 +165,10 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         Raises:
             UnsupportedError: If outcomes are transformed by more than ``Standardize``.
         """
-        offset, scale = affine_units(getattr(self, "outcome_transform", None))
+        units = outcome_units(getattr(self, "outcome_transform", None))
+        ways = "transform the outcomes yourself, or use SketchedMartingaleMixtureUCB"
+        check_identity(units.outcome_map, "BKBModel", ways)
+        offset, scale = units.offset, units.scale
         prior, transform = self.state.prior, getattr(self, "input_transform", None)
         estimated = self.estimated
         if noise_std is not None:

@@ -10,18 +10,12 @@ _PURPOSE = 0x424B42  # any number
 def inclusion_probabilities(
     variance: Tensor, counts: Tensor, alpha: float, qbar: float
 ) -> Tensor:
-    r"""Probability that each distinct input becomes an inducing point.
+    r"""Probability ``min(1, qbar count var / alpha)`` that an input becomes inducing.
 
-    ``min(1, qbar count var / alpha)``.
+    From ``n`` latent variances of the previous step and numbers of observations.
 
     Source: Calandriello et al. (2019), Algorithm 1, with one draw for all observations at
     an input: as probable as any of their own draws, or more, which Theorem 1 allows.
-
-    Args:
-        variance: ``n`` latent variances of the previous step.
-        counts: ``n`` numbers of observations.
-        alpha: Ridge parameter.
-        qbar: Oversampling factor.
     """
     return (qbar / alpha * counts * variance).clamp(max=1.0)
 
@@ -29,12 +23,8 @@ def inclusion_probabilities(
 def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
 
-    Random numbers are drawn on the CPU, so they do not depend on the device. Where no input
-    is drawn, the most probable one is taken.
-
-    Args:
-        probabilities: ``n`` inclusion probabilities.
-        state: State of a ``torch.Generator``.
+    Where no input is drawn, the most probable one is taken. ``state`` is that of a
+    ``torch.Generator``.
     """
     uniform, state = uniform_numbers(len(probabilities), state)
     drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
@@ -46,14 +36,9 @@ def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
 def draw_some(weights: Tensor, size: int, state: Tensor) -> tuple[Tensor, Tensor]:
     r"""Like ``draw``, with a given number of inputs, nearly in proportion to weights.
 
-    Those with the smallest ``u / weight`` for uniform ``u``.
+    Those with the smallest ``u / weight`` for uniform ``u``; all where there are no more.
 
     Source: Ohlsson (1998), sequential Poisson sampling.
-
-    Args:
-        weights: ``n`` values, not negative.
-        size: How many are drawn; all where there are no more.
-        state: State of a ``torch.Generator``.
     """
     uniform, state = uniform_numbers(len(weights), state)
     order = (uniform.to(weights.device) / weights).argsort()

@@ -176,9 +176,7 @@ class NystromRegression(RidgeState):
         lam, vectors, self.eigenvalue_cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
-        self.register_buffer("eigenvalues", lam)
-        self.register_buffer("singular_values", lam.sqrt())
-        self.register_buffer("targets", problem.outcomes @ vectors)
+        self._set_spectrum(lam, problem.outcomes @ vectors)
         self.register_buffer("feature_basis", basis)
 
     @property

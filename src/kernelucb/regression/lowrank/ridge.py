@@ -62,9 +62,7 @@ class DTCRegression(RidgeState):
         rest = float(data.squares.sum()) / noise**2 - float(targets.square().sum())
         targets[0] = max(rest, 0.0) ** 0.5
         self.register_buffer("spectrum", eigenvalues)  # not widened
-        self.register_buffer("eigenvalues", eigenvalues)
-        self.register_buffer("singular_values", eigenvalues.sqrt())
-        self.register_buffer("targets", targets)
+        self._set_spectrum(eigenvalues, targets)
         self.register_buffer("noise_scales", values.new_full((1,), noise_std))
         left = data.counts * data.residual_variance / noise**2
         self.register_buffer("residual_variance", left)
