@@ -31,7 +31,6 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
-    LikelihoodBandit,
     LikelihoodRegression,
     LikelihoodUCB,
     MixedSpace,
@@ -199,16 +198,6 @@ def kernel_bandit(bound, norm_bound, there):
     return [*bandit.bounds(there.points), *resumed.bounds(there.points)]
 
 
-def bandit_on_counts(there):
-    bandit, resumed = (LikelihoodBandit(there.kernel, norm_bound=3.0) for _ in range(2))
-    before = bandit.bounds(there.points)
-    bandit.observe(there.points[:2], (there.Y[:2] > 0.0).double())
-    bandit.observe(there.points[bandit.select(there.points)], 1.0)
-    resumed.load_state_dict(bandit.state_dict())
-    assert bandit.assumptions.certified
-    return [*before, *bandit.bounds(there.points), *resumed.latent_bounds(there.points)]
-
-
 def family_on_counts(combine, there):
     outcomes = (there.Y > 0.0).double()
     data = LikelihoodRegression(there.X, outcomes, there.kernel)
@@ -281,11 +270,10 @@ VALUES = {
     },
     **{
         f"family bandit, {select}": partial(family_bandit, select)
-        for select in ("alternate", "balancing")
+        for select in ("alternate", "simplest")
     },
     **{f"remembered, noise {n}": partial(remembered_family, n) for n in (0.1, None)},
     "budgeted bandit": budgeted_bandit,
-    "bandit on counts": bandit_on_counts,
     **{f"family on counts, {c}": partial(family_on_counts, c) for c in ("any", "all")},
     "budgeted model": budgeted_model,
     "sketch with an update": sketched_update,

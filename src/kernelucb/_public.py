@@ -18,7 +18,7 @@ from kernelucb.acquisition import (
     WangDeFreitasUCB,
     outcome_bands,
 )
-from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit, LikelihoodBandit
+from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     MixedSpace,
@@ -73,7 +73,6 @@ __all__ = [
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
-    "LikelihoodBandit",
     "LikelihoodNormDescription",
     "LikelihoodRegression",
     "LikelihoodUCB",

@@ -23,7 +23,6 @@ from kernelucb import (
     KernelFamilyUCB,
     KernelRegression,
     KernelThompsonSampling,
-    LikelihoodBandit,
     LikelihoodRegression,
     LikelihoodUCB,
     MartingaleMixtureUCB,
@@ -257,7 +256,6 @@ TAKERS = {
     ),
     "outcome_bands": lambda b: outcome_bands([MODEL], norm_bound=[b])[0],
     "LikelihoodUCB": lambda b: LikelihoodUCB(COUNTS, norm_bound=b),
-    "LikelihoodBandit": lambda b: LikelihoodBandit(PROBLEM.kernel, norm_bound=b),
     "KernelBandit": lambda b: bandit(norm_bound=b),
     "KernelBandit, igp": lambda b: bandit(norm_bound=b, bound="igp_ucb"),
     "FamilyBandit": lambda b: FamilyBandit(KERNELS, norm_bound=b, noise_std=0.1),
@@ -470,7 +468,6 @@ KERNEL_TAKERS = {
     ),
     "KernelBandit": bandit_with,
     "FamilyBandit": lambda k: FamilyBandit([k], norm_bound=9.0, noise_std=0.1),
-    "LikelihoodBandit": lambda k: LikelihoodBandit(k, norm_bound=9.0),
     "BKBBandit": lambda k: BKBBandit(PROBLEM.X, k, norm_bound=9.0, noise_std=0.1),
 }
 

@@ -14,7 +14,6 @@ from kernelucb import (
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
-    LikelihoodBandit,
     LikelihoodRegression,
     LikelihoodUCB,
     MartingaleMixtureUCB,
@@ -158,13 +157,6 @@ def test_families_over_counts(combine, how):
     acqf = KernelFamilyUCB(counts, [KERNEL], **NORM, combine=combine)
     whole = f"{how} over a family of kernels (ours)"
     assert acqf.assumptions.source == f"{whole}, each by {ELLIPSOID}; fit: {MIXED}"
-
-
-def test_bandit_over_counts():
-    bandit = LikelihoodBandit(KERNEL, **NORM)
-    assert bandit.assumptions.source == f"{ELLIPSOID}; fit: {MIXED}"
-    bandit.observe(X[0], 1.0)
-    assert bandit.assumptions.source == f"{ELLIPSOID}; fit: {MIXED}"
 
 
 def test_an_estimated_norm_is_no_theorem():

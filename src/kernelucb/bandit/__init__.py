@@ -3,6 +3,5 @@ r"""Confidence bounds for finite sets of arms, one observation at a time."""
 from kernelucb.bandit.bkb_bandit import BKBBandit
 from kernelucb.bandit.family_bandit import FamilyBandit
 from kernelucb.bandit.kernel_bandit import KernelBandit
-from kernelucb.bandit.likelihood_bandit import LikelihoodBandit
 
-__all__ = ["BKBBandit", "FamilyBandit", "KernelBandit", "LikelihoodBandit"]
+__all__ = ["BKBBandit", "FamilyBandit", "KernelBandit"]

@@ -1,33 +1,58 @@
-r"""The bounds that a bandit plays, one class for each."""
+r"""The bounds that a bandit plays, one class for each, and the arguments that name them."""
 
 import math
 from abc import ABC, abstractmethod
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.checks import one_of, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
+from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
+from kernelucb.confidence.fit.e_processes import EProcesses, first_ball
+from kernelucb.confidence.fit.energy import energy_source, with_energy
+from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.mixture import (
+    CovarianceScale,
+    FitConstraint,
     Radius,
+    covariance_scales,
     mixture_radius,
+    mixture_source,
 )
-from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
+from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.norm.least import for_least_norm
+from kernelucb.confidence.norm.tracker import (
+    NormBoundLike,
+    NormTracker,
+    estimated_norm,
+    given_norm,
+    tracker_of,
+)
 from kernelucb.confidence.ridge_band import (
     ABBASI_YADKORI_SOURCE,
     IGP_UCB_SOURCE,
     abbasi_yadkori_width,
     check_resolved,
     fixed_ridge_band,
+    igp_ucb_regularizer,
     igp_ucb_width,
 )
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
-from kernelucb.regression import KernelRegression
-from kernelucb.regression.outcome_map import IDENTITY
+from kernelucb.regression import KernelRegression, RidgeState
+
+BoundName = Literal["martingale_mixture", "abbasi_yadkori", "igp_ucb"]
+Form = Literal["dual", "analytic"]
+Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +84,14 @@ class BanditBound(ABC):
 
     @property
     @abstractmethod
-    def known_regularizers(self) -> Tensor:
-        r"""The regularisers ``tau`` that are needed whatever the data."""
+    def smallest_regularizer(self) -> float:
+        r"""The smallest ``tau`` that is needed whatever the data."""
 
     @property
     def arguments(self) -> dict[str, Any]:
         r"""The arguments as plain values, for saved states."""
         values = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         return {"bound": type(self).__name__, **values}
-
-    def fork(self) -> Self:
-        r"""The same bound with its own estimate of the norm."""
-        return replace(self, norm=copy(self.norm))
 
     def radius(self, regression: KernelRegression) -> Radius:
         r"""Squared radius of the fit, from which the norm is estimated."""
@@ -90,9 +111,11 @@ class BanditBound(ABC):
         horizon = None if math.isinf(self.num_rounds) else self.num_rounds
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
-    @abstractmethod
     def check_noise(self, variance: Tensor) -> None:
-        r"""Raise a ValueError where rounded prior variances hide what the data say."""
+        r"""Raise a ValueError where rounded prior variances hide what the data say.
+
+        Nothing where the bound holds at any regulariser: it takes a larger one.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +125,9 @@ class RidgeBound(BanditBound):
     regularizer: float  # tau, which the theorem fixes
 
     @property
-    def known_regularizers(self) -> Tensor:
+    def smallest_regularizer(self) -> float:
         r"""The only one."""
-        return torch.tensor([self.regularizer], dtype=torch.float64)
+        return self.regularizer
 
     @abstractmethod
     def width(self, log_det: float) -> float:
@@ -128,8 +151,9 @@ class AbbasiYadkori(RidgeBound):
 
     def width(self, log_det: float) -> float:
         r"""The width, from ``ln det(I + K_w / tau)``."""
-        norm, tau = self.norm_bound, self.regularizer
-        return abbasi_yadkori_width(log_det, norm, self.delta, tau)
+        return abbasi_yadkori_width(
+            log_det, self.norm_bound, self.delta, self.regularizer
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,18 +173,229 @@ class IGP(RidgeBound):
         return igp_ucb_width(log_det, self.norm_bound, self.delta, self.noise_std)
 
 
-def raise_estimate(tracker: NormTracker | None, other: NormTracker | None) -> None:
-    r"""Raise a tracker's estimates to those of another, where there are both.
+@dataclass(frozen=True, eq=False)
+class MartingaleMixture(BanditBound):
+    r"""Bounds over the functions that satisfy a fit and a norm constraint."""
 
-    Raises:
-        ValueError: If one of them has seen transformed outcomes; a bandit's never are.
+    scales: tuple[float, ...]  # covariance scales c of the mixture, one or more
+    fit: ClosedForm  # "filters" adds what needs no kernel, the energy of the noise
+
+    @property
+    def references(self) -> list[float]:
+        r"""``tau = 1 / c`` of each scale, at which the radius is computed."""
+        return [1.0 / scale for scale in self.scales]
+
+    @property
+    def smallest_regularizer(self) -> float:
+        r"""Of the radius and those that may follow it; see ``BanditBound``."""
+        taus = [self.regularizers(tau_ref).tolist() for tau_ref in self.references]
+        return min(self.references + [tau for own in taus for tau in own])
+
+    def radius(self, regression: KernelRegression, hidden: float = 0.0) -> Radius:
+        r"""Squared radius of the fit; ``hidden`` as for ``with_energy``."""
+        predicted = mixture_radius(regression, self.delta, self.scales)
+        form = float(regression.quadratic_form(predicted.tau_ref))
+        count = regression.num_observations
+        return self.with_energy(predicted, form, count, hidden)
+
+    def with_energy(
+        self, predicted: Radius, form: float, count: int, hidden: float
+    ) -> Radius:
+        r"""The radius of the fit, from the radius of the predictions.
+
+        Args:
+            predicted: Of the martingale mixture.
+            form: Quadratic form of the data at its ``tau_ref``.
+            count: Number of observations.
+            hidden: What round-off hides of the outcomes; see ``hidden_part``.
+        """
+        if self.fit == "martingale":
+            return predicted.beside_hidden(hidden)
+        squared = self._mixed(form + predicted.slack, count)
+        return predicted._replace(slack=squared + hidden - form)
+
+    def ball(self, regression: KernelRegression) -> FitConstraint[KernelRegression]:
+        r"""The fit by the radius alone, as stateless sets take it."""
+        hidden = regression.hidden_part(self.norm_bound)
+        return FitConstraint(regression, self.radius(regression, hidden))
+
+    def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
+        r"""The fit, as narrow as the stateless sets have it."""
+        return self.ball(regression)
+
+    def assumptions(self, known: PriorKnowledge) -> Assumptions:
+        r"""What the bound rests on."""
+        fit = replace(super().assumptions(known), source=self._fit_source)
+        return fit.by(self.source)
+
+    @property
+    def _fit_source(self) -> str:
+        source = mixture_source(self.scales)
+        return source if self.fit == "martingale" else energy_source(source)
+
+    def _mixed(self, predicted: float, count: int) -> float:
+        r"""Squared radius with the energy of the noise."""
+        return with_energy(predicted, count, self.delta)
+
+    @abstractmethod
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The ``tau`` that the bound minimises over, where they are given beforehand."""
+
+    @abstractmethod
+    def confidence_set(
+        self, regression: RidgeState, constraints: Constraints
+    ) -> FunctionSet[Any]:
+        r"""The stateless set with given constraints."""
+
+
+class Dual(MartingaleMixture):
+    r"""The least over every regulariser, up to the steps of a fine grid.
+
+    With ``fit="filters"`` the fit is the mixture of filters, and ``radius`` that of its
+    first member alone.
     """
-    if tracker is not None and other is not None:
-        for each in (tracker, other):
-            IDENTITY.same_as(each.outcomes)
-        tracker.outcomes = tracker.outcomes or other.outcomes
-        norms, others = tracker.estimates, other.estimates
-        tracker.estimates = max(norms[0], others[0]), max(norms[1], others[1])
+
+    source = ExactSet.source
+
+    @property
+    def _given_norm(self) -> float | None:
+        return None if self.tracker is not None else self.norm_bound
+
+    def mixture(self, regression: KernelRegression) -> FilterMixture:
+        r"""The mixture of filters."""
+        norm = self._given_norm
+        return FilterMixture(EProcesses(regression, self.delta, self.scales, norm))
+
+    def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
+        r"""The fit, as narrow as the stateless sets have it."""
+        if self.fit == "martingale":
+            return self.ball(regression)
+        return self.mixture(regression).for_band(self.norm_bound)
+
+    def estimate_norm(self, regression: KernelRegression) -> None:
+        r"""Estimate the norm bound again; does nothing where it was given."""
+        super().estimate_norm(regression)
+        if self.tracker is not None and self.fit == "filters":
+            fit = data_fit(self.fit, regression, self.delta, self.scales)
+            self.tracker.estimate(*for_least_norm(fit).constraint)
+
+    @property
+    def _fit_source(self) -> str:
+        return fit_source(self.fit, self.scales)
+
+    def _mixed(self, predicted: float, count: int) -> float:
+        return first_ball(predicted, count, self.delta).squared_radius
+
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""None: the search takes any."""
+        return torch.empty(0, dtype=torch.float64)
+
+    def confidence_set(
+        self, regression: RidgeState, constraints: Constraints
+    ) -> FunctionSet[Any]:
+        r"""The stateless set with given constraints."""
+        return ExactSet(regression, constraints, self.assumptions(regression))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(MartingaleMixture):
+    r"""The least over a grid of values ``tau``, by default the paper's."""
+
+    source = GridSet.source
+    grid: Tensor | None
+
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The grid, by default around ``tau_ref``; see ``MartingaleMixture``."""
+        return self._default(tau_ref) if self.grid is None else self.grid
+
+    def _default(self, tau_ref: float) -> Tensor:
+        return grid_regularizers("paper", tau_ref, self.noise_std**2)
+
+    def confidence_set(
+        self, regression: RidgeState, constraints: Constraints
+    ) -> FunctionSet[Any]:
+        r"""The stateless set with given constraints."""
+        taus = self.regularizers(constraints.radius.tau_ref)
+        return GridSet(regression, constraints, taus, self.assumptions(regression))
+
+
+class Analytic(Grid):
+    r"""The closed form, a grid of one ``tau``: by default that of the radius."""
+
+    source = ANALYTIC_SOURCE
+
+    def _default(self, tau_ref: float) -> Tensor:
+        return torch.tensor([tau_ref], dtype=torch.float64)
+
+
+class Options(NamedTuple):
+    r"""Arguments of ``KernelBandit`` that not every bound takes; None by default."""
+
+    form: Form | None = None
+    alphas: Alphas = None
+    fit: ClosedForm | None = None
+    covariance_scale: CovarianceScale | None = None
+    horizon: int | None = None
+
+
+_TAKEN = {
+    "martingale_mixture": {"form", "alphas", "fit", "covariance_scale"},
+    "abbasi_yadkori": {"alphas"},
+    "igp_ucb": {"horizon"},
+}
+
+
+def bound_of(
+    name: BoundName,
+    norm_bound: NormBoundLike,
+    noise_std: float,
+    delta: float,
+    options: Options,
+) -> BanditBound:
+    r"""The bound that the arguments of ``KernelBandit`` name, once they are checked."""
+    one_of("bound", name, *_TAKEN)
+    for argument, value in options._asdict().items():
+        if value is not None and argument not in _TAKEN[name]:
+            raise ValueError(f'bound="{name}" takes no {argument}; leave it out.')
+    tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
+    norm = tracker or float(positive_scalar("norm_bound", norm_bound))
+    noise_std = float(positive_scalar("noise_std", noise_std))
+    shared = norm, noise_std, probability("delta", delta)
+    if name == "igp_ucb":
+        horizon = 1000 if options.horizon is None else options.horizon
+        positive_scalar("horizon", horizon)
+        return IGP(*shared, igp_ucb_regularizer(noise_std, horizon), int(horizon))
+    if name == "abbasi_yadkori":
+        tau = _one_tau('bound="abbasi_yadkori"', options.alphas, noise_std)
+        return AbbasiYadkori(*shared, 1.0 if tau is None else float(tau))
+    return _mixture(options, *shared)
+
+
+def _mixture(
+    options: Options, norm: float | NormTracker, noise_std: float, delta: float
+) -> MartingaleMixture:
+    alphas, scale = options.alphas, options.covariance_scale
+    scales = covariance_scales(1.0 if scale is None else scale)
+    fit: ClosedForm = "filters" if options.fit is None else options.fit
+    one_of("fit", fit, "filters", "martingale")
+    shared = norm, noise_std, delta, scales, fit
+    if options.form is not None:
+        one_of("form", options.form, "dual", "analytic")
+    if options.form == "analytic":
+        return Analytic(*shared, _one_tau('form="analytic"', alphas, noise_std))
+    if alphas is None:
+        return Dual(*shared)
+    if isinstance(alphas, str):
+        return Grid(*shared, None)
+    return Grid(*shared, grid_regularizers(alphas, 1.0, noise_std**2))
+
+
+def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> Tensor | None:
+    if alphas is None:
+        return None
+    if isinstance(alphas, str) or torch.as_tensor(alphas).numel() != 1:
+        raise ValueError(f"{owner} takes one ridge parameter as alphas.")
+    return grid_regularizers(alphas, 1.0, noise_std**2)
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from kernelucb.regression import KernelRegression
 from kernelucb.regression.prior import Prior
 
 _FIRST_CAPACITY = 64
+_COMPARED = 8  # inputs whose prior covariances tell two priors apart
 Signs = tuple[int, ...]  # sides of a band: 1 for the upper, -1 for the lower
 
 
@@ -22,17 +23,6 @@ class Arms(NamedTuple):
     prior_mean: Tensor  # a, outcome units
     prior_variance: Tensor  # a, outcome units squared
     covariance: Tensor  # n x a prior covariances with the n observed inputs
-    source: "tuple[Arms, int] | None" = (
-        None  # where one arm was picked, and its index there
-    )
-
-    def at(self, index: int) -> "Arms":
-        r"""One of the arms."""
-        one = slice(index, index + 1)
-        mean, variance = self.prior_mean[one], self.prior_variance[one]
-        return Arms(
-            self.inputs[one], mean, variance, self.covariance[:, one], (self, index)
-        )
 
 
 class Observations:
@@ -63,7 +53,7 @@ class Observations:
         return self._outcomes[: self.count]
 
     def append(self, arm: Arms, outcome: float) -> None:
-        r"""Add one observation; copies share storage and read ``count`` rows each."""
+        r"""Add one observation."""
         x = arm.inputs
         if self.count == len(self._outcomes):
             capacity = max(_FIRST_CAPACITY, 2 * self.count)
@@ -77,18 +67,14 @@ class Observations:
         self.total_variance += float(arm.prior_variance)
         self.count += 1
 
-    def prior_of(self, X: Tensor) -> Arms:
-        r"""Prior of ``a x d`` arms, without their covariance with the inputs."""
-        return Arms(X, self.prior.mean(X), self._prior_variance(X), X.new_empty(0, len(X)))
-
     def arms(self, X: Tensor) -> Arms:
         r"""Prior of ``a x d`` arms and their covariance with the inputs."""
         with lazily_evaluate_kernels(False):  # half the time for small matrices
-            arms = self.prior_of(X)
+            mean, variance = self.prior.mean(X), self._prior_variance(X)
             if self.count == 0:
-                return arms
+                return Arms(X, mean, variance, X.new_empty(0, len(X)))
             # Rounded as in KernelRegression, which asks in this order.
-            return arms._replace(covariance=self.prior.covariance(X, self.inputs).mT)
+            return Arms(X, mean, variance, self.prior.covariance(X, self.inputs).mT)
 
     def _prior_variance(self, X: Tensor) -> Tensor:
         if not self.prior.has_constant_variance:
@@ -104,6 +90,14 @@ class Observations:
         return KernelRegression.from_parts(
             self.prior, inputs, outcomes, self.noise_std, inputs.shape[1], frozenset()
         )
+
+
+def prior_values(prior: Prior, inputs: Tensor) -> Tensor:
+    r"""Covariances and means of the first inputs, ``m + 1 x m``: they tell priors apart."""
+    first = inputs[:_COMPARED]
+    if len(first) == 0:
+        return inputs.new_empty(1, 0)
+    return torch.cat([prior.covariance(first, first), prior.mean(first).unsqueeze(0)])
 
 
 def allowed_columns(kernel: Kernel) -> range:

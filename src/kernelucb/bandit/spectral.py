@@ -1,44 +1,106 @@
-r"""An eigenbasis of the older observations and Schur complements of the newest."""
+r"""All observations in a form that takes one more in ``O(n^2)``.
 
-from copy import copy
-from typing import NamedTuple, Self
+An eigenbasis of the older observations, made anew after every sixteenth part of new ones,
+and Schur complements for the newest: ridge estimates at any few regularisers.
+"""
+
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.features import split_variance
-from kernelucb.bandit.eigenbasis import Eigenbasis, RidgeEstimate
-from kernelucb.bandit.history import Fit, History, Moments
+from kernelucb._numerics.features import Sections, split_variance
+from kernelucb._numerics.spectral import hidden_part
 from kernelucb.bandit.observations import Arms, Observations
 from kernelucb.regression import KernelRegression
 
 
-class SpectralPoints(NamedTuple):
+class Fit(NamedTuple):
+    r"""How ridge estimates fit the data, one value for each regulariser ``tau``."""
+
+    log_det: Tensor  # ln det(I + K_w / tau)
+    quadratic_form: Tensor  # y_w^T (I + K_w / tau)^-1 y_w
+
+
+class Moments(NamedTuple):
+    r"""Ridge estimates at arms, ``a x m`` for ``m`` regularisers."""
+
+    deviation: Tensor  # estimate minus prior mean, outcome units
+    variance: Tensor  # latent variance, outcome units squared
+
+
+class Points(NamedTuple):
     r"""Arms in the eigenbasis of the older observations."""
 
     features: Tensor  # a x r coordinates
     residual_variance: Tensor  # a variances outside the basis
     residual: Tensor  # p x a prior covariances with the newest inputs outside the basis
 
-    def at(self, index: int) -> "SpectralPoints":
-        r"""One of the arms."""
-        one = slice(index, index + 1)
-        return SpectralPoints(
-            self.features[one], self.residual_variance[one], self.residual[:, one]
+
+class Eigenbasis(NamedTuple):
+    r"""The resolved part of the spectrum of the ``n`` older observations."""
+
+    num_observations: int
+    eigenvalues: Tensor  # r, of the whitened kernel matrix, ascending
+    basis: Tensor  # n x r, maps covariances to features
+    sections: Sections  # the kernel sections at the distinct inputs
+    rows: Tensor  # position of an observation at each of them
+    targets: Tensor  # r coordinates z of the whitened outcomes
+    unresolved: float  # squared norm of the outcomes outside these directions
+    hidden_length: float  # of those that eigenvalues near round-off would explain
+    eigenvalue_cutoff: float  # what round-off can make of a zero eigenvalue
+
+    @classmethod
+    def empty(cls, like: Tensor) -> "Eigenbasis":
+        r"""The basis before any observation."""
+        none, matrix = like.new_empty(0), like.new_empty(0, 0)
+        sections, tiny = Sections(matrix, none, none), torch.finfo(like.dtype).tiny
+        return cls(0, none, matrix, sections, none.long(), none, 0.0, 0.0, tiny)
+
+    @classmethod
+    def of(cls, regression: KernelRegression) -> "Eigenbasis":
+        r"""The basis of a regression, without the directions that round-off hides."""
+        zeros = int((regression.eigenvalues == 0).sum())
+        rows, rank = regression.distinct_index, len(regression.eigenvalues) - zeros
+        basis = regression.eigenvalues.new_zeros(regression.num_observations, rank)
+        return cls(
+            num_observations=regression.num_observations,
+            eigenvalues=regression.eigenvalues[zeros:].clone(),
+            basis=basis.index_copy(0, rows, regression.feature_basis[:, zeros:]),
+            sections=regression.distinct_sections,
+            rows=rows,
+            targets=regression.targets[zeros:].clone(),
+            unresolved=float(regression.targets[:zeros].square().sum()),
+            hidden_length=regression.hidden_length,
+            eigenvalue_cutoff=regression.eigenvalue_cutoff,
         )
+
+    def hidden_part(self, norm: float) -> float:
+        r"""See ``KernelRegression``."""
+        return hidden_part(self.hidden_length, norm * math.sqrt(self.eigenvalue_cutoff))
+
+    def hidden_log_det(self, regularizer: float) -> float:
+        r"""What eigenvalues that count as zero may add to ``ln det(I + K_w / tau)``."""
+        hidden = self.num_observations - len(self.eigenvalues)
+        return hidden * math.log1p(self.eigenvalue_cutoff / regularizer)
+
+    @property
+    def mean_terms(self) -> Tensor:
+        r"""``r`` values ``sqrt(lam) z``."""
+        return self.eigenvalues.sqrt() * self.targets
 
 
 class SchurSystems:
-    r"""The systems at ``m`` regularisers, positive or complex with a positive real part.
+    r"""The systems ``K_w + tau`` at ``m`` regularisers with a positive real part.
 
     Conditioned on the older observations, the newest ``p`` have the covariance
     ``S = C_tau / noise^2 + tau``, a Schur complement; the inverse of its Cholesky factor
-    grows by a row with each of them, up to ``capacity``. Copies share storage and read
-    only the first ``count`` rows. For complex regularisers ``S`` is symmetric and both its
-    parts are positive definite, so that the factor without conjugation is stable (Higham
-    1998, Factorizing complex symmetric matrices with positive definite real and imaginary
-    parts).
+    grows by a row with each of them. For complex regularisers ``S`` is symmetric and both
+    its parts are positive definite, so that the factor without conjugation is stable
+    (Higham 1998, Factorizing complex symmetric matrices with positive definite real and
+    imaginary parts).
     """
 
     def __init__(
@@ -68,7 +130,7 @@ class SchurSystems:
         r"""``m x p`` outcomes of the newest, predicted from the others and scaled."""
         return self._innovations[:, : self.count]
 
-    def append(self, points: SpectralPoints, target: float) -> None:
+    def append(self, points: Points, target: float) -> None:
         r"""Add one observation: its projected input, and its outcome in noise units."""
         scale, index = self.noise_std, self.count
         covariance = self._conditioned(points)[..., 0] / scale**2  # m x p
@@ -86,18 +148,13 @@ class SchurSystems:
         self.count += 1
 
     def fit(self) -> Fit:
-        r"""How the ridge estimates fit the data; see ``Systems``."""
+        r"""How the ridge estimates fit the data."""
         tau = self.regularizers
         form = self._form + self.innovations.square().sum(-1)
-        return Fit(tau, self._log_det, tau * form + self.basis.unresolved)
+        return Fit(self._log_det, tau * form + self.basis.unresolved)
 
-    def moments(self, points: SpectralPoints) -> Moments:
-        r"""Ridge estimates at arms; see ``Systems``."""
-        deviation, variance = self.analytic_moments(points)
-        return Moments(deviation, variance.clamp_min(0.0))
-
-    def analytic_moments(self, points: SpectralPoints) -> Moments:
-        r"""The same as analytic functions of the regulariser, where it is complex too."""
+    def moments(self, points: Points) -> Moments:
+        r"""Ridge estimates at arms, analytic functions of the regulariser."""
         deviation = _times(points.features, self._mean_weights)
         variance = self._older_variance(points)
         if self.count:
@@ -108,12 +165,12 @@ class SchurSystems:
             variance = variance - squares.mT
         return Moments(deviation, variance)
 
-    def _older_variance(self, points: SpectralPoints) -> Tensor:
+    def _older_variance(self, points: Points) -> Tensor:
         r"""Variance given the older observations, ``a x m``."""
         explained = _times(points.features.square(), self._shrinkage)
         return points.residual_variance.unsqueeze(-1) + explained
 
-    def _conditioned(self, points: SpectralPoints) -> Tensor:
+    def _conditioned(self, points: Points) -> Tensor:
         r"""Covariance with the newest given the older observations, ``m x p x a``."""
         shrunk = self._shrunk[: self.count]
         inside = (shrunk.flatten(0, 2) @ points.features.mT).unflatten(0, shrunk.shape[:3])
@@ -138,23 +195,19 @@ def _times(real: Tensor, weights: Tensor) -> Tensor:
     return torch.complex(*products.chunk(2, dim=-1))
 
 
-class SpectralHistory(History):
-    r"""All observations: an eigenbasis, renewed now and then, and the newest since."""
+class Spectrum:
+    r"""An eigenbasis of the older observations, and systems for all of them."""
 
     def __init__(self, observations: Observations) -> None:
-        super().__init__(observations)
-        self._restart(Eigenbasis.empty(observations.inputs), 0.0)
+        self.observations, self.noise_std = observations, observations.noise_std
+        self._set(Eigenbasis.empty(observations.inputs))
 
-    def renew(self, regression: KernelRegression | None = None) -> None:
-        r"""Take the eigenbasis of all observations; ``regression`` where it is known."""
-        regression = regression or self.observations.regression()
-        largest = float(regression.distinct_variance.max())
-        self._restart(Eigenbasis.of(regression), largest)
+    def renew(self, regression: KernelRegression) -> None:
+        r"""Take all observations into the eigenbasis."""
+        self._set(Eigenbasis.of(regression))
 
-    def _restart(self, basis: Eigenbasis, largest_variance: float) -> None:
-        self.basis = basis  # of the older observations
-        self.largest_variance = largest_variance  # of the priors of all observations
-        self.newest = 0  # number p of observations since
+    def _set(self, basis: Eigenbasis) -> None:
+        self.basis, self.newest = basis, 0  # number p of observations since
         # An `eigh` costs as much as carrying so many; then the basis is due.
         self.capacity = max(8, basis.num_observations // 16)
         like = basis.eigenvalues
@@ -162,20 +215,6 @@ class SpectralHistory(History):
         self._residual = like.new_empty(self.capacity, self.capacity)
         self._targets = like.new_empty(self.capacity)
         self._slots: dict[str, SchurSystems] = {}
-        self._last = None
-
-    def fork(self, observations: Observations) -> Self:
-        r"""A copy that grows on its own; see ``History``."""
-        new = copy(self)
-        new.observations = observations
-        new._slots = {slot: copy(systems) for slot, systems in self._slots.items()}
-        return new
-
-    @property
-    def squared_targets(self) -> float:
-        r"""Squared length of the outcomes minus the prior mean, noise units."""
-        targets = torch.cat([self.basis.targets, self._targets[: self.newest]])
-        return float(targets @ targets) + self.basis.unresolved
 
     @property
     def is_full(self) -> bool:
@@ -183,10 +222,8 @@ class SpectralHistory(History):
         return self.newest >= self.capacity
 
     def append(self, arm: Arms, target: float) -> None:
-        r"""Add one observation; see ``History``."""
-        points = self._recalled(arm)
-        self.largest_variance = max(self.largest_variance, float(arm.prior_variance))
-        index = self.newest
+        r"""Add an observation: its arm, and outcome minus prior mean in noise units."""
+        points, index = self.project(arm), self.newest
         self._features[index] = points.features[0]
         self._residual[index, :index] = points.residual[:, 0]
         self._residual[index, index] = points.residual_variance[0]
@@ -195,7 +232,8 @@ class SpectralHistory(History):
         for systems in self._slots.values():
             systems.append(points, target)
 
-    def _projected(self, arms: Arms) -> SpectralPoints:
+    def project(self, arms: Arms) -> Points:
+        r"""Arms in the form that ``SchurSystems.moments`` takes."""
         basis, variance = self.basis, arms.prior_variance
         older, newer = arms.covariance.split([basis.num_observations, self.newest])
         features = variance.new_empty(len(variance), 0)
@@ -203,44 +241,16 @@ class SpectralHistory(History):
             reach = basis.sections.reach(arms.inputs, variance, older[basis.rows].mT)
             features, variance = split_variance(older.mT @ basis.basis, variance, reach)
         inside = self._features[: self.newest] @ features.mT
-        return SpectralPoints(features, variance, newer - inside)
+        return Points(features, variance, newer - inside)
 
     def systems(self, slot: str, regularizers: Tensor) -> SchurSystems:
-        r"""The systems at given regularisers; see ``History``."""
+        r"""The systems at given regularisers; each slot keeps those last asked for."""
         known = self._slots.get(slot)
         if known is None or not torch.equal(known.regularizers, regularizers):
             known = SchurSystems(self.basis, regularizers, self.noise_std, self.capacity)
             for i, target in enumerate(self._targets[: self.newest].tolist()):
                 features, residual = self._features[i : i + 1], self._residual[i]
                 own, others = residual[i : i + 1], residual[:i].unsqueeze(-1)
-                known.append(SpectralPoints(features, own, others), target)
+                known.append(Points(features, own, others), target)
             self._slots[slot] = known
         return known
-
-    def ridge_estimate(self, tau: float) -> RidgeEstimate:
-        r"""The ridge estimate at one ``tau``, in ``O(n p^2)`` for the newest ``p``."""
-        basis, count = self.basis, self.newest
-        lam, shifted = basis.eigenvalues, basis.eigenvalues + tau
-        features = self._features[:count] / self.noise_std
-        matrix = torch.addmm(
-            self._residual[:count, :count] / self.noise_std**2,
-            features * (tau / shifted),
-            features.mT,
-        )
-        matrix.diagonal().add_(tau)
-        factor = torch.linalg.cholesky(matrix)  # of the lower triangle
-        targets = self._targets[:count]
-        surprise = targets - features @ (basis.mean_terms / shifted)
-        newest = torch.cholesky_solve(surprise.unsqueeze(-1), factor)[:, 0]
-        terms = lam.sqrt() * (newest @ features)
-        older = (basis.targets - terms) / shifted
-        fit_older, fit_newest = basis.targets - tau * older, targets - tau * newest
-        squares = float(older @ older) + float(newest @ newest)
-        misfit = tau**2 * squares + basis.unresolved
-        squared_norm = float(older @ fit_older) + float(newest @ fit_newest)
-        return RidgeEstimate(tau, older, newest, misfit, squared_norm)
-
-    def weights(self, estimate: RidgeEstimate) -> Tensor:
-        r"""``n`` weights of covariances that sum up to the estimate, outcome units."""
-        older = self.basis.basis @ (self.basis.eigenvalues.sqrt() * estimate.older)
-        return torch.cat([older, estimate.newest / self.noise_std])
