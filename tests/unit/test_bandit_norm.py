@@ -25,8 +25,9 @@ def test_is_the_stateless_bound_at_the_estimate(bound):
     for rounds in (1, 2, 12, 40):
         game.play(bandit, rounds)
         arms, norm = game.arms(), bandit.norm_bound
+        found = bandit.bounds(arms)
         expected = stateless(bandit, kernel, norm_bound=norm).bounds(arms)
-        for ours, theirs in zip(bandit.bounds(arms), expected, strict=True):
+        for ours, theirs in zip(found, expected, strict=True):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
     assert bandit.assumptions["norm"].status is Status.ESTIMATED
 
@@ -74,3 +75,15 @@ def test_resumes_where_it_was(rounds, tmp_path):
             assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
         for bandit in (first, second):
             bandit.observe(arms[4], game.outcome(arms[4]))
+
+
+def test_a_tracker_given_follows_the_estimate():
+    r"""It is the bandit's own, and may be shared with other bounds."""
+    kernel, tracker = frozen_kernel("matern52"), NormTracker.cautious()
+    bandit, game = make_bandit(kernel, "exact", tracker), Game(kernel)
+    game.play(bandit, 15)
+    assert bandit.norm_bound == tracker.norm_bound > 0.0
+    norm, least = tracker.estimates
+    tracker.estimates = 3.0 * norm, least  # by another bound that shares it
+    bandit.observe(game.arms()[0], 0.0)
+    assert bandit.norm_bound == tracker.norm_bound

@@ -1,9 +1,7 @@
 r"""The family bandit against single bandits and the stateless class on the same data."""
 
 import json
-import threading
 import warnings
-from copy import deepcopy
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from interruptions import check_atomic
 from kernelucb import (
     FamilyBandit,
     FamilyTracker,
@@ -24,7 +21,7 @@ from kernelucb import (
     lengthscale_family,
 )
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb._numerics.states import sealed
+from kernelucb.confidence.fit.choice import fit_of
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
@@ -34,12 +31,12 @@ from problems import RKHSFunction, float64, frozen_kernel, normal, uniform
 from tolerances import BANDIT
 
 KERNELS = lengthscale_family(RBFKernel(), 0.1, 1.6)
-NORM, NOISE, COUNT, STRIDE = 5.0, 0.1, 30, 397
+NORM, NOISE, COUNT = 5.0, 0.1, 30
 ARMS = uniform(40, 2, seed=5)
 FUNCTION = RKHSFunction.random(frozen_kernel("rbf", 0.3), 0.8 * NORM, 2, seed=0)
 VALUES = FUNCTION(ARMS)
 OUTCOMES = VALUES + NOISE * normal(len(ARMS), seed=1)
-RULES = ("alternate", "simplest", "widest", "balancing")
+RULES = ("alternate", "simplest", "widest")
 
 
 def make(kernels=KERNELS, norm_bound=NORM, **options):
@@ -64,7 +61,7 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
     bandit = make(fit=fit)
     singles = []
     for cover in KERNELS.covering(2):
-        options = {"noise_std": NOISE, "fit": fit, "covariance_scale": (NORM / 10.0) ** 2}
+        options = {"noise_std": NOISE, "fit": fit_of(fit, (NORM / 10.0) ** 2)}
         singles.append(KernelBandit(cover.kernel, norm_bound=NORM, **options))
     at = [None] * len(singles)
     for count in range(COUNT + 1):
@@ -88,7 +85,7 @@ def test_it_is_the_union_of_single_bandits_that_were_never_contradicted(fit):
     assert 0 < sum(gone is not None for gone in at) < len(at)
 
 
-@pytest.mark.parametrize("select", RULES[:3])
+@pytest.mark.parametrize("select", RULES)
 def test_it_is_the_stateless_class_with_a_tracker(select):
     bandit, tracker = make(select=select, fit="martingale"), FamilyTracker()
     for count in range(1, COUNT + 1):
@@ -99,9 +96,16 @@ def test_it_is_the_stateless_class_with_a_tracker(select):
         acqf = KernelFamilyUCB(regression, KERNELS, tracker=tracker, **options)
         assert acqf.consistent == bandit.consistent
         if count % 5 == 0:
-            close(bandit.bounds(ARMS), acqf.bounds(ARMS))
+            (lower, upper), (below, above) = bandit.bounds(ARMS), acqf.bounds(ARMS)
+            slack = 0.003 * (above - below)  # of the grid of regularisers
+            assert bool(
+                (lower <= below + BANDIT * NORM).all() & (lower >= below - slack).all()
+            )
+            assert bool(
+                (upper >= above - BANDIT * NORM).all() & (upper <= above + slack).all()
+            )
             scores = acqf(ARMS.unsqueeze(1))
-            assert float(scores.max() - scores[bandit.select(ARMS)]) <= BANDIT * NORM
+            assert bool(scores.max() - scores[bandit.select(ARMS)] <= slack.max())
     ours, theirs = bandit.assumptions, acqf.assumptions
     assert ours == theirs
 
@@ -166,10 +170,6 @@ def test_where_none_is_left_it_warns_once_and_goes_on():
     assert bandit.select(ARMS) in range(len(ARMS))
     lower, upper = bandit.bounds(ARMS)
     assert bool((lower < upper).all())
-    balancing = make(norm_bound=0.5, select="balancing")
-    with pytest.warns(InconsistentConfidenceSetWarning):
-        balancing.observe(*last)
-    assert balancing.select(ARMS) in range(len(ARMS))
 
 
 def test_a_strict_bandit_raises_from_then_on():
@@ -222,7 +222,7 @@ def test_what_was_estimated_is_said(part, options):
         ({"norm_bound": -1.0}, ValueError, "norm_bound must be"),
         ({"delta": 1.0}, ValueError, "delta must lie strictly"),
         ({"widest_every": 0}, ValueError, "widest_every must be"),
-        ({"covariance_scale": -1.0}, ValueError, "covariance_scale must be"),
+        ({"select": "balancing"}, ValueError, "select must be"),
         (
             {"kernels": [RBFKernel(ard_num_dims=2), RBFKernel(ard_num_dims=3)]},
             ValueError,
@@ -245,7 +245,6 @@ def test_wrong_arms_and_outcomes_change_nothing():
         (lambda: bandit.bounds(ARMS * torch.nan), InputDataError, "finite"),
         (lambda: bandit.observe(ARMS[:2], 0.0), BotorchTensorDimensionError, "2 and 1"),
         (lambda: bandit.observe(ARMS[0], torch.nan), InputDataError, "finite"),
-        (lambda: bandit.observe(ARMS[0], "high"), InputDataError, "y must be"),
     ]
     for call, error, message in wrong:
         with pytest.raises((error, ValueError), match=message):
@@ -257,17 +256,14 @@ def test_wrong_arms_and_outcomes_change_nothing():
 @pytest.mark.parametrize("select", RULES)
 def test_a_file_brings_back_the_same_bandit(select, rounds, tmp_path):
     bandit = play(make(select=select), rounds)
-    awaited = bandit.select(ARMS)  # a play is awaited
     torch.save(bandit.state_dict(), tmp_path / "bandit.pt")
     state = torch.load(tmp_path / "bandit.pt", weights_only=True)
     other = make(select=select)
     other.load_state_dict(state)
     state["inputs"].zero_()  # the bandit has copies
     for subject in (bandit, other):
-        subject.observe(ARMS[awaited], VALUES[awaited])
         play(subject, 3)
     assert other.contradicted_at == bandit.contradicted_at
-    assert other._now.balance[:1] == bandit._now.balance[:1]
     close(other.bounds(ARMS), bandit.bounds(ARMS))
 
 
@@ -301,79 +297,3 @@ def test_a_state_of_another_bandit_is_refused(options):
     with pytest.raises(StateError):
         other.load_state_dict(play(make(), 3).state_dict())
     assert other.num_observations == 0
-
-
-def test_a_changed_state_is_refused():
-    bandit = play(make(select="balancing"), 9)
-    bandit.select(ARMS)
-    state = bandit.state_dict()
-    plain = {key: state[key] for key in state if key not in ("version", "checksum")}
-    changes = {
-        "dimension": 3,
-        "inputs": state["inputs"][:-1],
-        "outcomes": state["outcomes"] * torch.nan,
-        "priors": state["priors"] + 1.0,
-        "bands": [None] * 5,
-        "contradicted_at": [99] * 5,
-        "plays": [9] * 5,
-        "play_outcomes": [0.0],
-        "play_widths": ["1"] * 5,
-        "dropped": [0] * 5,
-        "pending": [7, [0.0, 0.0], 1.0],
-    }
-    assert {"arguments", *changes} == set(plain)
-    more = {"pending": [0, [0.0], 1.0], "bands": [[0]] * 5, "contradicted_at": [1] * 5}
-    tampered = [
-        plain | {key: value} for own in (changes, more) for key, value in own.items()
-    ]
-    refused = [sealed(each) for each in tampered] + [state | {"dimension": 2.0}, None, []]
-    other = make(select="balancing")
-    for wrong in refused:
-        with pytest.raises(StateError):
-            other.load_state_dict(wrong)
-    assert other.num_observations == 0
-    other.load_state_dict(state)
-    close(other.bounds(ARMS), bandit.bounds(ARMS))
-
-
-def test_an_interruption_leaves_the_state_before_or_after():
-    kernels = [frozen_kernel("rbf", 0.6), frozen_kernel("rbf", 0.3)]
-    bandit = play(make(kernels, select="balancing"), 9)
-    state = bandit.state_dict()
-
-    def view(subject):
-        plays = subject._now.balance.plays
-        return subject.bounds(ARMS), subject.contradicted_at, plays
-
-    calls = {
-        "select": lambda subject: subject.select(ARMS),
-        "observe": lambda subject: subject.observe(ARMS[3], 0.1),
-        "load": lambda subject: subject.load_state_dict(state),
-    }
-    for name, call in calls.items():
-        subject = make(kernels, select="balancing") if name == "load" else bandit
-        interruptions = check_atomic(
-            lambda subject=subject: deepcopy(subject),
-            call,
-            view,
-            tolerance=BANDIT * NORM,
-            stride=STRIDE,
-        )
-        assert interruptions > 0
-
-
-def test_two_threads_at_a_time_are_refused():
-    bandit, errors = play(make(), 2), []
-
-    def overlap():
-        for call in (lambda: bandit.observe(ARMS[0], 0.0), lambda: bandit.bounds(ARMS)):
-            with pytest.raises(RuntimeError, match="one thread at a time"):
-                call()
-            errors.append(1)
-
-    with bandit._exclusive:
-        thread = threading.Thread(target=overlap)
-        thread.start()
-        thread.join()
-    assert errors == [1, 1]
-    assert bandit.num_observations == 2

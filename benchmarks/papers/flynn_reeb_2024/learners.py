@@ -8,7 +8,7 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Setting, Task
-from kernelucb import KernelBandit
+from kernelucb import Filters, KernelBandit, MartingaleMixture
 
 
 class Learner(Interface):
@@ -61,13 +61,13 @@ def make_learner(task: Task, generator: np.random.Generator) -> Learner:
         return RandomLearner(generator)
     noise_std = setting.noise_factor * protocol.noise_std
     scale = setting.covariance_scale(protocol.rounds)
-    given = None if method.fit == "filters" else scale
+    given: Any = method.covariance_scale or (None if method.fit == "filters" else scale)
+    fit = Filters if method.fit in (None, "filters") else MartingaleMixture
     options: dict[str, Any] = {
         "martingale_mixture": {
-            "fit": method.fit,
+            "fit": fit(given),
             "form": method.form,
             "alphas": method.alphas,
-            "covariance_scale": method.covariance_scale or given,
         },
         "abbasi_yadkori": {"alphas": noise_std**2 / scale},
         "igp_ucb": {"horizon": protocol.rounds},

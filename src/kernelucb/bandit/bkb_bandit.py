@@ -1,8 +1,9 @@
 r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 
+import logging
 import math
 from collections.abc import Sequence
-from copy import copy
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -11,19 +12,14 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics import states
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
     with_numbers,
 )
-from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.bandit.batch_search import pick_batch
-from kernelucb.bandit.bkb_state import BKBState
-from kernelucb.bandit.bounds import raise_estimate
-from kernelucb.bandit.plays import read_plays
+from kernelucb._numerics.saving import opened, saved
+from kernelucb.bandit.observations import prior_values
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm.tracker import (
@@ -34,10 +30,17 @@ from kernelucb.confidence.norm.tracker import (
 )
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.lowrank.arms import SketchedArms
+from kernelucb.regression.lowrank.draws import draw, inclusion_probabilities
 from kernelucb.regression.lowrank.ridge import DTCRegression
 from kernelucb.regression.lowrank.sketch import check_noise
+from kernelucb.regression.pooling import Change
 from kernelucb.regression.prior import Prior
 
+_NUMBERS = "noise_std", "alpha", "batch_growth"
+_LOG = logging.getLogger(__name__)
+# Inducing arms are dropped when there are more than this many times those just drawn.
+_SLACK = 2
+_STALE = 64  # arms whose hallucinated variances are brought up to date together
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
 
@@ -54,9 +57,6 @@ class BKBBandit:
     variances are conditioned on the arms picked. The batch ends when those arms could have
     changed a variance by more than the factor ``batch_growth``, or after 1000 arms.
 
-    ``observe`` and ``load_state_dict`` leave the old state or the new one, also when they
-    are interrupted. A bandit is for one thread at a time.
-
     Source: Calandriello et al. (2019), Algorithm 1 (BKB); Calandriello et al. (2020) for
     batches (BBKB). Assumptions as for ``BKBUCB``.
 
@@ -67,7 +67,6 @@ class BKBBandit:
         ...     bandit.observe(arms, [play(arm) for arm in arms])
     """
 
-    @checked
     def __init__(
         self,
         candidates: Tensor,
@@ -122,7 +121,7 @@ class BKBBandit:
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
         tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-        norm = tracker or float(positive_scalar("norm_bound", norm_bound))
+        self._given = tracker or float(positive_scalar("norm_bound", norm_bound))
         qbar = positive_scalar("qbar", qbar)
         self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
         self.noise_std = float(positive_scalar("noise_std", noise_std))
@@ -136,19 +135,13 @@ class BKBBandit:
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
-        self._exclusive = Exclusive()
         with torch.no_grad():
-            arms = SketchedArms(self.prior, self.candidates, self.alpha)
-        check_noise("The root of alpha", self.alpha**0.5, arms.prior_variance)
-        generator = torch.Generator().manual_seed(seed % 2**64)
-        self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
-        state = BKBState(arms, generator.get_state(), 0.0, norm)
-        self._replace(self._with_norm(state._replace(norm=copy(norm))))
-
-    @property
-    def arms(self) -> SketchedArms:
-        r"""Posterior of the arms, with their numbers of observations."""
-        return self._state.arms
+            self.arms = SketchedArms(self.prior, self.candidates, self.alpha)
+        check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
+        self._generator = torch.Generator().manual_seed(seed % 2**64).get_state()
+        # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
+        self._information = 0.0
+        self._estimate_norm()
 
     @property
     def num_observations(self) -> int:
@@ -163,29 +156,27 @@ class BKBBandit:
     @property
     def norm_bound(self) -> float:
         r"""The norm bound in use, outcome units."""
-        guessed = isinstance(self._state.norm, NormTracker) or "norm" in self._estimated
+        guessed = isinstance(self._given, NormTracker) or "norm" in self._estimated
         return EstimatedNumber(self._norm) if guessed else self._norm
 
     @property
     def _norm(self) -> float:
-        norm = self._state.norm
+        norm = self._given
         return norm.estimates[0] if isinstance(norm, NormTracker) else norm
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
-        norm = self._state.norm
-        if isinstance(norm, NormTracker):
-            statement = estimated_norm(*norm.estimates)
+        if isinstance(self._given, NormTracker):
+            statement = estimated_norm(*self._given.estimates)
         else:
-            regression = self._regression(self.arms)
-            statement = self.rule.norm(self.norm_bound, regression).assumption
+            statement = self.rule.norm(self.norm_bound, self._regression()).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
         return self.rule.assumptions(self.num_observations, known, statement)
 
-    def _regression(self, arms: SketchedArms) -> DTCRegression:
+    def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
-        return DTCRegression(self.prior, arms, self.noise_std, dimension, estimated)
+        return DTCRegression(self.prior, self.arms, self.noise_std, dimension, estimated)
 
     @property
     def width(self) -> float:
@@ -203,22 +194,19 @@ class BKBBandit:
         """
         if self.rule.radius != "practical":
             return self.width * self.batch_growth**0.5
-        gain = self.batch_growth * self._state.information + math.log(1.0 / self.rule.delta)
+        gain = self.batch_growth * self._information + math.log(1.0 / self.rule.delta)
         return self._norm + self.noise_std * math.sqrt(gain / self.alpha)
 
     def bounds(self) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound of every arm, two ``A``-vectors in outcome units."""
-        with self._exclusive:
-            mean = self.arms.mean
-            radius = self.width * self.arms.variance.sqrt()
-            return mean - radius, mean + radius
+        mean, radius = self.arms.mean, self.width * self.arms.variance.sqrt()
+        return mean - radius, mean + radius
 
     @torch.no_grad()
     def select(self) -> int:
         r"""The arm with the largest upper bound, the first where several tie."""
         return int(self.bounds()[1].argmax())
 
-    @checked
     @torch.no_grad()
     def batch_select(self, max_size: int | None = None) -> list[int]:
         r"""Arms to play together; an arm may come several times.
@@ -235,10 +223,9 @@ class BKBBandit:
         """
         largest = _LARGEST_BATCH if max_size is None else max_size
         whole_number("max_size", largest)
-        with self._exclusive:
-            return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
+        return pick_batch(self.arms, self.batch_width, self.batch_growth, largest)
 
-    @torch.no_grad()  # read_plays checks the arguments: tensors of whole numbers are right
+    @torch.no_grad()
     def observe(
         self, arms: int | Sequence[int] | Tensor, outcomes: float | Sequence[float] | Tensor
     ) -> None:
@@ -250,57 +237,149 @@ class BKBBandit:
 
         Raises:
             BotorchTensorDimensionError: If there are not as many outcomes as arms.
-            InputDataError: If an outcome is no finite number, or an arm does not exist.
-            RuntimeError: If another thread is using the bandit.
+            InputDataError: If an outcome is not finite, or an arm does not exist.
         """
-        with self._exclusive:
-            index, values = read_plays(arms, outcomes, self.arms.counts)
-            before = _stage(self.num_observations)
-            state = self._state.observed(index, values, self.rule.qbar)
-            if _stage(int(state.arms.counts.sum())) > before:
-                state = self._with_norm(state)
-            self._replace(state)
+        index, values = self._plays(arms, outcomes)
+        before, variance = self.num_observations, self.arms.variance
+        change = Change.of(index, values - self.arms.prior_mean[index])
+        drawn, generator = self._draw(change)
+        kept = self.arms
+        new = drawn[~torch.isin(drawn, kept.inducing)]
+        if len(kept.inducing) + len(new) > _SLACK * len(drawn):
+            _LOG.info(
+                "Inducing arms are made anew: %d instead of %d, most no longer drawn.",
+                *(len(drawn), len(kept.inducing)),
+            )
+            kept, new = kept.without_inducing(), drawn
+        _LOG.debug("%d inducing arms drawn, %d of them new.", len(drawn), len(new))
+        self.arms, self._generator = kept.observe(change, new), generator
+        self._information += float(torch.log1p(variance[index] / self.alpha).sum())
+        if _stage(self.num_observations) > _stage(before):
+            self._estimate_norm()
 
-    def _with_norm(self, state: BKBState) -> BKBState:
-        r"""With the norm bound that is estimated from it; where one was given, as it is."""
-        tracker = state.norm
-        if isinstance(tracker, NormTracker):
-            raise_estimate(tracker, self._tracker)
-            self.rule.norm(tracker, self._regression(state.arms))
-        return state
+    def _plays(self, arms: Any, outcomes: Any) -> tuple[Tensor, Tensor]:
+        r"""Indices and outcomes as vectors of the same length, checked."""
+        like = self.arms.counts
+        index = torch.as_tensor(arms).detach().reshape(-1).to(like.device)
+        values = torch.as_tensor(outcomes, dtype=torch.float64).detach().reshape(-1)
+        values = finite("outcomes", values).to(like)
+        if len(index) != len(values) or len(index) == 0:
+            raise BotorchTensorDimensionError(
+                "observe takes as many outcomes as arms, got "
+                f"{len(values)} and {len(index)}."
+            )
+        fractional = index.is_floating_point() or index.dtype == torch.bool
+        if fractional or bool(((index < 0) | (index >= len(like))).any()):
+            raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
+        return index.long(), values
 
+    def _draw(self, change: Change) -> tuple[Tensor, Tensor]:
+        r"""Inducing arms drawn with the variances of the step before."""
+        counts = self.arms.counts.index_add(0, change.places, change.counts)
+        seen = counts.nonzero().squeeze(-1)
+        variance = self.arms.variance[seen]
+        probabilities = inclusion_probabilities(
+            variance, counts[seen], self.alpha, self.rule.qbar
+        )
+        position, generator = draw(probabilities, self._generator)
+        return seen[position], generator
+
+    def _estimate_norm(self) -> None:
+        r"""Estimate the norm bound again; does nothing where it was given."""
+        if isinstance(self._given, NormTracker):
+            self.rule.norm(self._given, self._regression())
+
+    @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         r"""Everything that is needed to go on; save it with ``torch.save``."""
-        with self._exclusive:
-            return states.sealed({**self._state.saved(), **self._arguments()})
+        arms, norm = self.arms, self._given
+        return saved(
+            self,
+            self._settings,
+            counts=arms.counts,
+            sums=arms.sums,
+            squares=arms.squares,
+            inducing=arms.inducing,
+            generator=self._generator,
+            information=self._information,
+            norm=list(norm.estimates) if isinstance(norm, NormTracker) else norm,
+        )
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
 
-        Args:
-            state_dict: As saved; copied.
-
         Raises:
-            StateError: If entries are missing or not what they should be, or are of a
-                bandit with other arms or arguments. The bandit is as before then.
+            StateError: If it was saved by a bandit with other arms or arguments, or by
+                another version. The bandit is as before then.
         """
-        with self._exclusive:
-            self._replace(self._state.loaded(state_dict, self._arguments()))
+        names = "counts", "sums", "squares", "inducing", "generator", "information", "norm"
+        *tally, inducing, generator, information, norm = opened(
+            self, self._settings, state_dict, *names
+        )
+        like = self.arms.counts
+        tally = [each.to(like) for each in tally]
+        self.arms = self.arms.rebuilt(inducing.to(like.device), *tally)
+        self._generator, self._information = generator, information
+        if isinstance(self._given, NormTracker):
+            own = self._given.estimates
+            self._given.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
-    def _replace(self, state: BKBState) -> None:
-        r"""As a whole, so that an interrupted update leaves the old one."""
-        self._state = state
-        if isinstance(state.norm, NormTracker):
-            raise_estimate(self._tracker, state.norm)
+    @property
+    def _settings(self) -> dict[str, Any]:
+        r"""What the observations do not change."""
+        norm, arms = self._given, self.candidates
+        tracked = isinstance(norm, NormTracker)
+        return {
+            **{name: float(getattr(self, name)) for name in _NUMBERS},
+            **{n: v if n == "radius" else float(v) for n, v in self.rule._asdict().items()},
+            "norm": [norm.inflation, norm.floor] if tracked else norm,
+            "candidates": sha256(arms.cpu().contiguous().numpy().tobytes()).hexdigest(),
+            "prior": prior_values(self.prior, arms).cpu(),
+        }
 
-    def _arguments(self) -> dict[str, Any]:
-        r"""Arguments of the construction that the observations do not change."""
-        rule = self.rule._asdict()
-        own = {name: getattr(self, name) for name in ("noise_std", "alpha", "batch_growth")}
-        # Plain numbers: those that say that they were estimated need their class to load.
-        plain = {name: float(value) for name, value in own.items()}
-        return plain | {n: v if n == "radius" else float(v) for n, v in rule.items()}
+
+def pick_batch(arms: SketchedArms, width: float, growth: float, largest: int) -> list[int]:
+    r"""The arms with the largest upper bounds, each after the ones before.
+
+    Variances only fall while the batch is picked, and means stay, so an arm whose bound is
+    up to date and larger than all others', up to date or not, is the best. The ``p``-th
+    arm costs ``O(r p)`` for each bound that is brought up to date, with ``r`` features.
+
+    Source: Calandriello et al. (2020), Algorithm 1.
+
+    Args:
+        arms: Posterior of the arms.
+        width: Multiplier of the latent standard deviation.
+        growth: Factor by which the arms picked may have changed a variance.
+        largest: Largest batch.
+
+    Returns:
+        At least one index.
+    """
+    mean, start, quadratic = arms.mean, arms.variance, arms.quadratic.clone()
+    upper = mean + width * start.sqrt()
+    applied = torch.zeros(len(mean), dtype=torch.long, device=mean.device)
+    columns = mean.new_zeros(arms.features.shape[1], 0)
+    picked: list[int] = []
+    reached = 1.0
+    while len(picked) < largest and reached <= growth:
+        best = int(upper.argmax())
+        while int(applied[best]) < len(picked):
+            top = upper.topk(min(_STALE, len(upper))).indices
+            top[-1] = best  # among equals it may be missing
+            stale = top[applied[top] < len(picked)]
+            fallen = (arms.features[stale] @ columns).square().sum(-1)
+            quadratic[stale] = (arms.quadratic[stale] - fallen).clamp(min=0.0)
+            variance = arms.residual_variance[stale] + arms.alpha * quadratic[stale]
+            upper[stale] = mean[stale] + width * variance.sqrt()
+            applied[stale] = len(picked)
+            best = int(upper.argmax())
+        picked.append(best)
+        reached += float(start[best]) / arms.alpha
+        column = arms.hallucination(best, columns)
+        columns = torch.cat([columns, column.unsqueeze(-1)], dim=1)
+    return picked
 
 
 def _stage(count: int) -> int:

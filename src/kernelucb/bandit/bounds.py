@@ -13,18 +13,24 @@ from kernelucb._numerics.checks import one_of, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.choice import ClosedForm, data_fit, fit_source
+from kernelucb.confidence.fit.choice import (
+    ClosedForm,
+    Filters,
+    MartingaleMixture,
+    data_fit,
+    fit_of,
+    fit_source,
+)
 from kernelucb.confidence.fit.e_processes import EProcesses, first_ball
 from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
     FitConstraint,
     Radius,
-    covariance_scales,
     mixture_radius,
     mixture_source,
 )
+from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
@@ -111,10 +117,10 @@ class BanditBound(ABC):
         horizon = None if math.isinf(self.num_rounds) else self.num_rounds
         return rkhs_assumptions(self.source, known, self.delta, norm, horizon=horizon)
 
-    def check_noise(self, variance: Tensor) -> None:
+    def check_noise(self, variance: Tensor) -> None:  # noqa: B027
         r"""Raise a ValueError where rounded prior variances hide what the data say.
 
-        Nothing where the bound holds at any regulariser: it takes a larger one.
+        Nothing to check where the bound holds at any regulariser: it takes a larger one.
         """
 
 
@@ -151,9 +157,7 @@ class AbbasiYadkori(RidgeBound):
 
     def width(self, log_det: float) -> float:
         r"""The width, from ``ln det(I + K_w / tau)``."""
-        return abbasi_yadkori_width(
-            log_det, self.norm_bound, self.delta, self.regularizer
-        )
+        return abbasi_yadkori_width(log_det, self.norm_bound, self.delta, self.regularizer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,11 +178,15 @@ class IGP(RidgeBound):
 
 
 @dataclass(frozen=True, eq=False)
-class MartingaleMixture(BanditBound):
+class MixtureBound(BanditBound):
     r"""Bounds over the functions that satisfy a fit and a norm constraint."""
 
-    scales: tuple[float, ...]  # covariance scales c of the mixture, one or more
-    fit: ClosedForm  # "filters" adds what needs no kernel, the energy of the noise
+    fit: Filters | MartingaleMixture  # filters add what needs no kernel: the noise's energy
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        r"""Covariance scales ``c`` of the mixture, one or more."""
+        return self.fit.scales
 
     @property
     def references(self) -> list[float]:
@@ -209,7 +217,7 @@ class MartingaleMixture(BanditBound):
             count: Number of observations.
             hidden: What round-off hides of the outcomes; see ``hidden_part``.
         """
-        if self.fit == "martingale":
+        if isinstance(self.fit, MartingaleMixture):
             return predicted.beside_hidden(hidden)
         squared = self._mixed(form + predicted.slack, count)
         return predicted._replace(slack=squared + hidden - form)
@@ -231,7 +239,7 @@ class MartingaleMixture(BanditBound):
     @property
     def _fit_source(self) -> str:
         source = mixture_source(self.scales)
-        return source if self.fit == "martingale" else energy_source(source)
+        return energy_source(source) if isinstance(self.fit, Filters) else source
 
     def _mixed(self, predicted: float, count: int) -> float:
         r"""Squared radius with the energy of the noise."""
@@ -248,7 +256,7 @@ class MartingaleMixture(BanditBound):
         r"""The stateless set with given constraints."""
 
 
-class Dual(MartingaleMixture):
+class Dual(MixtureBound):
     r"""The least over every regulariser, up to the steps of a fine grid.
 
     With ``fit="filters"`` the fit is the mixture of filters, and ``radius`` that of its
@@ -268,20 +276,20 @@ class Dual(MartingaleMixture):
 
     def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as narrow as the stateless sets have it."""
-        if self.fit == "martingale":
+        if isinstance(self.fit, MartingaleMixture):
             return self.ball(regression)
         return self.mixture(regression).for_band(self.norm_bound)
 
     def estimate_norm(self, regression: KernelRegression) -> None:
         r"""Estimate the norm bound again; does nothing where it was given."""
         super().estimate_norm(regression)
-        if self.tracker is not None and self.fit == "filters":
-            fit = data_fit(self.fit, regression, self.delta, self.scales)
+        if self.tracker is not None and isinstance(self.fit, Filters):
+            fit = data_fit(self.fit, regression, self.delta)
             self.tracker.estimate(*for_least_norm(fit).constraint)
 
     @property
     def _fit_source(self) -> str:
-        return fit_source(self.fit, self.scales)
+        return fit_source(self.fit, 1.0)
 
     def _mixed(self, predicted: float, count: int) -> float:
         return first_ball(predicted, count, self.delta).squared_radius
@@ -298,14 +306,14 @@ class Dual(MartingaleMixture):
 
 
 @dataclass(frozen=True, eq=False)
-class Grid(MartingaleMixture):
+class Grid(MixtureBound):
     r"""The least over a grid of values ``tau``, by default the paper's."""
 
     source = GridSet.source
     grid: Tensor | None
 
     def regularizers(self, tau_ref: float) -> Tensor:
-        r"""The grid, by default around ``tau_ref``; see ``MartingaleMixture``."""
+        r"""The grid, by default around ``tau_ref``; see ``MixtureBound``."""
         return self._default(tau_ref) if self.grid is None else self.grid
 
     def _default(self, tau_ref: float) -> Tensor:
@@ -334,12 +342,11 @@ class Options(NamedTuple):
     form: Form | None = None
     alphas: Alphas = None
     fit: ClosedForm | None = None
-    covariance_scale: CovarianceScale | None = None
     horizon: int | None = None
 
 
 _TAKEN = {
-    "martingale_mixture": {"form", "alphas", "fit", "covariance_scale"},
+    "martingale_mixture": {"form", "alphas", "fit"},
     "abbasi_yadkori": {"alphas"},
     "igp_ucb": {"horizon"},
 }
@@ -373,12 +380,11 @@ def bound_of(
 
 def _mixture(
     options: Options, norm: float | NormTracker, noise_std: float, delta: float
-) -> MartingaleMixture:
-    alphas, scale = options.alphas, options.covariance_scale
-    scales = covariance_scales(1.0 if scale is None else scale)
-    fit: ClosedForm = "filters" if options.fit is None else options.fit
-    one_of("fit", fit, "filters", "martingale")
-    shared = norm, noise_std, delta, scales, fit
+) -> MixtureBound:
+    alphas, fit = options.alphas, fit_of(options.fit or "filters")
+    if isinstance(fit, PrequentialRadius):
+        raise ValueError('fit must be "filters", "martingale" or one of their classes.')
+    shared = norm, noise_std, delta, fit
     if options.form is not None:
         one_of("form", options.form, "dual", "analytic")
     if options.form == "analytic":
@@ -399,8 +405,10 @@ def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> Tensor | None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Filters | MartingaleMixture):
+        return [type(value).__name__, *value.scales]
     if isinstance(value, NormTracker):
         return [value.inflation, value.floor]
-    if isinstance(value, Tensor | tuple):
-        return [float(each) for each in value]
+    if isinstance(value, Tensor):
+        return value.tolist()
     return float(value) if isinstance(value, float) else value

@@ -1,8 +1,11 @@
 r"""A bandit for when the kernel is not known: bounds over a family of kernels."""
 
+import logging
 import warnings
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -10,22 +13,31 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import finite, whole_number
-from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.bandit import family_saved
-from kernelucb.bandit.family import Family, Shared
-from kernelucb.bandit.family_bands import NEVER, FamilyBands
-from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.family.select import explores_for_all
-from kernelucb.confidence.fit.choice import ClosedForm
-from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb._numerics.checks import finite, one_of, whole_number
+from kernelucb._numerics.estimates import estimated_parts, with_numbers
+from kernelucb._numerics.saving import opened, saved
+from kernelucb.bandit.bounds import Options, bound_of
+from kernelucb.bandit.kernel_bandit import KernelBandit
+from kernelucb.bandit.observations import allowed_columns, saved_inputs
+from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.family.problem import covering, in_use
+from kernelucb.confidence.family.select import Select, explores_for_all
+from kernelucb.confidence.family.settings import scale_of
+from kernelucb.confidence.family.statements import (
+    contradicted_in_words,
+    of_family,
+    per_kernel,
+)
+from kernelucb.confidence.fit.choice import ClosedForm, fit_of
+from kernelucb.confidence.statements import Knowledge
 from kernelucb.exceptions import (
     InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
+from kernelucb.regression.named import kernel_in_words
+from kernelucb.regression.prior import Prior
 
-BanditSelect = Literal["alternate", "simplest", "widest", "balancing"]
+_LOG = logging.getLogger(__name__)
 
 
 class FamilyBandit:
@@ -38,26 +50,6 @@ class FamilyBandit:
     contradicted is left out for good. A round costs ``O(n^2)`` for each kernel that is
     left. The bands are those of ``KernelBandit``, whose filters are fewer than those of
     ``KernelFamilyUCB``, so kernels may fall out later.
-
-    **Search.** ``"alternate"``, ``"simplest"`` and ``"widest"`` are those of
-    ``KernelFamilyUCB``. ``"balancing"`` plays the kernel with the least suspected regret
-    over its own plays, and drops one whose outcomes are too low for its band; see
-    ``Balance``. It compares averages over different rounds, so it is for one set of arms
-    that does not change. What it drops is not played any more and stays in ``bounds``.
-    Once each kernel has been played, the ``n`` plays of one that is not dropped, whose
-    bands were ``W`` wide there in sum, have with probability ``1 - 2 delta`` a regret of at
-    most
-
-        ``W + 2 sqrt(xi n) + (n / n*) (W* + 2 sqrt(xi n*))``
-
-    where ``*`` is the true kernel and ``xi`` is of the order of
-    ``noise_std^2 ln(rounds / delta)``; the rule keeps ``n / n*`` near the squared ratio of
-    the suspected regrets for one play. The theorem is ours (``docs/mathematics.md``), the
-    algorithm that of Ziomek, Adachi & Osborne (2024), whose Theorem 4.1 gives a rate in the
-    number of rounds.
-
-    An interruption leaves the state before a call or after it. A bandit is for one thread
-    at a time; a call that overlaps with another raises a RuntimeError.
 
     Source: the union is ours (``docs/mathematics.md``), over the sets of ``KernelBandit``,
     with their assumptions: conditionally sub-Gaussian noise of scale ``noise_std``, and
@@ -72,7 +64,6 @@ class FamilyBandit:
         >>> print(bandit.report())
     """
 
-    @checked
     def __init__(
         self,
         kernels: Sequence[Kernel],
@@ -81,8 +72,7 @@ class FamilyBandit:
         noise_std: float,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
-        covariance_scale: CovarianceScale | None = None,
-        select: BanditSelect = "alternate",
+        select: Select = "alternate",
         widest_every: int = 8,
         mean_module: Mean | None = None,
         strict: bool = False,
@@ -97,11 +87,10 @@ class FamilyBandit:
                 ``lengthscale_family`` are those of its ``covering`` kernels.
             noise_std: Sub-Gaussian noise scale, outcome units.
             delta: Failure probability of all rounds together.
-            fit: See ``KernelBandit``.
-            covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
-                absent, as in ``KernelFamilyUCB``.
-            select: ``"alternate"``, ``"simplest"``, ``"widest"`` or ``"balancing"``: how
-                ``select`` chooses. The bounds do not depend on it.
+            fit: See ``KernelBandit``. A covariance scale that is not given is tied to the
+                norm bound, as in ``KernelFamilyUCB``.
+            select: ``"alternate"``, ``"simplest"`` or ``"widest"``: how ``select`` chooses;
+                see ``KernelFamilyUCB``. The bounds do not depend on it.
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
@@ -111,24 +100,61 @@ class FamilyBandit:
             ValueError: If an argument is out of its range, there is no kernel, the number
                 of norm bounds differs, or the kernels take different numbers of columns.
         """
-        shared = Shared(noise_std, delta, fit, covariance_scale)
-        self._family = Family.of(kernels, mean_module, norm_bound, shared)
+        norms = per_kernel(norm_bound, kernels)
+        columns = reduce(_common, map(allowed_columns, kernels))
+        if len(columns) == 0:
+            raise ValueError("The kernels take different numbers of input columns.")
+        parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
+        numbers = [with_numbers(frozenset(), norm, noise_std) for norm in norms]
+        self._estimated = frozenset[str]().union(*parts, *numbers)
+        self.kernels, self._norms = kernels, tuple(norms)
+        self._noise_std, self._mean = noise_std, mean_module
+        self._fit: Any = fit
         self._widest_every = whole_number("widest_every", widest_every)
-        self._select: BanditSelect = select
-        self._strict = strict
-        self._exclusive = Exclusive()
-        self._now = self._family.fresh()  # all that changes, replaced as one
+        one_of("select", select, "alternate", "simplest", "widest")
+        self._select: Select = select
+        self._strict, self.delta = strict, delta
+        self._begin(columns[0])
+
+    def _begin(self, dimension: int) -> None:
+        r"""The bandits of the kernels that cover the family for arms of a dimension."""
+        # None where a kernel was contradicted, but for one where none is left.
+        self._bandits: list[KernelBandit | None] = [*self._members(dimension)]
+        self._dimension = dimension
+        self._contradicted_at: list[int | None] = [None] * len(self._bandits)
+
+    def _members(self, dimension: int) -> list[KernelBandit]:
+        r"""Bandits without observations."""
+        covers = covering(self.kernels, dimension)
+        return [
+            KernelBandit(
+                cover.kernel,
+                norm_bound=norm,
+                noise_std=self._noise_std,
+                delta=self.delta,
+                fit=self._fit_for(norm),
+                mean_module=self._mean,
+            )
+            for cover, norm in zip(covers, in_use(self._norms, covers), strict=True)
+        ]
+
+    def _fit_for(self, norm_bound: float) -> Any:
+        return fit_of(self._fit, scale_of(None, norm_bound))
+
+    @property
+    def _in_use(self) -> list[KernelBandit]:
+        r"""The bandits whose union is the whole, the simplest first."""
+        return [bandit for bandit in self._bandits if bandit is not None]
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations."""
-        return self._now.observations.count
+        return self._in_use[0].num_observations
 
     @property
     def contradicted_at(self) -> tuple[int | None, ...]:
         r"""For each kernel, after how many observations it was contradicted, or None."""
-        counts = self._now.contradicted_at
-        return tuple(None if count == NEVER else count for count in counts)
+        return tuple(self._contradicted_at)
 
     @property
     def consistent(self) -> tuple[bool, ...]:
@@ -136,18 +162,37 @@ class FamilyBandit:
 
         False for a true one with probability ``delta`` at most.
         """
-        return self._now.consistent
+        return tuple(count is None for count in self._contradicted_at)
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        return self._family.assumptions(self.contradicted_at)
+        norm, given = self._norms[0], self._estimated
+        options = Options(fit=self._fit_for(norm))
+        bound = bound_of("martingale_mixture", norm, self._noise_std, self.delta, options)
+        known = Knowledge(given, torch.tensor([bound.noise_std], dtype=torch.float64))
+        member = bound.assumptions(known)
+        whole = of_family(member, self.kernels, self._norms, given, combine="any")
+        counts = [count for count in self._contradicted_at if count is not None]
+        if len(counts) < len(self._contradicted_at):
+            return whole
+        statement = (
+            f"The data contradict all {len(counts)} kernels at this delta, the last after "
+            f"{max(counts)} observations. The norm bound or the noise scale is too small, "
+            "or the right kernel is not among them."
+        )
+        return whole.with_item(Assumption("kernel", statement, Status.VIOLATED))
 
     def report(self) -> str:
         r"""Which kernels were contradicted and what the bounds rest on, in words."""
-        return self._family.report(self.contradicted_at, self.num_observations)
+        contradicted = [not consistent for consistent in self.consistent]
+        count = self.num_observations
+        lines = contradicted_in_words(self.kernels, contradicted, count, self.delta)
+        for kernel, at in zip(self.kernels, self._contradicted_at, strict=True):
+            after = "consistent" if at is None else f"contradicted after {at} observations"
+            lines.append(f"  {kernel_in_words(kernel)}: {after}")
+        return "\n".join([*lines, str(self.assumptions)])
 
-    @checked
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms; see ``KernelBandit.bounds``.
@@ -158,19 +203,15 @@ class FamilyBandit:
             InputDataError: If a value is not finite.
             InconsistentConfidenceSetError: If ``strict`` is set and no kernel is left.
         """
-        with self._exclusive:
-            now, arms = self._ready(arms)
-            sides = now.bounds(arms)
-            self._now = now
-        return sides
+        arms = self._ready(arms)
+        with _without_warnings():
+            sides = [bandit.bounds(arms) for bandit in self._in_use]
+        lower, upper = zip(*sides, strict=True)
+        return torch.stack(lower).amin(0), torch.stack(upper).amax(0)
 
-    @checked
     @torch.no_grad()
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm to play, the first where several tie.
-
-        With ``select="balancing"`` the next observation counts as a play if it is of this
-        arm.
 
         Args:
             arms: ``a x d`` arms, at least one.
@@ -180,20 +221,16 @@ class FamilyBandit:
             InputDataError: As ``bounds``, or if there are no arms.
             InconsistentConfidenceSetError: As ``bounds``.
         """
-        with self._exclusive:
-            now, arms = self._ready(arms)
-            if len(arms) == 0:
-                raise InputDataError("There are no arms to select from.")
-            if self._select == "balancing":
-                index, now = now.balanced(arms)
-            else:
-                count = now.observations.count
-                whole = explores_for_all(self._select, self._widest_every, count)
-                index = int(now.limits(arms, 1, first_only=not whole).argmax())
-            self._now = now
-        return index
+        arms = self._ready(arms)
+        if len(arms) == 0:
+            raise InputDataError("There are no arms to select from.")
+        count = self.num_observations
+        whole = explores_for_all(self._select, self._widest_every, count)
+        chosen = self._in_use if whole else self._in_use[:1]
+        with _without_warnings():
+            uppers = [bandit.bounds(arms)[1] for bandit in chosen]
+        return int(torch.stack(uppers).amax(0).argmax())
 
-    @checked
     @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation; see ``KernelBandit.observe``.
@@ -205,69 +242,104 @@ class FamilyBandit:
             InconsistentConfidenceSetError: If ``strict`` is set and it contradicts the last
                 kernel, after it was added; or if none was left before.
         """
-        with self._exclusive:
-            now, arm = self._ready(x.unsqueeze(0) if x.dim() == 1 else x)
-            outcome = finite("y", torch.as_tensor(y, dtype=torch.float64))
-            if len(arm) != 1 or outcome.numel() != 1:
-                raise BotorchTensorDimensionError(
-                    f"observe takes one arm and one outcome, got {len(arm)} and "
-                    f"{outcome.numel()}."
-                )
-            before = any(now.consistent)
-            now = now.observe(arm, float(outcome), self._family.delta)
-            self._now = now
-            if before and not any(now.consistent):
-                self._check_strict(now)
-                warnings.warn(
-                    self.assumptions["kernel"].statement,
-                    InconsistentConfidenceSetWarning,
-                    stacklevel=3,
-                )
+        x = self._ready(x.unsqueeze(0) if x.dim() == 1 else x)
+        before = any(self.consistent)
+        self._add(x, y)
+        if before and not any(self.consistent):
+            self._check_strict()
+            statement = self.assumptions["kernel"].statement
+            warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)
+
+    def _add(self, x: Tensor, y: float | Tensor) -> None:
+        with _without_warnings():
+            for bandit in self._in_use:
+                bandit.observe(x, y)
+            if any(self.consistent):
+                self._leave_out()
+
+    def _leave_out(self) -> None:
+        r"""Drop the bandits that the data contradict, for good."""
+        count, widened = self.num_observations, dict[float, int]()
+        bandits = [*self._bandits]
+        for index, bandit in enumerate(bandits):
+            if bandit is not None and bandit.bands.contradiction() is not None:
+                text = "Kernel %d of %d is contradicted for good, at %d observations."
+                _LOG.info(text, index, len(bandits), count)
+                self._contradicted_at[index], bandits[index] = count, None
+                widened.setdefault(bandit.bands.widening(), index)
+        if not any(self.consistent):  # go on with the one that is widened the least
+            nearest = widened[min(widened)]
+            bandits[nearest] = self._bandits[nearest]
+        self._bandits = bandits
 
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
-        r"""The observations, the arguments and what was contradicted, in copies.
-
-        Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
-        """
-        with self._exclusive:
-            return family_saved.as_state(self._now, self._family, self._arguments)
+        r"""The observations and the arguments, in copies; save it with ``torch.save``."""
+        data = self._in_use[0].observations
+        inputs = data.inputs.reshape(data.count, self._dimension).cpu()
+        return saved(
+            self,
+            self._settings(inputs),
+            inputs=inputs,
+            outcomes=data.outcomes.cpu(),
+            grids=[each and each.bands.grid.remembered for each in self._bandits],
+        )
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
+        r"""Observe anew what a bandit made with the same arguments had observed.
 
         Raises:
             StateError: If it was saved by a bandit with other arguments or by another
-                version, or was changed since; nothing is loaded.
+                version; nothing is loaded then.
         """
-        with self._exclusive:
-            self._now = family_saved.read(state_dict, self._family, self._arguments)
+        own = self._in_use[0].observations.inputs
+        settings = self._settings(saved_inputs(state_dict, own))
+        names = "inputs", "outcomes", "grids"
+        inputs, outcomes, grids = opened(self, settings, state_dict, *names)
+        self._begin(inputs.shape[1])
+        for x, y in zip(inputs.unsqueeze(1), outcomes, strict=True):
+            self._add(x, y)
+        for bandit, grid in zip(self._bandits, grids, strict=True):
+            if bandit is not None and grid is not None:
+                bandit.bands.grid.recall(grid)
 
-    @property
-    def _arguments(self) -> dict[str, Any]:
-        r"""The arguments as plain values, for saved states."""
+    def _settings(self, inputs: Tensor) -> dict[str, Any]:
+        r"""What must be the same where a state is loaded; see ``KernelBandit``."""
         own = {"select": self._select, "widest_every": self._widest_every}
-        return {"bounds": self._family.arguments, **own}
+        members = [each.settings(inputs) for each in self._members(inputs.shape[1])]
+        return {"members": members, **own}
 
-    def _ready(self, arms: Tensor) -> tuple[FamilyBands, Tensor]:
-        r"""Bands that may be changed before they are published, and checked arms."""
+    def _ready(self, arms: Tensor) -> Tensor:
+        r"""Checked arms; bandits for their dimension where nothing was observed yet."""
         if arms.dim() != 2:
             shape = tuple(arms.shape)
             raise BotorchTensorDimensionError(f"Arms must be `a x d`, got shape {shape}.")
-        now, dimension = self._now, arms.shape[1]
-        self._check_strict(now)
-        arms = finite("The arms", arms).detach().to(now.observations.inputs)
-        if now.observations.count == 0:
-            self._family.check_fits(arms)
-        if dimension == now.dimension:
-            return now.fork(), arms
-        if now.observations.count > 0:
+        self._check_strict()
+        arms, dimension = finite("The arms", arms), arms.shape[1]
+        if self.num_observations == 0:
+            for kernel in self.kernels:
+                Prior(kernel, self._mean).check_fits(arms)
+            if dimension != self._dimension:
+                self._begin(dimension)
+        elif dimension != self._dimension:
             raise BotorchTensorDimensionError(
-                f"Arms have {dimension} columns; those observed have {now.dimension}."
+                f"Arms have {dimension} columns; those observed have {self._dimension}."
             )
-        return self._family.fresh(dimension), arms
+        return arms
 
-    def _check_strict(self, now: FamilyBands) -> None:
-        if self._strict and not any(now.consistent):
+    def _check_strict(self) -> None:
+        if self._strict and not any(self.consistent):
             raise InconsistentConfidenceSetError(self.assumptions["kernel"].statement)
+
+
+def _common(left: range, right: range) -> range:
+    return range(max(left.start, right.start), min(left.stop, right.stop))
+
+
+@contextmanager
+def _without_warnings() -> Generator[None]:
+    r"""A single contradicted kernel is no reason to warn."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
+        yield

@@ -8,24 +8,27 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
     with_numbers,
 )
-from kernelucb._numerics.exclusive import Exclusive
+from kernelucb._numerics.arrays import in_parts
+from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.bounds import BanditBound, raise_estimate
-from kernelucb.bandit.observations import Arms, Observations, Signs, allowed_columns
-from kernelucb.bandit.options import Alphas, BoundName, Form, Options, bound_of
-from kernelucb.bandit.saved import read as read_saved
+from kernelucb.bandit.bounds import Alphas, BanditBound, BoundName, Form, Options, bound_of
+from kernelucb.bandit.observations import (
+    Arms,
+    Observations,
+    Signs,
+    allowed_columns,
+    prior_values,
+    saved_inputs,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.fit.choice import ClosedForm
-from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
+from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
@@ -35,13 +38,11 @@ class KernelBandit:
 
     Gives the bounds of ``MartingaleMixtureUCB`` (of its filters those that need no spectrum
     of all data in each round), ``AbbasiYadkoriUCB`` or ``IGPUCB`` after every observation,
-    at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. Where
-    round-off would make that less accurate than a regression from scratch (noise below
-    about 1e-5 prior deviations times the root of the number of observations), a round is
-    ``O(n^3)``.
-
-    An interruption leaves the state before a call or after it. A bandit is for one thread
-    at a time; a call that overlaps with another raises a RuntimeError.
+    at a cost of ``O(n^2)`` a round instead of ``O(n^3)``. The minimum over every ridge
+    parameter is taken over a fine grid, and is at most 0.3 % of the band's width wider. A
+    round is ``O(n^3)`` while the data contradict the norm bound, and where round-off would
+    make the bounds less accurate than a regression from scratch (noise below about 1e-5
+    prior deviations times the root of the number of observations).
 
     Source: Flynn & Reeb (2024), Algorithm 1, and the sources of the classes named above,
     with their assumptions: a kernel and mean fixed before the data, conditionally
@@ -56,7 +57,6 @@ class KernelBandit:
         ...     bandit.observe(arms[index], play(arms[index]))
     """
 
-    @checked
     def __init__(
         self,
         covar_module: Kernel,
@@ -68,7 +68,6 @@ class KernelBandit:
         form: Form | None = None,
         alphas: Alphas = None,
         fit: ClosedForm | None = None,
-        covariance_scale: CovarianceScale | None = None,
         horizon: int | None = None,
         mean_module: Mean | None = None,
     ) -> None:
@@ -91,12 +90,11 @@ class KernelBandit:
                 ``"paper"`` for the paper's; one number for ``"analytic"``
                 (``noise_std^2 / covariance_scale`` by default) and for
                 ``"abbasi_yadkori"`` (``noise_std^2`` by default).
-            fit: Of the martingale mixture: ``"filters"`` (the default) or
-                ``"martingale"``; see ``MartingaleMixtureUCB``. Of the filters the
-                ``"dual"`` form uses two, chosen anew with each eigenbasis of the data; with
-                ``alphas`` and in closed form the energy of the noise joins the fit.
-            covariance_scale: Of the martingale mixture: scale ``c``, 1 by default,
-                several, or ``"mixture"``; see ``MartingaleMixtureUCB``.
+            fit: Of the martingale mixture: ``"filters"`` (the default), ``"martingale"``,
+                or ``Filters`` or ``MartingaleMixture`` with a covariance scale; see
+                ``MartingaleMixtureUCB``. Of the filters the ``"dual"`` form uses two,
+                chosen anew with each eigenbasis of the data; with ``alphas`` and in closed
+                form the energy of the noise joins the fit.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
             mean_module: Known prior mean; zero when absent.
 
@@ -105,21 +103,19 @@ class KernelBandit:
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
                 data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
-        options = Options(form, alphas, fit, covariance_scale, horizon)
+        options = Options(form, alphas, fit, horizon)
         played = bound_of(bound, norm_bound, noise_std, delta, options)
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module)
         self._columns = allowed_columns(covar_module)
-        self._tracker = norm_bound if isinstance(norm_bound, NormTracker) else None
-        self._exclusive = Exclusive()
-        self._bands = self._empty(played)  # all that changes, replaced as one
+        self.bands = self._empty(played)  # all that changes
         if self.prior.has_constant_variance:
             anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
             played.check_noise(self.prior.variance(anywhere))
 
     def _empty(self, bound: BanditBound) -> Bands[Any]:
-        return Bands.of(bound.fork(), Observations(self.prior, bound.noise_std))
+        return Bands.of(bound, Observations(self.prior, bound.noise_std))
 
     @property
     def norm_bound(self) -> float:
@@ -129,12 +125,12 @@ class KernelBandit:
 
     @property
     def _bound(self) -> BanditBound:
-        return self._bands.bound
+        return self.bands.bound
 
     @property
     def observations(self) -> Observations:
         r"""The data so far."""
-        return self._bands.observations
+        return self.bands.observations
 
     @property
     def num_observations(self) -> int:
@@ -157,14 +153,10 @@ class KernelBandit:
         r"""What the guarantee rests on, and what the data contradict."""
         noise_std = torch.tensor([self._bound.noise_std], dtype=torch.float64)
         known = Knowledge(self._estimated, noise_std)
-        with self._exclusive:
-            bands = self._bands.fork()
-            contradiction = bands.contradiction()
-            assumptions = bands.bound.assumptions(known)
-            self._publish(bands)
+        contradiction = self.bands.contradiction()  # may estimate the norm again
+        assumptions = self._bound.assumptions(known)
         return assumptions.with_item(contradiction) if contradiction else assumptions
 
-    @checked
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
         r"""Lower and upper bound at arms.
@@ -180,11 +172,9 @@ class KernelBandit:
                 of columns than those observed.
             InputDataError: If a value is not finite.
         """
-        with self._exclusive:
-            mean, lower, upper = self._supports(self._checked_arms(arms), (-1, 1))
+        mean, lower, upper = self._supports(self._checked_arms(arms), (-1, 1))
         return mean - lower, mean + upper
 
-    @checked
     @torch.no_grad()
     def select(self, arms: Tensor) -> int:
         r"""Index of the arm with the largest upper bound, the first where several tie.
@@ -192,14 +182,12 @@ class KernelBandit:
         Args:
             arms: ``a x d`` arms, at least one.
         """
-        with self._exclusive:
-            arms = self._checked_arms(arms)
-            if len(arms) == 0:
-                raise InputDataError("There are no arms to select from.")
-            mean, upper = self._supports(arms, (1,))
+        arms = self._checked_arms(arms)
+        if len(arms) == 0:
+            raise InputDataError("There are no arms to select from.")
+        mean, upper = self._supports(arms, (1,))
         return int((mean + upper).argmax())
 
-    @checked
     @torch.no_grad()
     def observe(self, x: Tensor, y: float | Tensor) -> None:
         r"""Add one observation.
@@ -215,52 +203,57 @@ class KernelBandit:
             ValueError: If the horizon of ``"igp_ucb"`` is over, or ``noise_std`` is too
                 small for the prior deviation there.
         """
-        with self._exclusive:
-            arm, outcome = self._checked_observation(x, y)
-            bands = self._bands.fork()
-            raise_estimate(bands.bound.tracker, self._tracker)
-            bands.observe(arm, outcome)
-            self._publish(bands)
+        arm, outcome = self._checked_observation(x, y)
+        self.bands.observe(arm, outcome)
 
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
-        r"""The observations, the arguments and what the numerics remember, in copies.
-
-        Save it with ``torch.save``; a bandit made with the same arguments resumes from it.
-        """
-        with self._exclusive:
-            return self._bands.saved().as_state(self._bound)
+        r"""The observations and the arguments, in copies; save it with ``torch.save``."""
+        data, tracker = self.observations, self._bound.tracker
+        return saved(
+            self,
+            self.settings(data.inputs),
+            inputs=data.inputs.cpu(),
+            outcomes=data.outcomes.cpu(),
+            norm=None if tracker is None else list(tracker.estimates),
+            grid=self.bands.grid.remembered,
+        )
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        r"""Resume from ``state_dict()`` of a bandit made with the same arguments.
+        r"""Observe anew what a bandit made with the same arguments had observed.
 
         Raises:
             StateError: If it was saved by a bandit with other arguments or by another
-                version, or was changed since; nothing is loaded.
+                version; nothing is loaded then.
         """
-        with self._exclusive:
-            state = read_saved(state_dict, self._bound, self.prior, self._columns)
-            bands = self._empty(self._bound)
-            bands.replay(state)
-            self._publish(bands)
+        settings = self.settings(saved_inputs(state_dict, self.observations.inputs))
+        names = "inputs", "outcomes", "norm", "grid"
+        inputs, outcomes, norm, grid = opened(self, settings, state_dict, *names)
+        self.bands = self._empty(self._bound)
+        inputs = inputs.to(self.observations.inputs)
+        for x, y in zip(inputs.unsqueeze(1), outcomes.tolist(), strict=True):
+            self.bands.observe(self.observations.arms(x), y)
+        self.bands.grid.recall(grid)
+        if self._bound.tracker is not None:
+            own = self._bound.tracker.estimates
+            self._bound.tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
-    def _publish(self, bands: Bands[Any]) -> None:
-        r"""Take them all at once, so that an interruption leaves the old ones."""
-        self._bands = bands
-        raise_estimate(self._tracker, bands.bound.tracker)
+    def settings(self, inputs: Tensor) -> dict[str, Any]:
+        r"""What must be the same where a state is loaded, with the prior at some inputs."""
+        values, own = inputs.new_empty(0, 0), self.observations.inputs
+        if len(inputs) and inputs.shape[1] in self._columns:
+            values = prior_values(self.prior, inputs.to(own)).cpu()
+        return {**self._bound.arguments, "prior": values}
 
     def _supports(self, X: Tensor, signs: Signs) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
-        bands = self._bands.fork()
 
         def evaluate(part: Tensor) -> Tensor:
-            arms = bands.observations.arms(part)
-            return torch.stack([arms.prior_mean, *bands.supports(arms, signs)])
+            arms = self.observations.arms(part)
+            return torch.stack([arms.prior_mean, *self.bands.supports(arms, signs)])
 
-        values = in_parts(X, evaluate)
-        self._publish(bands)
-        return values
+        return in_parts(X, evaluate)
 
     def _checked_observation(self, x: Tensor, y: float | Tensor) -> tuple[Arms, float]:
         x = self._checked_arms(x.unsqueeze(0) if x.dim() == 1 else x)
@@ -271,7 +264,7 @@ class KernelBandit:
             )
         if self.num_observations >= (rounds := self._bound.num_rounds):
             raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
-        arm = self._bands.history.arm(x)
+        arm = self.observations.arms(x)
         self._bound.check_noise(arm.prior_variance)
         return arm, float(y)
 

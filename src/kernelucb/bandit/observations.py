@@ -1,6 +1,7 @@
 r"""The observations of a bandit, and the prior of its arms."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -98,6 +99,12 @@ def prior_values(prior: Prior, inputs: Tensor) -> Tensor:
     if len(first) == 0:
         return inputs.new_empty(1, 0)
     return torch.cat([prior.covariance(first, first), prior.mean(first).unsqueeze(0)])
+
+
+def saved_inputs(state: Any, like: Tensor) -> Tensor:
+    r"""The inputs in a saved state, which its settings are made of; none if it is none."""
+    found: Any = state.get("inputs") if isinstance(state, Mapping) else None
+    return found if isinstance(found, Tensor) and found.dim() == 2 else like[:0]
 
 
 def allowed_columns(kernel: Kernel) -> range:

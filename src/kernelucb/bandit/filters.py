@@ -1,0 +1,208 @@
+r"""The mixture of filters in a bandit: the first member and one hybrid.
+
+A filter multiplies the eigenvalues of all data, whose spectrum a bandit does not have. With
+one hybrid its estimates are sums of ordinary ridge estimates at two other regularisers.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernelucb.bandit.spectral import Moments, Points, SchurSystems, Spectrum
+from kernelucb.confidence.fit.e_processes import ALONE, first_ball, first_price
+from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.norm.least import least_norm
+
+# A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
+_LEAST_GAIN = 0.01
+# Of the norm bound, that the filtered set must leave when the filter is chosen.
+_MOST_NEEDED = 0.99
+_FEWEST = 32  # observations; with fewer it gains nothing
+# Eigenvalues that count as zero, at most in corners of the filter.
+_SMALL = 1e-5
+# Roots that nearly agree are kept apart by the square root of this, relative: the sums then
+# lose as much by cancelling as by having moved.
+_APART = 1e-11
+
+
+class Ratio(NamedTuple):
+    r"""The filter ``a(lam) = (top lam + foot) / (lam + corner)``.
+
+    It rises, from above zero: ``0 < foot <= top corner``.
+    """
+
+    top: float
+    foot: float
+    corner: float
+
+    @property
+    def at_zero(self) -> float:
+        r"""``a(0)``."""
+        return self.foot / self.corner
+
+
+class TwoFilters(NamedTuple):
+    r"""Weights of the first member and of one hybrid; see ``EProcesses``.
+
+    Weights may depend on the data and change at any time: chosen where the whole spectrum
+    is at hand, they are kept until it is again. So is the slope of the first member's
+    tangent. Prices are those of all observations.
+
+    Source: ours; see ``docs/mathematics.md``.
+
+    Attributes:
+        share: Weight of the first member, between 0 and 1; the hybrid has the rest.
+        slope: Of its tangent, at most 1.
+        hybrid: Its index in the grid.
+        corner: Its ``g``.
+        floor: Its ``l``.
+    """
+
+    share: float
+    slope: float
+    hybrid: int
+    corner: float
+    floor: float
+
+    @classmethod
+    def of(cls, mixture: FilterMixture, norm: float) -> "TwoFilters | None":
+        r"""The weights of a narrow band, for a norm bound in prior units.
+
+        None where the first member alone is about as good, as it is early, where the data
+        nearly contradict the norm bound, or where what counts as zero is not small beside
+        the hybrid's corner.
+        """
+        if mixture.regression.num_observations < _FEWEST:
+            return None
+        found = mixture.two_for_band(norm)
+        if found.gain < _LEAST_GAIN:
+            return None
+        if least_norm(*mixture.constraint(found.weights)) > _MOST_NEEDED * norm:
+            return None
+        e_processes = mixture.e_processes
+        index = int(found.weights[1:].argmax())
+        corner = float(e_processes.hybrids.corners[index])
+        if mixture.regression.eigenvalue_cutoff > _SMALL * corner:
+            return None
+        floor = float(e_processes.hybrids.floors[index])
+        return cls(float(found.weights[0]), e_processes.level, index, corner, floor)
+
+    @property
+    def ratio(self) -> Ratio:
+        r"""The filter of both."""
+        level, rest = self.share * self.slope, 1.0 - self.share
+        foot = (level + rest * self.floor) * self.corner
+        return Ratio(level + rest, foot, self.corner)
+
+    def squared_radius(
+        self, predicted: float, log_det: float, count: int, delta: float
+    ) -> float:
+        r"""``b + 2 ln(1/delta)`` after ``count`` observations.
+
+        Args:
+            predicted: Squared radius of Flynn & Reeb's member.
+            log_det: ``ln det(I + K_w / g)`` at the ``corner``.
+            count: Number of observations.
+            delta: Failure probability.
+        """
+        ball = first_ball(predicted, count, delta)
+        first = first_price(ball, self.slope, predicted, count, delta)
+        hybrid = log_det - count * math.log1p(-self.floor) + ALONE.hybrid_prior
+        rest = 1.0 - self.share
+        entropy = self.share * math.log(self.share) + rest * math.log(rest)
+        mixed = self.share * first + rest * hybrid + 2.0 * entropy
+        return mixed + 2.0 * math.log(1.0 / delta)
+
+
+class Terms(NamedTuple):
+    r"""Estimates at ``k`` regularisers, as they count for those at ``m`` values of ``tau``.
+
+    Only real parts count.
+    """
+
+    roots: Tensor  # k regularisers rho, positive or complex with a positive real part
+    owners: Tensor  # k positions of the tau that each belongs to
+    variance: Tensor  # k weights of the variances at rho
+    mean: Tensor  # k weights of the ridge estimates at rho
+    form: Tensor  # k weights of the quadratic forms at rho, over tau
+
+    @classmethod
+    def of(
+        cls, ratio: Ratio, roots: Tensor, others: Tensor, owners: Tensor, times: float
+    ) -> "Terms":
+        r"""The terms of one root of each pair, each counted so many times."""
+        gap = (others - roots) / times
+        variance = others * (ratio.corner - roots) / (ratio.corner * gap)
+        mean = (ratio.foot / ratio.top - roots) / gap
+        return cls(roots, owners, variance, mean, mean / roots)
+
+    def summed(self, values: Tensor, weights: Tensor, count: int) -> Tensor:
+        r"""``... x m`` sums of the weighted ``... x k`` values of each ``tau``."""
+        values = values * weights
+        values = values.real if values.is_complex() else values
+        return values.new_zeros(*values.shape[:-1], count).index_add_(
+            -1, self.owners, values
+        )
+
+
+def partial_fractions(ratio: Ratio, regularizers: Tensor) -> dict[str, Terms]:
+    r"""Filtered ridge estimates as sums of unfiltered ones, real and complex apart.
+
+    With ``a(lam)`` a ``Ratio``, ``a lam + tau = top (lam + rho1)(lam + rho2) / (lam + g)``
+    with two positive or two conjugate numbers ``rho`` of positive real part, so that
+
+        ``tau / (a lam + tau) = sum_k v_k rho_k / (lam + rho_k)``,   ``v_1 + v_2 = 1``,
+        ``a / (a lam + tau)   = sum_k w_k / (lam + rho_k)``,         ``w_1 + w_2 = 1``.
+
+    The first turns variances, the second estimates and quadratic forms at the ``rho`` into
+    those of the filtered data at ``tau``. Of two conjugates one is enough.
+
+    Source: ours; see ``docs/mathematics.md``.
+    """
+    half = 0.5 * (ratio.foot + regularizers) / ratio.top
+    product = regularizers * (ratio.corner / ratio.top)
+    square = half.square() - product
+    least = _APART * product
+    square = torch.where(square < 0, square.minimum(-least), square.maximum(least))
+    real, terms = square > 0, dict[str, Terms]()
+    if bool(real.any()):
+        larger = half[real] + square[real].sqrt()
+        smaller = product[real] / larger
+        roots, others = torch.cat([smaller, larger]), torch.cat([larger, smaller])
+        owners = real.nonzero()[:, 0].repeat(2)
+        terms["pairs"] = Terms.of(ratio, roots, others, owners, 1.0)
+    if not bool(real.all()):
+        root, owners = torch.complex(half, (-square).sqrt())[~real], (~real).nonzero()[:, 0]
+        terms["conjugates"] = Terms.of(ratio, root, root.conj(), owners, 2.0)
+    return terms
+
+
+class FilteredSystems:
+    r"""The systems of the filtered data at ``m`` regularisers."""
+
+    def __init__(self, spectrum: Spectrum, ratio: Ratio, regularizers: Tensor) -> None:
+        self.regularizers = regularizers
+        terms = partial_fractions(ratio, regularizers)
+        self._parts: list[tuple[Terms, SchurSystems]] = [
+            (own, spectrum.systems(name, own.roots)) for name, own in terms.items()
+        ]
+
+    def quadratic_form(self) -> Tensor:
+        r"""``tau y_w^T A (A K_w + tau)^-1 y_w`` for each ``tau``, with ``A = a(K_w)``."""
+        tau, total = self.regularizers, torch.zeros_like(self.regularizers)
+        for terms, systems in self._parts:
+            form = systems.fit().quadratic_form
+            total = total + terms.summed(form, terms.form, len(tau))
+        return tau * total
+
+    def moments(self, points: Points) -> Moments:
+        r"""Ridge estimates at arms."""
+        count = len(self.regularizers)
+        deviation = variance = points.features.new_zeros(len(points.features), count)
+        for terms, systems in self._parts:
+            found = systems.moments(points)
+            deviation = deviation + terms.summed(found.deviation, terms.mean, count)
+            variance = variance + terms.summed(found.variance, terms.variance, count)
+        return Moments(deviation, variance)
