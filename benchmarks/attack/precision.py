@@ -11,7 +11,12 @@ from benchmarks.attack.digits import KERNELS, Question, exact_bands
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 from benchmarks.runner import stream
-from kernelucb import KernelBandit, KernelRegression, MartingaleMixtureUCB
+from kernelucb import (
+    KernelBandit,
+    KernelRegression,
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+)
 
 CASES, _POINTS, _DELTA = 400, 3, 0.05
 _EPS = float(np.finfo(float).eps)
@@ -33,7 +38,7 @@ def _attempt(seed: int) -> None:
     if seed % 3 == 0:
         band = KernelBandit(
             kernel, norm_bound=question.norm_bound, noise_std=question.noise_std,
-            delta=_DELTA, fit="martingale", covariance_scale=question.scale,
+            delta=_DELTA, fit=MartingaleMixture(question.scale),
         )  # fmt: skip
         for x, y in zip(X, Y, strict=True):
             band.observe(x, float(y))

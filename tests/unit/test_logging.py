@@ -131,7 +131,7 @@ def test_kernels_that_a_bandit_leaves_out(log):
     arm = torch.zeros(1, dtype=torch.float64)
     with pytest.warns(kernelucb.exceptions.InconsistentConfidenceSetWarning):
         bandit.observe(arm, 50.0)
-    (message,) = log.of("bandit.family_bands")
+    (message,) = log.of("bandit.family_bandit")
     assert message == "Kernel 0 of 1 is contradicted for good, at 1 observations."
 
 
@@ -150,7 +150,7 @@ def test_inducing_arms(log):
     )
     for arm in range(30):
         bandit.observe(arm, 0.0)
-    assert len(log.of("bandit.bkb_state", logging.DEBUG)) == 30
+    assert len(log.of("bandit.bkb_bandit", logging.DEBUG)) == 30
 
 
 def test_chunks(log):

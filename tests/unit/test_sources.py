@@ -16,6 +16,7 @@ from kernelucb import (
     KernelThompsonSampling,
     LikelihoodRegression,
     LikelihoodUCB,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -220,7 +221,7 @@ def test_other_bounds(build, source):
         ({}, f"{FLYNN}, Theorem 4.5; fit: {FILTERS_SOURCE}"),
         ({"fit": "martingale"}, f"{FLYNN}, Theorem 4.5; fit: {CLOSED}"),
         (
-            {"fit": "martingale", "covariance_scale": "mixture"},
+            {"fit": MartingaleMixture("mixture")},
             f"{FLYNN}, Theorem 4.5; fit: {SCALES}",
         ),
         ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}"),

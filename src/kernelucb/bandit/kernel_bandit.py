@@ -8,13 +8,13 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
+from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
     with_numbers,
 )
-from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.bands import Bands
 from kernelucb.bandit.bounds import Alphas, BanditBound, BoundName, Form, Options, bound_of

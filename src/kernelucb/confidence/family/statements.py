@@ -2,9 +2,10 @@ r"""What a family of kernels rests on, and what the data say of it, in words."""
 
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from gpytorch.kernels import Kernel
+from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -59,18 +60,14 @@ def per_kernel(
     """
     if len(kernels) == 0:
         raise ValueError("kernels is empty; a family needs at least one kernel.")
-    bounds: list[float] = (
-        [norm_bound] * len(kernels)
-        if isinstance(norm_bound, float | int)
-        else [*norm_bound]
-    )
+    given: Any = norm_bound  # a tensor too, where one number was estimated
+    one = given.dim() == 0 if isinstance(given, Tensor) else isinstance(given, float | int)
+    bounds: list[Any] = [given] * len(kernels) if one else [*given]
     if len(bounds) != len(kernels):
         raise ValueError(
             f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
         )
-    for bound in bounds:
-        positive_scalar("norm_bound", bound)
-    return bounds
+    return [positive_scalar("norm_bound", bound) for bound in bounds]
 
 
 def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Assumption:
