@@ -1,6 +1,6 @@
 r"""How far the functions of a confidence set change within a cell."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import itemgetter
 
@@ -11,7 +11,6 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.regression import RidgeState
 
-_Values = Callable[[Tensor], Tensor]
 _Change = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -43,16 +42,23 @@ def largest_change(
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
     r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
     if isinstance(confidence_set, CombinedSet):
-        changes = [change_in(part, fixed) for part in confidence_set.parts]
-        known = [change for change in changes if change is not None]
-        if len(known) < len(changes):
+        changes = _changes_in(confidence_set.parts, fixed)
+        if changes is None:
             return None
         joined = confidence_set.rule.joined
-        return lambda centres, halves: joined([each(centres, halves) for each in known])
+        return lambda centres, halves: joined([each(centres, halves) for each in changes])
     norm, state = confidence_set.norm, confidence_set.regression
     if norm is None or not isinstance(state, RidgeState):
         return None
     return largest_change(state, norm, fixed)
+
+
+def _changes_in(
+    parts: Sequence[ConfidenceSet], fixed: Collection[int]
+) -> list[_Change] | None:
+    changes = [change_in(part, fixed) for part in parts]
+    known = [change for change in changes if change is not None]
+    return known if len(known) == len(changes) else None
 
 
 def gain_over(
@@ -62,51 +68,41 @@ def gain_over(
 
     The point stays, so only ``f(x)`` changes within a cell.
     """
-
-    def values(part: ConfidenceSet) -> _Values:
-        return partial(part.max_gain_over, reference=reference, sign=sign)
-
-    return _on_cells(confidence_set, fixed, values)
+    return _on_cells(
+        confidence_set,
+        fixed,
+        lambda part: partial(part.max_gain_over, reference=reference, sign=sign),
+    )
 
 
 def upper_bound(
-    confidence_set: ConfidenceSet,
-    sign: int,
-    fixed: Collection[int],
-    level: float = 0.0,
-    scale: float = 1.0,
+    confidence_set: ConfidenceSet, sign: int, fixed: Collection[int], level: float
 ) -> CellFunction | None:
-    r"""The upper bound of ``(sign * f - level) / scale``, on cells; None if not known."""
+    r"""The upper bound of ``sign * f - level``, on cells; None where it is not known."""
+    return _on_cells(
+        confidence_set,
+        fixed,
+        lambda part: lambda X: upper_values(part, sign, X) - level,
+    )
 
-    def values(part: ConfidenceSet) -> _Values:
-        def value(X: Tensor) -> Tensor:
-            points = part.project(X)
-            upper = sign * points.baseline + part.support(points, sign).value
-            return (upper - level) / scale
 
-        return value
-
-    return _on_cells(confidence_set, fixed, values, scale)
+def upper_values(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
+    r"""The upper bound of ``sign * f`` at ``n x d`` points, on the scale of the set."""
+    points = confidence_set.project(X)
+    return sign * points.baseline + confidence_set.support(points, sign).value
 
 
 def _on_cells(
     confidence_set: ConfidenceSet,
     fixed: Collection[int],
-    values: Callable[[ConfidenceSet], _Values],
-    scale: float = 1.0,
+    values: Callable[[ConfidenceSet], Callable[[Tensor], Tensor]],
 ) -> CellFunction | None:
     r"""Of a family each member by itself, which is tighter than all together."""
     parts, joined = [confidence_set], itemgetter(0)
     is_combined = isinstance(confidence_set, CombinedSet)
     if is_combined and isinstance(confidence_set.rule, Union | Intersection):
         parts, joined = confidence_set.parts, confidence_set.rule.joined
-    changes = []
-    for part in parts:
-        if (change := change_in(part, fixed)) is None:
-            return None
-        changes.append(partial(_scaled, change, scale))
+    changes = _changes_in(parts, fixed)
+    if changes is None:
+        return None
     return CellFunction([values(part) for part in parts], changes, joined)
-
-
-def _scaled(change: _Change, scale: float, centres: Tensor, halves: Tensor) -> Tensor:
-    return change(centres, halves) / scale

@@ -29,10 +29,9 @@ class RegretCertificate:
 
     Attributes:
         gap: Upper bound on ``max f - f(recommended)`` (``f(recommended) - min f`` where
-            small outcomes are sought), at least 0; units of the outcomes given to the
-            model, before any posterior transform. Where the model is of transformed
-            outcomes, such as ``Log``, it is about medians. With outcome constraints the
-            optimum is that among the feasible points.
+            small outcomes are sought) over the feasible points, at least 0; units of the
+            outcomes given to the model, before any posterior transform. Where the model is
+            of transformed outcomes, such as ``Log``, it is about medians.
         recommended: ``d`` coordinates of the recommended point.
         challenger: ``d`` coordinates of the point that may be better by ``gap``.
         rigorous: Whether ``gap`` is at least the maximum over the domain: on finite sets,
@@ -104,24 +103,20 @@ def regret_certificate(
     all functions in the set at once, which is tighter than the difference of an upper and
     a lower bound; the other bounds give the latter.
 
-    **Contexts.** With ``fixed_features`` the optimum and the recommended point are those
-    among the points with these values: the best setting at today's temperature. A band
-    that holds at all points at once holds for all contexts at once: to certify each of a
-    list of contexts, ask once for each, with a recommended point of its own; all these
-    statements hold together, without a correction, and the largest gap bounds the regret in
-    every context of the list. Without ``fixed_features`` the context is an input like any
-    other: one point is compared with every setting in every context.
+    **Contexts.** With ``fixed_features`` the optimum and the recommended point have these
+    values: the best setting at today's temperature. A band that holds at all points at once
+    holds for all contexts at once: certificates of several contexts, each with a
+    recommended point of its own, hold together without a correction. Without
+    ``fixed_features`` one point is compared with every setting in every context.
 
-    **Outcome constraints.** With ``constraints`` the optimum is that among the points that
-    satisfy them, the recommended point is certainly feasible, and points that are surely
-    infeasible do not count. The certificate's ``assumptions`` are those of all bands, whose
-    failure probabilities add up.
+    **Outcome constraints.** With ``constraints`` the optimum is sought among the points
+    that satisfy them, the recommended point is certainly feasible, and points that are
+    surely infeasible do not count. The certificate's ``assumptions`` are those of all
+    bands, whose failure probabilities add up.
 
     **Many continuous inputs.** Branch and bound is rigorous with any number of inputs, but
-    the number of cells that it needs grows fast: beyond three continuous inputs
-    ``max_evaluations`` are mostly used up before it is done. ``gap`` is then what is
-    shown, ``gap - resolution`` what was found, and the exact maximum lies between the two.
-    Inputs with long length scales are hardly cut.
+    beyond three continuous ones ``max_evaluations`` are mostly used up before it is done.
+    The exact maximum then lies between ``gap - resolution``, which was found, and ``gap``.
 
     Source: the confidence set's own theorem; on boxes
     ``|f(x) - f(x')| <= B d_k(x, x') + |m(x) - m(x')|`` where ``||f - m|| <= B``, with
@@ -168,7 +163,7 @@ def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertif
     lower, upper = task.confidence_set.bounds(certificate.recommended.unsqueeze(0))
 
     def gap_of(gain: float) -> float:
-        largest = task.outcome_map.largest_gain
+        largest = task.confidence_set.regression.outcome_map.largest_gain
         return float(largest(lower.new_tensor(gain), lower, upper, task.sign))
 
     gap, resolution = certificate.gap, certificate.resolution

@@ -31,13 +31,11 @@ class PossibleCombination:
         label: For print: the listed values by the names of their inputs; of a one-hot
             group the name of the input that is 1.
         values: The listed values by the names of their inputs.
-        region: For each of the other inputs that is not given, by name, two limits within
-            which every point of the combination lies that may be an optimum. Where the
-            certificate is not ``rigorous``, of those that were looked at.
-        share: Share of the points looked at in this combination that may be an optimum;
-            0 if none of them may be, or none was looked at.
-        share_at_most: Upper bound on that share over the whole combination; 1 where
-            nothing is known.
+        region: By the names of the open inputs, two limits of the points that may be an
+            optimum; of the points looked at where the certificate is not ``rigorous``.
+        share: Share of the points looked at in this combination that may be an optimum.
+        share_at_most: Upper bound on the share of the whole combination; 1 where nothing
+            is known.
     """
 
     label: str
@@ -48,22 +46,20 @@ class PossibleCombination:
 
     def to_dict(self) -> dict[str, Any]:
         r"""Plain numbers, lists and texts, as JSON takes them."""
-        return {
-            "values": self.values,
-            "region": {name: list(limits) for name, limits in self.region.items()},
-            "share": self.share,
-            "share_at_most": self.share_at_most,
-        }
+        values = {name: value for name, value in vars(self).items() if name != "label"}
+        return values | {"region": {name: [*ends] for name, ends in self.region.items()}}
 
     def __str__(self) -> str:
         if not self.region:
             return self.label
         limits = [f"{name} {a:.4g} to {b:.4g}" for name, (a, b) in self.region.items()]
-        at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
-        return (
-            f"{self.label}: a share of {self.share:.3g} of it{at_most}, within "
-            f"{', '.join(limits)}"
-        )
+        share = _in_words(self.share, self.share_at_most, "it")
+        return f"{self.label}: {share}, within {', '.join(limits)}"
+
+
+def _in_words(share: float, at_most: float, whole: str) -> str:
+    limit = f", at most {at_most:.3g}" if at_most < 1.0 else ""
+    return f"a share of {share:.3g} of {whole}{limit}"
 
 
 @dataclass(frozen=True)
@@ -74,20 +70,19 @@ class OptimumReport:
     assumptions.
 
     Attributes:
-        lower: Lower end of the interval that holds the optimum over the domain: ``max f``,
-            or ``min f`` where small outcomes are sought; outcome units. With outcome
+        lower, upper: The interval that holds the optimum over the domain: ``max f``, or
+            ``min f`` where small outcomes are sought; outcome units. With outcome
             constraints, the optimum among the feasible points.
-        upper: Upper end of that interval.
         certificate: The recommended point and its gap, and what all of this rests on.
         share: Share of the points looked at that may still be an optimum.
-        share_at_most: Upper bound on that share over the whole domain (each combination of
+        share_at_most: Upper bound on the share of the whole domain (each combination of
             listed values counts the same); 1 where nothing is known.
-        region: ``2 x d`` limits of a box that holds every point that may be an optimum.
-            Where the certificate is not ``rigorous``, of those that were looked at.
+        region: ``2 x d`` limits of a box that holds every point that may be an optimum;
+            of the points looked at where the certificate is not ``rigorous``.
         names: Names of the ``d`` inputs.
         combinations: On a ``MixedSpace``, the combinations of listed values that may hold
-            the optimum, the largest share first. All others surely do not, if the
-            certificate is ``rigorous``. Empty without listed values.
+            the optimum, the largest share first. No other one does, if the certificate is
+            ``rigorous``.
         combination_count: How many combinations the space has, with the inputs that are
             given; 0 without listed values.
     """
@@ -124,15 +119,14 @@ class OptimumReport:
 
     def to_dict(self) -> dict[str, Any]:
         r"""Plain numbers, lists and texts, as JSON takes them."""
+        found = self.gap - self.certificate.resolution
         return {
             "summary": self.summary,
             "certified": self.certified,
             "optimum": [self.lower, self.upper],
             "recommended": self._named(self.recommended),
             "gap": self.gap,
-            "gap_found": self.gap - self.certificate.resolution
-            if self.certificate.rigorous
-            else self.gap,
+            "gap_found": found if self.certificate.rigorous else self.gap,
             "share": self.share,
             "share_at_most": self.share_at_most,
             "region": self._region(),
@@ -146,31 +140,20 @@ class OptimumReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        at_most = f", at most {self.share_at_most:.3g}" if self.share_at_most < 1.0 else ""
-        return "\n".join(
-            [
-                f"{self.summary}: the optimum is between {self.lower:.4g} and "
-                f"{self.upper:.4g}",
-                f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} "
-                "from the optimum",
-                f"where the optimum may be: a share of {self.share:.3g} of the domain"
-                f"{at_most}, within {self._limits()}",
-                *self._combination_lines(),
-                str(self.certificate.assumptions),
-            ]
-        )
-
-    def _combination_lines(self) -> list[str]:
-        if self.combination_count < 2:
-            return []
-        left = [f"  {each}" for each in self.combinations[:_MOST_LINES]]
-        more = len(self.combinations) - len(left)
-        return [
-            f"combinations that may hold it: {len(self.combinations)} of "
-            f"{self.combination_count}",
-            *left,
-            *([f"  and {more} more"] if more > 0 else []),
+        where = _in_words(self.share, self.share_at_most, "the domain")
+        lines = [
+            f"{self.summary}: the optimum is between {self.lower:.4g} and {self.upper:.4g}",
+            f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} from "
+            "the optimum",
+            f"where the optimum may be: {where}, within {self._limits()}",
         ]
+        if self.combination_count > 1:
+            left, count = self.combinations, self.combination_count
+            lines.append(f"combinations that may hold it: {len(left)} of {count}")
+            lines += [f"  {each}" for each in left[:_MOST_LINES]]
+            if len(left) > _MOST_LINES:
+                lines.append(f"  and {len(left) - _MOST_LINES} more")
+        return "\n".join([*lines, str(self.certificate.assumptions)])
 
     def _region(self) -> dict[str, list[Any]]:
         r"""Limits of the region by the names of the inputs."""
@@ -215,30 +198,15 @@ def optimum_report(
 
     Source: the confidence set's own theorem. The optimum is at least what any point of the
     domain is worth at least, and at most what one may be worth. A point may be an optimum
-    if some function of the set is at least as good there as at the recommended point, which
-    is one of the domain. The gap is that of ``regret_certificate``.
+    if some function of the set is at least as good there as at the recommended point of the
+    domain. The gap is that of ``regret_certificate``.
 
-    Args:
-        acqf: An acquisition function of this package.
-        candidates: ``n x d`` points, the whole domain; two of them as ``candidates=``, lest
-            they be a box. Either these, ``bounds`` or ``space``.
-        bounds: ``2 x d`` lower and upper limits of a box.
-        space: A box in which some inputs take listed values only.
-        fixed_features: Columns that are given, and their values.
-        constraints: Outcomes that must stay on their side of a threshold; those of
-            ``acqf``, if it has some, when absent.
-        recommended: ``d`` or ``1 x d`` point; see ``regret_certificate``.
-        names: Of the inputs, for print and picture; ``x0``, ``x1`` and so on when absent.
-        tolerance: Share of the gap, and of the interval, that may be left open.
-        max_evaluations: On boxes, the largest number of points looked at, for the gap, the
-            interval and the region each.
+    Arguments and errors are those of ``regret_certificate``; ``max_evaluations`` count for
+    the gap, the interval and the region each. ``names`` of the inputs are for print and
+    picture; ``x0``, ``x1`` and so on when absent.
 
     Raises:
-        ValueError: As ``regret_certificate``, and if the number of names is not that of the
-            inputs.
-        BotorchTensorDimensionError: If a tensor has the wrong shape.
-        InputDataError: If a value is not finite or the domain is empty.
-        NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
+        ValueError: If the number of names is not the number of inputs.
     """
     task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
     dimension = task.region.lower.shape[1]
@@ -295,7 +263,8 @@ def interval(
     most = min(most, largest) if certificate.rigorous else most
     most = max(most, least)
     ends = (least, most) if task.sign == 1 else (-most, -least)
-    lower, upper = task.outcome_map.inverse(best.new_tensor(ends)).tolist()
+    outcome_map = task.confidence_set.regression.outcome_map
+    lower, upper = outcome_map.inverse(best.new_tensor(ends)).tolist()
     return lower, upper
 
 

@@ -244,8 +244,9 @@ class MixedSpace:
     ) -> list[dict[int, float]]:
         r"""All combinations of listed values, as ``optimize_acqf_mixed`` takes them.
 
-        Those that a linear constraint rules out by itself are left out; a space without
-        listed values has one combination, ``{}``.
+        Without those that a linear constraint rules out; a space without listed values has
+        one combination, ``{}``. ``fixed_features`` are columns that are given, such as a
+        context, and part of each combination.
 
         Example:
             >>> optimize_acqf_mixed(
@@ -258,10 +259,6 @@ class MixedSpace:
             ...     inequality_constraints=space.constraints or None,
             ... )
 
-        Args:
-            fixed_features: Columns that are given, such as a context, and their values:
-                part of each combination.
-
         Raises:
             ValueError: If a fixed value is not one that the space allows.
             InputDataError: If the constraints rule out every combination.
@@ -272,12 +269,7 @@ class MixedSpace:
         return [dict(zip(columns, row, strict=True)) for row in rows[:, columns].tolist()]
 
     def label(self, values: Mapping[int, float], names: Sequence[str]) -> str:
-        r"""A combination for print; of a one-hot group the name of the column that is 1.
-
-        Args:
-            values: Those of all listed columns.
-            names: Of all ``d`` columns.
-        """
+        r"""A combination for print, from the values of its columns and all ``d`` names."""
         parts: list[str] = []
         for choice in self._choices:
             columns = list(choice[0])

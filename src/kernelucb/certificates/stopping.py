@@ -40,13 +40,10 @@ class CertifiedGapStopping:
     domain is not rigorous, or on a bound that is not anytime, does not hold at all points
     at once, or whose assumptions are violated.
 
-    Source: see ``regret_certificate``, which also explains the other arguments and errors.
+    Source: see ``regret_certificate``, which explains the other arguments and errors.
 
     Args:
         gap: Largest regret to accept, outcome units.
-        bounds: ``2 x d`` lower and upper limits of a box. With more than three continuous
-            inputs the gap mostly stays open; see ``regret_certificate``.
-        space: A box in which some inputs take listed values only.
         allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
             estimated.
 

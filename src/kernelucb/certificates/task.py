@@ -3,7 +3,7 @@ r"""What is optimised: an objective's bound over a region, within outcome constr
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 from warnings import catch_warnings
 
 import torch
@@ -11,13 +11,12 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
 from botorch.generation import gen_candidates_scipy
 from torch import Tensor
-from torch.nn import Module
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
 from kernelucb.certificates.boxes import CellFunction, Search
-from kernelucb.certificates.changes import gain_over, upper_bound
+from kernelucb.certificates.changes import gain_over, upper_bound, upper_values
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
@@ -29,7 +28,6 @@ from kernelucb.confidence.outcome_constraints import (
     check_dimensions,
 )
 from kernelucb.exceptions import NoSafePointError
-from kernelucb.regression.outcome_map import OutcomeMap
 
 _SCAN = 1024
 _STARTS, _STEPS = 4, 20
@@ -103,11 +101,6 @@ class Task:
         return self.bound.direction
 
     @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale of the objective's set, on which tasks are solved."""
-        return self.confidence_set.regression.outcome_map
-
-    @property
     def assumptions(self) -> Assumptions:
         r"""What all bands together rest on."""
         if self.constraints is None:
@@ -122,13 +115,11 @@ class Task:
 
     def optimistic(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points are worth at most."""
-        points = self.confidence_set.project(X)
-        upper = self.confidence_set.support(points, self.sign).value
-        return self.sign * points.baseline + upper
+        return upper_values(self.confidence_set, self.sign, X)
 
     def pessimistic(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points are worth at least."""
-        return _pessimistic(self.confidence_set, self.sign, X)
+        return -upper_values(self.confidence_set, -self.sign, X)
 
     def gain(self, reference: Tensor) -> Callable[[Tensor], Tensor]:
         r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others."""
@@ -147,21 +138,20 @@ class Task:
 
     def gains_in_cells(self, reference: Tensor) -> Search | None:
         r"""The gain over a point in the region; None where its change is not known."""
-        other = reference.unsqueeze(0)
-        fixed = self.region.fixed
-        return self._search(gain_over(self.confidence_set, other, self.sign, fixed))
+        given = reference.unsqueeze(0), self.sign, self.region.fixed
+        return self._search(gain_over(self.confidence_set, *given))
 
     def optimistic_in_cells(self, level: float) -> Search | None:
         r"""What points are worth at most, above a level, in the region; None as above."""
-        fixed = self.region.fixed
-        return self._search(upper_bound(self.confidence_set, self.sign, fixed, level))
+        given = self.sign, self.region.fixed, level
+        return self._search(upper_bound(self.confidence_set, *given))
 
     def _search(self, function: CellFunction | None) -> Search | None:
         limits: list[CellFunction] = []
-        for each in [] if self.constraints is None else self.constraints.constraints:
-            own, unit, level = each.confidence_set, each.band.prior_std, each.level
-            scale = self.region.fixed, each.sign * level, unit
-            limit = None if own is None else upper_bound(own, each.sign, *scale)
+        for each in () if self.constraints is None else self.constraints.constraints:
+            given = each.sign, self.region.fixed, each.sign * each.level
+            own = each.confidence_set
+            limit = None if own is None else upper_bound(own, *given)
             if limit is None:
                 return None
             limits.append(limit)
@@ -189,7 +179,10 @@ class Task:
             parts = whole.parts
         best: list[Tensor] = []
         for each in (whole, *parts):
-            value = partial(_pessimistic, each, self.sign)
+
+            def value(X: Tensor, own: ConfidenceSet = each) -> Tensor:
+                return -upper_values(own, -self.sign, X)
+
             tried, values = points, in_parts(points, value)
             if not self.region.is_finite:
                 found = self.feasible(climbed(value, points, values, self.region))
@@ -205,11 +198,8 @@ class Task:
 
         Elsewhere a function may be larger than anywhere in the domain: an interval that
         begins there need not hold the optimum, nor need what may be better than that point.
-
-        Args:
-            name: Of the argument.
-            given: ``d`` or ``1 x d`` point.
-            fixed_features: The context into which the point is moved.
+        ``name`` is for messages; ``given`` is ``d`` or ``1 x d``, and is moved into the
+        context of ``fixed_features``.
 
         Raises:
             ValueError: If it lies outside, by more than round-off.
@@ -236,12 +226,6 @@ class Task:
         return row
 
 
-def _pessimistic(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
-    r"""What ``n x d`` points are worth at least by a set, large values being good."""
-    points = confidence_set.project(X)
-    return sign * points.baseline - confidence_set.support(points, -sign).value
-
-
 def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
     r"""The ``d`` coordinates of a point of a region, exactly; None if it is outside.
 
@@ -261,17 +245,6 @@ def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
     return near if close and bool(region.allows(near.unsqueeze(0))) else None
 
 
-class _Values(AcquisitionFunction):
-    r"""A function of ``n x d`` points as BoTorch's optimiser takes it."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        Module.__init__(self)
-        self.function = function
-
-    def forward(self, X: Tensor) -> Tensor:
-        return self.function(X.squeeze(-2))
-
-
 @torch.enable_grad()
 def climbed(
     function: Callable[[Tensor], Tensor], points: Tensor, values: Tensor, region: Region
@@ -280,22 +253,21 @@ def climbed(
 
     A local search: it may find a better point, and proves nothing.
 
-    Args:
-        function: Maps ``n x d`` points to ``n`` values, differentiable.
-        points: ``n x d`` points of the region.
-        values: Values there.
-        region: Each search stays in the box of the region in which it started.
-
-    Returns:
-        ``k x d`` points that keep the constraints, ``k`` may be 0.
+    ``function`` maps ``n x d`` points to ``n`` values, differentiable; ``values`` are its
+    values at ``points``. Each search stays in the box in which it started. Returned are
+    ``k x d`` points that keep the constraints; ``k`` may be 0.
     """
+
+    def acqf(X: Tensor) -> Tensor:
+        return function(X.squeeze(-2))
+
     starts = points[values.topk(min(_STARTS, len(values))).indices]
     inside = (starts[:, None] >= region.lower) & (starts[:, None] <= region.upper)
     boxes = inside.all(-1).int().argmax(-1)
     with catch_warnings(record=True):  # that it stopped early: any point will do
         found, _ = gen_candidates_scipy(
             initial_conditions=starts.unsqueeze(-2),
-            acquisition_function=_Values(function),
+            acquisition_function=cast(AcquisitionFunction, acqf),
             lower_bounds=region.lower[boxes].unsqueeze(-2),
             upper_bounds=region.upper[boxes].unsqueeze(-2),
             inequality_constraints=region.constraints or None,
