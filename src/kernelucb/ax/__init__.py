@@ -7,10 +7,14 @@ experiment is saved, before it is reopened in a new process, and before a
 
 try:
     from kernelucb.ax.analyses import BandAnalysis, GapAnalysis, OptimumAnalysis
-    from kernelucb.ax.bounds import current_bound, last_bound
+    from kernelucb.ax.bounds import (
+        Recommendation,
+        current_bound,
+        last_bound,
+        recommended_arm,
+    )
     from kernelucb.ax.generation import generation_strategy
-    from kernelucb.ax.models import meta_model_config
-    from kernelucb.ax.recommendation import Recommendation, recommended_arm
+    from kernelucb.ax.options import meta_model_config
     from kernelucb.ax.report import optimum_report
     from kernelucb.ax.stopping import ArmDecision, CertifiedGapStoppingStrategy
     from kernelucb.ax.storage import register_for_storage, save

@@ -1,9 +1,9 @@
-r"""What Ax builds for a trial: bands of all outcomes, in the context of the trial."""
+r"""What Ax builds for a trial: bands of all outcomes, what is maximised, and where."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,62 +17,77 @@ from ax.generators.torch.botorch_modular.acquisition import (
 from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from ax.generators.utils import mk_discrete_choices
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
-from kernelucb.acquisition import GuardedAcquisition, ScalarizedUCB
+from kernelucb._numerics.parts import in_parts
+from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.guarded import is_ucb_turn
 from kernelucb.acquisition.guarded_inputs import search_class
-from kernelucb.ax.outcomes import (
+from kernelucb.ax.options import (
+    OF_THE_GUARD,
+    Options,
     bound_of_outcome,
-    resolved,
-    shared_delta,
-    with_columns,
+    built,
+    default_delta,
 )
-from kernelucb.ax.rehearsal import BUILDERS
-from kernelucb.ax.spaces import parameters_of_columns
+from kernelucb.ax.spaces import mixed_space, parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.exceptions import UncertifiedError
 from kernelucb.regression.from_model import single_output_models
+from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
+from kernelucb.safety.combinations import CombinedBox, safe_finalists
+from kernelucb.safety.points import no_safe_point
+from kernelucb.safety.starts import feasible
 
-Options = Mapping[str, Any]
+# Combinations of integers and choices: how many may be compared in a safe search, and in
+# how many of them the numbers are searched.
+MOST_COMBINATIONS = 10_000
+_SEARCHED = 4
 
 
 class BoundAcquisition(Acquisition):
     r"""An Ax ``Acquisition`` that maximises a bound, or searches within one.
 
+    Each outcome of objective and constraints has one band; they share ``delta`` equally.
     With fixed parameters (a context) the observed points count at that context, where the
     trial will be, and trials under way in other contexts are pending, too.
 
+    ``options`` are those of ``generation_strategy`` that are not of the bound: ``search``
+    and its options, ``constraints`` and those of a safe search.
+
     Attributes:
-        band: The bound of the objective.
+        bands: The band of each outcome, by its name.
+        band: The bound of the objective: one of these, or a weighted sum.
         context: Columns of the inputs that are fixed, and their values.
-        domain: Where the trial will be, as ``GuardedAcquisition`` takes it.
+        outcome_constraints: What the bands say of the constraints; None without.
+        statements: The constraints in words, in the same order.
+        safe_set: The safe set, with the safe arms of this trial's context; None without.
     """
 
+    bands: dict[str, KernelUCB]
     band: KernelUCB
     context: dict[int, float]
-    domain: dict[str, Any]
+    outcome_constraints: OutcomeConstraints | None = None
+    statements: Sequence[str] = ()
+    safe_set: SafeSet | None = None
 
     def __init__(self, **arguments: Any) -> None:
         config = arguments["torch_opt_config"]
-        names = arguments["search_space_digest"].feature_names
+        digest = arguments["search_space_digest"]
         fixed = config.fixed_features or {}
         # Ax would drop all trials of other contexts, observed or under way.
-        step = {i: value for i, value in fixed.items() if names[i] == MAP_KEY}
-        self.context = {i: value for i, value in fixed.items() if i not in step}
-        limits = to_inequalities(config.linear_constraints)
-        self.domain = {"fixed_features": fixed, "inequality_constraints": limits}
+        step = {i: x for i, x in fixed.items() if digest.feature_names[i] == MAP_KEY}
+        self.context = {i: x for i, x in fixed.items() if i not in step}
+        self._domain = {
+            "bounds": torch.tensor(digest.bounds, dtype=torch.float64).mT,
+            "fixed_features": fixed,
+            "inequality_constraints": to_inequalities(config.linear_constraints),
+        }
         arguments["torch_opt_config"] = replace(config, fixed_features=step or None)
         super().__init__(**arguments)
-
-    @property
-    def names(self) -> list[str]:
-        r"""The outcomes of the objective and the constraints, as the model has them."""
-        names = self.surrogate.outcomes
-        if self._subset_idcs is None:
-            return list(names)
-        return [names[i] for i in self._subset_idcs.tolist()]
 
     def _instantiate_acquisition(self) -> None:
         if self.context and self.X_observed is not None:
@@ -80,112 +95,62 @@ class BoundAcquisition(Acquisition):
             self.X_observed = torch.unique(here, dim=0)
         super()._instantiate_acquisition()
 
-    def optimize(
-        self,
-        n: int,
-        search_space_digest: SearchSpaceDigest,
-        *arguments: Any,
-        fixed_features: dict[int, float] | None = None,
-        **options: Any,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        r"""``n`` points, one after the other; their values; weights of one."""
-        choices = mk_discrete_choices(search_space_digest, fixed_features)
-        optimizer = determine_optimizer(search_space_digest, discrete_choices=choices)
-        options |= {"fixed_features": fixed_features}
-        if n == 1 or optimizer in ("optimize_acqf", "optimize_acqf_discrete"):
-            return super().optimize(n, search_space_digest, *arguments, **options)
-        # The others would ask for one value of all points together.
-        points: list[Tensor] = []
-        values: list[Tensor] = []
-        before = [] if self.X_pending is None else [self.X_pending]
-        while len(points) < n:
-            if points:
-                self.X_pending = torch.cat([*before, *points])
-                self.acqf.set_X_pending(self.X_pending)
-            found = super().optimize(1, search_space_digest, *arguments, **options)
-            points.append(found[0])
-            values.append(found[1])
-        self.X_pending = before[0] if before else None
-        self.acqf.set_X_pending(self.X_pending)
-        return torch.cat(points), torch.stack(values), values[0].new_ones(n)
-
     def _construct_botorch_acquisition(
         self,
         botorch_acqf_class: type[AcquisitionFunction],
         botorch_acqf_options: dict[str, Any],
         model: Any,
     ) -> AcquisitionFunction:
-        bound, options, guard = self._parts(botorch_acqf_class, botorch_acqf_options)
-        own: dict[str, Any] = resolved(bound, options, self.names)
-        if guard is not None:
-            own = {**botorch_acqf_options, "band_options": own, **self.domain}
-        acqf: Any = super()._construct_botorch_acquisition(botorch_acqf_class, own, model)
-        self.band = acqf.band if isinstance(acqf, GuardedAcquisition) else acqf
-        return acqf
+        r"""What is maximised: the bound, or a search within it."""
+        self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
+        kind, observed = self.options.get("constraints"), self.X_observed
+        if kind is not None:
+            self._build_constraints()
+        if kind == "safe":
+            self.safe_set = self._build_safe_set()
+            if observed is not None:
+                observed = observed[self.safe_set.is_safe(observed)]
+                arms = self.safe_set.safe_points
+                observed = observed if arms is None else torch.cat([arms, observed])
+        limits = self.outcome_constraints if kind == "explored" else None
+        if "search" not in self.options:
+            if limits is None:
+                return self.band
+            return ConstrainedUCB(self.band, limits, observed=observed)
+        searched = Acquisition._construct_botorch_acquisition(
+            self,
+            search_class(self.options["search"]),
+            self.options["search_options"],
+            model,
+        )
+        return GuardedAcquisition(
+            searched,
+            self.band,
+            constraints=limits,
+            observed=observed,
+            X_pending=self.X_pending,
+            **self._domain,
+            **{name: self.options[name] for name in OF_THE_GUARD if name in self.options},
+        )
 
-    def _parts(
-        self, acqf_class: Any, options: Options
-    ) -> tuple[type[KernelUCB], Options, dict[str, Any] | None]:
-        r"""Class and options of the bound, and of the search within it, if there is one."""
-        guard = None
-        if acqf_class is GuardedAcquisition:
-            guard = {k: each for k, each in options.items() if not k.startswith("band")}
-            acqf_class, options = options["band"], options.get("band_options") or {}
+    def _build_bands(self, acqf_class: Any, options: Options, model: Any) -> None:
+        names = list(self.surrogate.outcomes)
+        if self._subset_idcs is not None:
+            names = [names[i] for i in self._subset_idcs.tolist()]
+        models = single_output_models(model)
         columns = parameters_of_columns(self.search_space_digest.feature_names)
-        return acqf_class, with_columns(options, columns), guard
-
-
-class ConstrainedAcquisition(BoundAcquisition):
-    r"""A bound of the objective among points that satisfy outcome constraints.
-
-    Each outcome has one band, however often it is used; they share ``delta`` equally.
-
-    Attributes:
-        bands: The band of each outcome, by its name.
-        outcome_constraints: What the bands say of the constraints.
-        statements: The constraints in words, in the same order.
-    """
-
-    bands: dict[str, KernelUCB]
-    outcome_constraints: OutcomeConstraints
-    statements: list[str]
-
-    def _construct_botorch_acquisition(
-        self,
-        botorch_acqf_class: type[AcquisitionFunction],
-        botorch_acqf_options: dict[str, Any],
-        model: Any,
-    ) -> AcquisitionFunction:
-        bound, options, guard = self._parts(botorch_acqf_class, botorch_acqf_options)
-        models = dict(zip(self.names, single_output_models(model), strict=True))
-        self._build_bands(bound, options, models)
-        self._build_constraints()
-        return self._constrained(guard, model)
-
-    def _constrained(self, guard: dict[str, Any] | None, model: Any) -> AcquisitionFunction:
-        r"""What is maximised."""
-        raise NotImplementedError
-
-    def _searched(self, guard: dict[str, Any], model: Any) -> AcquisitionFunction:
-        r"""What searches within the band, told of the constraints by Ax."""
-        searched, options = search_class(guard["search"]), guard.get("search_options") or {}
-        return Acquisition._construct_botorch_acquisition(self, searched, options, model)
-
-    def _build_bands(
-        self, acqf_class: type[KernelUCB], options: Options, models: Mapping[str, Any]
-    ) -> None:
-        weights = self._objective_weights.reshape(-1, len(models)).sum(0).tolist()
-        used = {name: w for name, w in zip(models, weights, strict=True) if w}
+        weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
+        used = {name: w for name, w in zip(names, weights, strict=True) if w}
         self.bands = {}
-        for name, each in models.items():
-            bound, arguments = bound_of_outcome(acqf_class, options, name)
-            arguments["delta"] = shared_delta(bound, options, len(models))
-            if len(used) == 1 and name in used:
-                arguments["maximize"] = used[name] > 0.0
-                arguments["X_pending"] = self.X_pending
-            self.bands[name] = BUILDERS.get(bound, bound)(each, **arguments)
+        for name, each in zip(names, models, strict=True):
+            bound, own = bound_of_outcome(acqf_class, options, name, names)
+            delta = options.get("delta", default_delta(bound)) / len(names)
+            own = {**own, "delta": delta}
+            if [*used] == [name] and acqf_class is not ScalarizedUCB:
+                own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
+            self.bands[name] = built(bound, each, own, columns)
         parts = [self.bands[name] for name in used]
-        if len(parts) == 1:
+        if len(parts) == 1 and acqf_class is not ScalarizedUCB:
             (self.band,) = parts
         else:
             sums = list(used.values())
@@ -196,22 +161,137 @@ class ConstrainedAcquisition(BoundAcquisition):
             raise InputDataError(
                 "No trial inside the search space has reported a constrained outcome."
             )
-        matrix, thresholds = self._outcome_constraints
-        rows = [self._limit(*row) for row in zip(matrix, thresholds.view(-1), strict=True)]
-        bands, levels, sides, self.statements = map(list, zip(*rows, strict=True))
-        # "objective" names the objective's band among those of an assumption.
-        named = {
-            id(band): f"metric {name}" if name == "objective" else name
-            for name, band in self.bands.items()
-        }
+        names, levels, sides = [], [], []
+        for row, threshold in zip(*self._outcome_constraints, strict=True):
+            # A constraint is on one outcome: row @ f <= threshold.
+            pairs = zip(self.bands, row.tolist(), strict=True)
+            ((name, weight),) = [(n, w) for n, w in pairs if w]
+            names.append(name)
+            levels.append(float(threshold) / weight)
+            sides.append("<=" if weight > 0.0 else ">=")
+        self.statements = [
+            f"{name} {side} {level:g}"
+            for name, side, level in zip(names, sides, levels, strict=True)
+        ]
         self.outcome_constraints = OutcomeConstraints(
-            bands, levels, sides=sides, names=[named[id(band)] for band in bands]
+            [self.bands[name] for name in names],
+            levels,
+            sides=sides,
+            # "objective" names the objective's band among those of an assumption.
+            names=["metric objective" if n == "objective" else n for n in names],
         )
 
-    def _limit(self, row: Tensor, threshold: Tensor) -> tuple[KernelUCB, float, str, str]:
-        r"""Band, threshold, side and words of ``row @ f <= threshold``, on one outcome."""
-        ((name, weight),) = [
-            (n, w) for n, w in zip(self.names, row.tolist(), strict=True) if w
-        ]
-        level, side = float(threshold) / weight, "<=" if weight > 0.0 else ">="
-        return self.bands[name], level, side, f"{name} {side} {level:g}"
+    def _build_safe_set(self) -> SafeSet:
+        limits: Any = self.outcome_constraints
+        for limit, words in zip(limits.constraints, self.statements, strict=True):
+            if limit.band.assumptions.violated:
+                raise UncertifiedError(
+                    f"No trial is known to satisfy {words}: its band rests on an "
+                    f"assumption that does not hold.\n{limit.band.assumptions}\nGive the "
+                    "client a strategy with other assumptions (a larger norm_bound, say); "
+                    "it goes on from the same trials."
+                )
+        rows = self.options.get("safe_points") or []
+        return SafeSet(
+            [limit.band for limit in limits.constraints],
+            [limit.threshold for limit in limits.constraints],
+            sides=[limit.side for limit in limits.constraints],
+            names=limits.names,
+            safe_points=torch.tensor(rows, dtype=torch.float64) if rows else None,
+            allow_estimated=self.options["allow_estimated"],
+        )
+
+    def optimize(
+        self, n: int, search_space_digest: SearchSpaceDigest, **options: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Up to ``n`` points, one after the other; their values; weights of one."""
+        if self.safe_set is None:
+            fixed = options.get("fixed_features")
+            choices = mk_discrete_choices(search_space_digest, fixed)
+            known = determine_optimizer(search_space_digest, discrete_choices=choices)
+            if n == 1 or known in ("optimize_acqf", "optimize_acqf_discrete"):
+                return super().optimize(n, search_space_digest, **options)
+        # Ax's other optimisers would ask for one value of all points together.
+        points, values = list[Tensor](), list[Tensor]()
+        before, acqf = self.X_pending, self.acqf
+        pending = [] if before is None else [before]
+        while len(points) < n:
+            if points:
+                self.X_pending = torch.cat([*pending, *points])
+                acqf.set_X_pending(self.X_pending)
+            if self.safe_set is None:
+                found = super().optimize(1, search_space_digest, **options)[:2]
+            else:
+                found = self._safe_point(self.safe_set, points, **options)
+            if found is None:
+                break
+            points.append(found[0])
+            values.append(found[1])
+        self.X_pending = before
+        acqf.set_X_pending(before)
+        return torch.cat(points), torch.stack(values), torch.ones(len(points)).double()
+
+    def _safe_point(
+        self,
+        safe_set: SafeSet,
+        batch: Sequence[Tensor],
+        *,
+        inequality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        rounding_func: Any = None,
+        optimizer_options: dict[str, Any] | None = None,
+        **others: Any,
+    ) -> tuple[Tensor, Tensor] | None:
+        r"""The safe point of largest value that is still safe once Ax has handed it out.
+
+        Another one that Ax would hand out as one of the same ``batch`` is passed over: of
+        two equal arms of a trial Ax makes one. None if every safe point is in the batch.
+        """
+        if given := [name for name, each in others.items() if each]:
+            raise UnsupportedError(f"A safe search takes no {' or '.join(given)}.")
+        digest, fixed = self.search_space_digest, fixed_features or {}
+        listed = mixed_space(digest, fixed, inequality_constraints, MOST_COMBINATIONS)
+        space = CombinedBox(
+            listed.bounds, listed.fixed_features_list(fixed), inequality_constraints
+        )
+        acqf = self._of_turn(safe_set)
+
+        def search(combination: dict[int, float]) -> Tensor:
+            return optimize_acqf_safely(
+                acqf,
+                safe_set,
+                space.bounds,
+                fixed_features=combination or None,
+                inequality_constraints=inequality_constraints,
+                **(optimizer_options or {}),
+            )[0]
+
+        finalists = safe_finalists(acqf, safe_set, space, search, _SEARCHED)
+        if safe_set.safe_points is not None:
+            finalists = torch.cat([finalists, safe_set.safe_points.to(finalists)])
+        finalists = feasible(finalists, space.bounds, fixed, inequality_constraints)
+        finalists = finalists[safe_set.is_safe(finalists)]
+        with torch.no_grad():
+            values = in_parts(finalists.unsqueeze(-2), acqf)
+        handed_out = rounding_func or (lambda point: point)
+        taken = [handed_out(point) for point in batch]
+        repeats = False
+        for index in values.argsort(descending=True):
+            point = finalists[index].unsqueeze(0)
+            image = handed_out(point)
+            if any(torch.equal(image, other) for other in taken):
+                repeats = True
+            elif bool(safe_set.is_safe(image).all()):
+                return point, values[index]
+        if repeats:
+            return None
+        raise no_safe_point("no point that fits the trial")
+
+    def _of_turn(self, safe_set: SafeSet) -> AcquisitionFunction:
+        r"""The objective's function, or the constraints' width if it is their turn."""
+        every = self.options.get("expand_every")
+        before = max(len(X) for X in self.surrogate.Xs)
+        before += 0 if self.X_pending is None else len(self.X_pending)
+        if every is not None and is_ucb_turn(before, every):
+            return ConstraintWidth(safe_set)
+        return self.acqf

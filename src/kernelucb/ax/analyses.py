@@ -1,14 +1,18 @@
 r"""Bands, gaps and optimum reports as analyses of Ax."""
 
 # Ax and plotly leave much untyped.
-# pyright: reportUnknownMemberType=false
+# pyright: reportPrivateUsage=false, reportUnknownMemberType=false
 
+import html
 import logging
+import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple
 
 import pandas as pd
+import torch
 from ax.adapter.base import Adapter
 from ax.analysis.analysis import Analysis
 from ax.analysis.plotly.plotly_analysis import (
@@ -16,33 +20,32 @@ from ax.analysis.plotly.plotly_analysis import (
     create_plotly_analysis_card,
 )
 from ax.core.experiment import Experiment
+from ax.core.parameter import RangeParameter
+from ax.core.search_space import SearchSpace
+from ax.core.trial_status import TrialStatus
 from ax.exceptions.analysis import AnalysisNotApplicableStateError
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import UnsupportedError
-from plotly.graph_objects import Figure
+from plotly import graph_objects as go
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
-from kernelucb.ax.bounds import FittedBound, bound_spec, fitted_bound
-from kernelucb.ax.contexts import checked_context
-from kernelucb.ax.figures import (
-    add_outcomes,
-    band_figure,
-    gap_figure,
-    noted,
-    region_figure,
-)
-from kernelucb.ax.lines import observed_along, values_along
-from kernelucb.ax.recommendation import best_arm, no_feasible_arm
-from kernelucb.ax.report import report_of
-from kernelucb.ax.rounds import Round, gaps_after_trials
-from kernelucb.ax.spaces import in_words, inputs_of
+from kernelucb.ax.bounds import FittedBound, bound_spec
+from kernelucb.ax.report import ExperimentReport, report_of
+from kernelucb.ax.spaces import in_words, values_of
+from kernelucb.certificates import RegretCertificate, regret_certificate
+from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
+
+Parameters = Mapping[str, Any]
 
 _LOG = logging.getLogger(__name__)
 _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
+BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#6E6E6E"
+_FILL = "rgba(0, 114, 178, 0.25)"
+_WIDTH = 120  # characters in a line below a picture
 
 
+@dataclass(eq=False)
 class BoundAnalysis(Analysis):
     r"""An analysis of an experiment whose trials a bound of this package chooses.
 
@@ -52,10 +55,18 @@ class BoundAnalysis(Analysis):
     everything was given. Progress is logged (``kernelucb.ax``, level INFO).
 
     Attributes:
-        units: Of parameters and metrics by their names, for print.
+        fixed_parameters: A context: arms and optimum are compared there.
+        units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
     """
 
-    units: Mapping[str, str]
+    _: KW_ONLY
+    fixed_parameters: Parameters | None = None
+    units: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        for name in ("num_points", "most_rounds", "max_evaluations"):
+            if hasattr(self, name):
+                whole_number(name, getattr(self, name))
 
     def validate_applicable_state(
         self,
@@ -65,7 +76,7 @@ class BoundAnalysis(Analysis):
     ) -> str | None:
         r"""Why the analysis cannot be computed yet; None if it can."""
         if experiment is None or generation_strategy is None:
-            return self._lacking
+            return f"{type(self).__name__} needs an experiment and its generation strategy."
         try:
             bound_spec(generation_strategy)
         except UnsupportedError as error:
@@ -85,16 +96,13 @@ class BoundAnalysis(Analysis):
         Raises:
             AnalysisNotApplicableStateError: If there is nothing to draw yet.
         """
+        lacking = self.validate_applicable_state(experiment, generation_strategy)
         if experiment is None or generation_strategy is None:
-            raise AnalysisNotApplicableStateError(self._lacking)
+            raise AnalysisNotApplicableStateError(lacking or "")
         try:
             return self._card(experiment, generation_strategy)
         except NoSafePointError as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
-
-    @property
-    def _lacking(self) -> str:
-        return f"{type(self).__name__} needs an experiment and its generation strategy."
 
     @abstractmethod
     def _card(
@@ -102,12 +110,12 @@ class BoundAnalysis(Analysis):
     ) -> PlotlyAnalysisCard: ...
 
     def _create(
-        self, title: str, subtitle: str, note: str, df: pd.DataFrame, figure: Figure
+        self, title: str, subtitle: str, note: str, df: pd.DataFrame, figure: go.Figure
     ) -> PlotlyAnalysisCard:
         # Ax shows one line of a subtitle; all that is longer goes below the picture.
         figure.update_layout(template="simple_white", legend=_LEGEND)
         name = type(self).__name__
-        return create_plotly_analysis_card(name, title, subtitle, df, noted(figure, note))
+        return create_plotly_analysis_card(name, title, subtitle, df, _noted(figure, note))
 
     def _unit(self, name: str) -> str:
         r"""A unit after a number of it, or nothing."""
@@ -118,12 +126,7 @@ class BoundAnalysis(Analysis):
         return f"{name} ({self.units[name]})" if name in self.units else name
 
 
-def _objective(experiment: Experiment) -> str:
-    r"""The expression that is maximised."""
-    config = experiment.optimization_config
-    return "objective" if config is None else config.objective.expression
-
-
+@dataclass(eq=False)
 class BandAnalysis(BoundAnalysis):
     r"""The band along one parameter, through the recommended arm, from all outcomes so far.
 
@@ -131,86 +134,63 @@ class BandAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.BandAnalysis("temperature")])
 
     Attributes:
-        parameter: As given.
-        metric: As given.
-        num_points: As given.
-        fixed_parameters: As given.
-        units: As given.
+        parameter: The parameter that varies. Every value of integers and choices is drawn
+            by itself.
+        metric: The outcome; the objective when absent.
+        num_points: How many values of a continuous parameter are looked at.
+        fixed_parameters: A context: the recommended arm is the one for it.
+        units: Of parameters and metrics by their names.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
 
-    @checked
-    def __init__(
-        self,
-        parameter: str,
-        *,
-        metric: str | None = None,
-        num_points: int = 100,
-        fixed_parameters: Mapping[str, Any] | None = None,
-        units: Mapping[str, str] | None = None,
-    ) -> None:
-        r"""Band along a parameter, and the outcomes of the completed trials.
-
-        Args:
-            parameter: The parameter that varies. Every value of integers and choices is
-                drawn by itself.
-            metric: The outcome; the objective when absent.
-            num_points: How many values of a continuous parameter are looked at.
-            fixed_parameters: A context: the recommended arm is the one for it.
-            units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
-
-        Raises:
-            ValueError: If a number is out of its range.
-        """
-        self.units = units or {}
-        self.parameter, self.metric = parameter, metric
-        self.num_points = whole_number("num_points", num_points)
-        self.fixed_parameters = fixed_parameters
+    parameter: str
+    _: KW_ONLY
+    metric: str | None = None
+    num_points: int = 100
 
     def _card(
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
-        context = checked_context(experiment.search_space, self.fixed_parameters)
-        fitted = fitted_bound(strategy, experiment, context)
-        found = best_arm(experiment, fitted, context)
-        if found is None:
-            raise NoSafePointError(no_feasible_arm(fitted))
-        centre = {**found[0].parameters, **context}
-        points, discrete = values_along(
+        fitted = FittedBound(strategy, experiment, self.fixed_parameters)
+        arm, _ = fitted.best_arm()
+        centre = {**arm.parameters, **fitted.context}
+        points, discrete = _points_along(
             experiment.search_space, centre, self.parameter, self.num_points
         )
         band, metric = self._band(experiment, fitted)
-        X = inputs_of(fitted.adapter, points)
-        lower, upper = (side.tolist() for side in band.bounds(X))
+        lower, upper = (side.tolist() for side in band.bounds(fitted.inputs(points)))
         values = [point[self.parameter] for point in points]
         df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
         summary = band.assumptions.verdict
-        figure = band_figure(df, f"band, {summary}", discrete)
+        figure = _band_figure(df, f"band, {summary}", discrete)
         others = {k: v for k, v in centre.items() if k != self.parameter}
-        seen = observed_along(experiment, metric.lstrip("-"), self.parameter, others)
-        add_outcomes(figure, seen, self.parameter)
+        seen = _outcomes_along(experiment, metric.lstrip("-"), self.parameter, others)
+        _add_outcomes(figure, seen)
         figure.update_layout(
             xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
         )
         title = f"Band of {metric} along {self.parameter}: {summary}"
         there = [f"{k} = {in_words(v)}{self._unit(k)}" for k, v in others.items()]
-        where = f"Through arm {found[0].name}{', at ' if there else ''}{', '.join(there)}"
-        subtitle = f"Through arm {found[0].name}; the dots are outcomes of trials"
+        where = f"Through arm {arm.name}{', at ' if there else ''}{', '.join(there)}"
+        subtitle = f"Through arm {arm.name}; the dots are outcomes of trials"
         return self._create(title, subtitle, f"{where}\n{band.assumptions}", df, figure)
 
     def _band(self, experiment: Experiment, fitted: FittedBound) -> tuple[Any, str]:
         r"""The band that is drawn, and the name of its outcome."""
-        bands: dict[str, Any] = dict(getattr(fitted.acquisition, "bands", {}))
         objective = _objective(experiment)
         if self.metric is None:
-            return fitted.acqf, objective
-        if self.metric in bands:
-            return bands[self.metric], self.metric
-        if self.metric == objective.lstrip("-"):
-            return fitted.acqf, self.metric
-        known = sorted({*bands, objective.lstrip("-")})
-        raise ValueError(f"No band of the metric {self.metric!r}; there are {known}.")
+            return fitted.band, objective
+        bands = {objective.lstrip("-"): fitted.band, **fitted.bands}
+        if self.metric not in bands:
+            raise ValueError(
+                f"No band of the metric {self.metric!r}; there are {sorted(bands)}."
+            )
+        return bands[self.metric], self.metric
 
 
+@dataclass(eq=False)
 class GapAnalysis(BoundAnalysis):
     r"""How far the best arm may have been from the optimum, after each completed trial.
 
@@ -221,49 +201,35 @@ class GapAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.GapAnalysis()])
 
     Attributes:
-        most_rounds: As given.
-        max_evaluations: As given.
-        fixed_parameters: As given.
-        units: As given.
+        most_rounds: After how many of the trials the gap is computed: the last one and
+            others evenly spaced before it.
+        max_evaluations: Largest number of points that branch and bound looks at in a round.
+        fixed_parameters: A context: the optimum and the arms are compared there.
+        units: Of parameters and metrics by their names.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
 
-    @checked
-    def __init__(
-        self,
-        *,
-        most_rounds: int = 20,
-        max_evaluations: int = 20_000,
-        fixed_parameters: Mapping[str, Any] | None = None,
-        units: Mapping[str, str] | None = None,
-    ) -> None:
-        r"""Gap over the trials.
-
-        Args:
-            most_rounds: After how many of the trials the gap is computed: the last one and
-                others evenly spaced before it.
-            max_evaluations: Largest number of points that branch and bound looks at in a
-                round.
-            fixed_parameters: A context: the optimum and the arms are compared there.
-            units: Of parameters and metrics by their names.
-
-        Raises:
-            ValueError: If a number is out of its range.
-        """
-        self.units = units or {}
-        self.most_rounds = whole_number("most_rounds", most_rounds)
-        self.max_evaluations = whole_number("max_evaluations", max_evaluations)
-        self.fixed_parameters = fixed_parameters
+    _: KW_ONLY
+    most_rounds: int = 20
+    max_evaluations: int = 20_000
 
     def _card(
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
-        context = checked_context(experiment.search_space, self.fixed_parameters)
+        completed = sorted(
+            trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
+        )
         rounds: list[Round] = []
-        options = context, self.most_rounds, self.max_evaluations
-        for each in gaps_after_trials(strategy, experiment, *options):
-            gap, summary = each.certificate.gap, each.certificate.summary
-            _LOG.info("gap after trial %d: at most %.4g, %s", each[0], gap, summary)
-            rounds.append(each)
+        for i in _spread(len(completed), self.most_rounds):
+            try:
+                rounds.append(self._round(strategy, experiment, completed[i]))
+            except NoSafePointError:  # no arm was certainly feasible by then
+                continue
+            last = rounds[-1].certificate
+            parts = completed[i], last.gap, last.summary
+            _LOG.info("gap after trial %d: at most %.4g, %s", *parts)
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         df = pd.DataFrame(
@@ -279,11 +245,36 @@ class GapAnalysis(BoundAnalysis):
         gap = f"{last.gap:.4g}{self._unit(metric)}"
         title = f"Gap of arm {arm}: at most {gap}, {last.summary}"
         subtitle = f"How much more {metric} any other arm can have than the best one so far"
-        figure = gap_figure(rounds)
+        figure = _gap_figure(rounds)
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
         return self._create(title, subtitle, str(last), df, figure)
 
+    def _round(
+        self, strategy: GenerationStrategy, experiment: Experiment, index: int
+    ) -> "Round":
+        known = [i for i in sorted(experiment.trials) if i <= index]
+        kept = list(experiment._properties)
+        earlier = experiment.clone_with(trial_indices=known, properties_to_keep=kept)
+        fitted = FittedBound(strategy, earlier, self.fixed_parameters)
+        arm, point = fitted.best_arm(by_bands=True)
+        certificate = regret_certificate(
+            fitted.band,
+            **fitted.domain,
+            recommended=point,
+            max_evaluations=self.max_evaluations,
+        )
+        return Round(index, arm.name, certificate)
 
+
+class Round(NamedTuple):
+    r"""The best completed arm after a trial, and how far it may be from the optimum."""
+
+    trial_index: int
+    arm_name: str
+    certificate: RegretCertificate
+
+
+@dataclass(eq=False)
 class OptimumAnalysis(BoundAnalysis):
     r"""What is known of the optimum: how large it is, where it may be, what to try next.
 
@@ -293,53 +284,224 @@ class OptimumAnalysis(BoundAnalysis):
         >>> cards = client.compute_analyses([kernelucb.ax.OptimumAnalysis()])
 
     Attributes:
-        max_evaluations: As given.
-        fixed_parameters: As given.
-        units: As given.
+        max_evaluations: Largest number of points that branch and bound looks at.
+        fixed_parameters: A context: the optimum and the arms are compared there.
+        units: Of parameters and metrics by their names.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
 
-    @checked
-    def __init__(
-        self,
-        *,
-        max_evaluations: int = 20_000,
-        fixed_parameters: Mapping[str, Any] | None = None,
-        units: Mapping[str, str] | None = None,
-    ) -> None:
-        r"""Optimum report.
-
-        Args:
-            max_evaluations: Largest number of points that branch and bound looks at.
-            fixed_parameters: A context: the optimum and the arms are compared there.
-            units: Of parameters and metrics by their names.
-
-        Raises:
-            ValueError: If a number is out of its range.
-        """
-        self.units = units or {}
-        self.max_evaluations = whole_number("max_evaluations", max_evaluations)
-        self.fixed_parameters = fixed_parameters
+    _: KW_ONLY
+    max_evaluations: int = 20_000
 
     def _card(
         self, experiment: Experiment, strategy: GenerationStrategy
     ) -> PlotlyAnalysisCard:
-        report = report_of(
-            strategy, experiment, self.fixed_parameters, 0.05, self.max_evaluations
-        )
-        left = report.to_dict()
-        names = [*left["region"]]
+        budget = {"max_evaluations": self.max_evaluations}
+        report = report_of(strategy, experiment, self.fixed_parameters, **budget)
+        told = report.to_dict()
+        names = [*told["region"]]
         df = pd.DataFrame(
             {
                 "parameter": names,
                 "where the optimum may be": [
-                    report.range_in_words(name, left["region"][name]) for name in names
+                    report.range_in_words(name, told["region"][name]) for name in names
                 ],
-                "recommended": [in_words(left["recommended"][name]) for name in names],
+                "recommended": [in_words(told["recommended"][name]) for name in names],
             }
         )
         metric = _objective(experiment).lstrip("-")
         between = f"{report.lower:.4g} and {report.upper:.4g}{self._unit(metric)}"
         title = f"Optimum of {metric} between {between}: {report.summary}"
         subtitle = "Where it may be, and the recommended arm"
-        figure = region_figure(report, [self._label(name) for name in names])
+        figure = _region_figure(report, {name: self._label(name) for name in names})
         return self._create(title, subtitle, str(report), df, figure)
+
+
+def _objective(experiment: Experiment) -> str:
+    r"""The expression that is maximised."""
+    config = experiment.optimization_config
+    return "objective" if config is None else config.objective.expression
+
+
+def _spread(count: int, most: int) -> list[int]:
+    r"""At most so many of the places ``0, ..., count - 1``, even and with the last one."""
+    if count <= most:
+        return list(range(count))
+    return [round((k + 1) * count / most) - 1 for k in range(most)]
+
+
+def _points_along(
+    space: SearchSpace, centre: Parameters, name: str, num_points: int
+) -> tuple[list[dict[str, Any]], bool]:
+    r"""Points through one, along a parameter, and whether these are all of its values.
+
+    Points outside the search space, by its parameter constraints, are left out.
+
+    Raises:
+        ValueError: If there is no such parameter, or it has one value only.
+    """
+    parameter = space.parameters.get(name)
+    if parameter is None:
+        raise ValueError(f"No parameter {name!r}; there are {[*space.parameters]}.")
+    values, discrete = values_of(parameter), True
+    if values is None:
+        if not isinstance(parameter, RangeParameter):
+            raise ValueError(f"The parameter {name!r} is computed from others.")
+        low, high = float(parameter.lower), float(parameter.upper)
+        shares = torch.linspace(0.0, 1.0, num_points, dtype=torch.float64)[1:-1]
+        if parameter.log_scale:
+            between = low * (high / low) ** shares
+        else:
+            between = low + (high - low) * shares
+        values, discrete = [low, *between.tolist(), high], False
+    if len(values) < 2:
+        raise ValueError(f"The parameter {name!r} has one value only.")
+    points = [{**centre, name: value} for value in values]
+    return [point for point in points if space.check_membership(point)], discrete
+
+
+def _outcomes_along(
+    experiment: Experiment, metric: str, name: str, others: Parameters
+) -> pd.DataFrame:
+    r"""Outcomes of completed trials by their value ``x`` of a parameter.
+
+    ``here`` is whether the ``others`` are those of the arm.
+    """
+    data: Any = experiment.lookup_data().df
+    kept = {trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]}
+    rows = [
+        (own[name], row["arm_name"], row["mean"], others.items() <= own.items())
+        for _, row in data[data["metric_name"] == metric].iterrows()
+        if row["trial_index"] in kept
+        for own in [experiment.arms_by_name[row["arm_name"]].parameters]
+    ]
+    return pd.DataFrame(rows, columns=["x", "arm", "mean", "here"])
+
+
+def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
+    r"""A band from a column of places and the columns ``lower`` and ``upper``.
+
+    ``name`` is its name in the legend; the band over single values is drawn as bars.
+    """
+    # As lists, which every version of plotly's script reads.
+    x, lower, upper = (df[column].tolist() for column in (df.columns[0], "lower", "upper"))
+    if discrete:
+        middle = (0.5 * (df["lower"] + df["upper"])).tolist()
+        half = (0.5 * (df["upper"] - df["lower"])).tolist()
+        bars = {"type": "data", "array": half, "width": 8}
+        style: dict[str, Any] = {"mode": "markers", "marker": {"color": BLUE, "size": 6}}
+        return go.Figure(
+            go.Scatter(x=x, y=middle, error_y=bars, name=name, showlegend=True, **style)
+        )
+    figure = go.Figure(
+        go.Scatter(x=x, y=lower, line_color=BLUE, name="lower bound", showlegend=False)
+    )
+    filled: dict[str, Any] = {"fill": "tonexty", "fillcolor": _FILL, "line_color": BLUE}
+    return figure.add_scatter(x=x, y=upper, name=name, showlegend=True, **filled)
+
+
+def _add_outcomes(figure: go.Figure, seen: pd.DataFrame) -> None:
+    r"""Add the outcomes of trials to a band; those that are not on its line are grey."""
+    for here, name, style in (
+        (False, "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
+        (True, "outcomes on this line", {"color": "black"}),
+    ):
+        rows = seen[seen["here"] == here]
+        if len(rows) > 0:
+            figure.add_scatter(
+                x=rows["x"].tolist(),
+                y=rows["mean"].tolist(),
+                mode="markers",
+                marker={"size": 7, **style},
+                name=name,
+                customdata=rows["arm"].tolist(),
+                hovertemplate="arm %{customdata}: %{y:.4g}",
+            )
+
+
+def _gap_figure(rounds: Sequence[Round]) -> go.Figure:
+    r"""The gap after some trials; marks of those that are not certified are open."""
+    certificates = [each.certificate for each in rounds]
+    symbols = ["circle" if each.certified else "circle-open" for each in certificates]
+    figure = go.Figure(
+        go.Scatter(
+            x=[each.trial_index for each in rounds],
+            y=[each.gap for each in certificates],
+            customdata=[each.arm_name for each in rounds],
+            name=gaps_in_words(certificates),
+            showlegend=True,
+            mode="lines+markers",
+            line_color=BLUE,
+            marker={"symbol": symbols, "size": 8},
+            hovertemplate="trial %{x}: arm %{customdata}, gap %{y:.4g}",
+        )
+    )
+    figure.update_layout(xaxis_title="trial")
+    return figure.update_yaxes(rangemode="tozero")
+
+
+def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Figure:
+    r"""Where the optimum may be in each parameter, from its lower to its upper limit."""
+    names, told = report.parameters, report.to_dict()
+    bars = dict[str, list[Any]](y=[], x=[], base=[], text=[])
+    for name, label in labels.items():
+        left = told["region"][name]
+        if names.is_choice(name):
+            width = 1.0 / len(names.space.parameters[name].values)
+            own = [(names.share(name, v) - width / 2, width, in_words(v)) for v in left]
+        else:
+            start, end = (names.share(name, value) for value in left)
+            words = report.range_in_words(name, left)
+            own = [(start, max(end - start, 0.005), words)]
+        for start, width, text in own:
+            for column, entry in zip(
+                bars.values(), (label, width, start, text), strict=True
+            ):
+                column.append(entry)
+    style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
+    style |= {"textposition": "inside", "insidetextanchor": "start"}
+    shown = "where the optimum may be"
+    shown += "" if report.certificate.rigorous else ", of the points looked at"
+    figure = go.Figure(go.Bar(**bars, name=shown, **style))
+    values = told["recommended"]
+    figure.add_scatter(
+        x=[names.share(name, values[name]) for name in labels],
+        y=[*labels.values()],
+        mode="markers",
+        marker={"symbol": "diamond", "size": 12, "color": ORANGE},
+        name="recommended",
+        hovertext=[in_words(values[name]) for name in labels],
+    )
+    figure.update_xaxes(
+        range=[-0.02, 1.02], title="from lower to upper limit", showticklabels=False
+    )
+    return figure.update_yaxes(autorange="reversed")
+
+
+def _noted(figure: go.Figure, note: str) -> go.Figure:
+    r"""The figure with text below it, every line of which is seen."""
+    lines = [
+        part
+        for line in note.splitlines()
+        for part in textwrap.wrap(line, _WIDTH, subsequent_indent="    ") or [""]
+    ]
+    shown = [html.escape(part).replace("  ", "&nbsp;&nbsp;") for part in lines]
+    below = 15 * len(lines)
+    # Ax shows 500 pixels of a card, and scrolls beyond.
+    height = 105 + below + max(200, 390 - below)
+    figure.update_layout(height=height, margin={"t": 45, "b": 60 + below})
+    return figure.add_annotation(
+        text="<br>".join(shown),
+        xref="paper",
+        yref="paper",
+        x=0.0,
+        y=0.0,
+        yshift=-50,
+        xanchor="left",
+        yanchor="top",
+        align="left",
+        showarrow=False,
+        font={"size": 11, "color": GREY},
+    )

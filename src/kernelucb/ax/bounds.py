@@ -3,38 +3,57 @@ r"""The bounds of an Ax experiment: the one of the last trial, and the one of al
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ax.adapter.adapter_utils import transform_callback
-from ax.adapter.base import Adapter
-from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
+from ax.core.arm import Arm
 from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
-from ax.core.search_space import SearchSpaceDigest
+from ax.core.parameter import FixedParameter
+from ax.core.search_space import SearchSpace
+from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from ax.generators.torch.botorch_modular.acquisition import Acquisition
-from ax.generators.torch_base import TorchOptConfig
+from ax.generators.torch.utils import _to_inequality_constraints as to_inequalities
 from botorch.exceptions import UnsupportedError
+from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb.acquisition import GuardedAcquisition
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.acquisitions import ConstrainedAcquisition
-from kernelucb.ax.constraints import arms_in_context, is_constrained
+from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.experiments import (
     check_experiment,
+    check_kept,
     check_observed,
     complete_assumptions,
+    is_constrained,
 )
-from kernelucb.ax.models import TRANSFORMS
-from kernelucb.ax.supported import check_kept
+from kernelucb.ax.options import TRANSFORMS
+from kernelucb.ax.spaces import candidates_of, checked_context, inputs_of, mixed_space
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.exceptions import NoSafePointError, UncertifiedError
+
+Source = Client | GenerationStrategy
+Interval = tuple[float, float]
+Parameters = Mapping[str, Any]
+
+# How to give what was estimated.
+_OWN_KERNEL = (
+    "kernel=... and lengthscale=... in the options, which fix kernel and mean of the bound "
+    "(or the bound KernelFamilyUCB, which needs only a range of length scales)"
+)
+_WAYS = {
+    "kernel": _OWN_KERNEL,
+    "mean": _OWN_KERNEL,
+    "norm": "norm_bound=... in the options",
+    "noise": "noise_std=... in the options (or report a standard error with every outcome)",
+    "information gain": "theorem=BoundedNorm(information_gain=...) in the options",
+}
 
 
-@checked
-def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
+def last_bound(source: Source) -> KernelUCB:
     r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
 
     With a ``search`` of its own, the band that the search was kept to.
@@ -52,17 +71,16 @@ def last_bound(source: Client | GenerationStrategy) -> KernelUCB:
             experiment has one as soon as it hands out its next trial).
     """
     strategy = strategy_of(source)
-    acqf = acquisition_of(strategy.adapter)
-    if acqf is None:
+    acquisition = last_acquisition(strategy.adapter)
+    if acquisition is None:
         raise ValueError(
             f"No bound has chosen a trial yet; the strategy is at its node "
             f"`{strategy.current_node_name}`. Ask for the next trial first."
         )
-    return acqf
+    return acquisition.band
 
 
-@checked
-def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
+def current_bound(source: Source) -> KernelUCB:
     r"""The bound from all outcomes so far, also with trials under way.
 
     Computed anew, with the model fitted anew unless its prior is given. The experiment and
@@ -80,111 +98,259 @@ def current_bound(source: Client | GenerationStrategy) -> KernelUCB:
         InputDataError: If an outcome is unusable: infinite, or with a bad standard error.
     """
     strategy = strategy_of(source)
-    return fitted_bound(strategy, strategy.experiment).acqf
+    return FittedBound(strategy, strategy.experiment).band
 
 
-class FittedBound(NamedTuple):
-    r"""A bound on all data, what turns parameters into its inputs, and their ranges.
+class Recommendation(NamedTuple):
+    r"""An arm that satisfies the constraints, and what the bands say of it.
 
-    ``acquisition`` is what Ax would maximise, with the bands of all outcomes, ``config``
-    the rest of what Ax would pass on.
+    Attributes:
+        arm: The completed arm.
+        parameters: Its parameters, in the context that was asked for.
+        objective: Lower and upper bound of the objective there.
+        outcomes: The same for every outcome that has a band of its own, by the names of
+            the metrics; empty without outcome constraints.
+        assumptions: What all of this rests on.
+        objective_name: The metric of the objective where it is one of ``outcomes``.
     """
 
-    acqf: KernelUCB
-    adapter: TorchAdapter
-    digest: SearchSpaceDigest
-    acquisition: Acquisition
-    config: TorchOptConfig
+    arm: Arm
+    parameters: dict[str, Any]
+    objective: Interval
+    outcomes: dict[str, Interval]
+    assumptions: Assumptions
+    objective_name: str | None = None
+
+    def __str__(self) -> str:
+        lines = [f"arm {self.arm.name}: {self.parameters}"]
+        own = self.objective_name
+        label = "objective" if own is None else f"{own} (objective)"
+        others = {name: each for name, each in self.outcomes.items() if name != own}
+        named = {label: self.objective, **others}
+        lines += [f"  {name}: {lo:.6g} to {hi:.6g}" for name, (lo, hi) in named.items()]
+        return "\n".join([*lines, str(self.assumptions)])
 
 
-def fitted_bound(
-    strategy: GenerationStrategy,
-    experiment: Experiment,
-    context: Mapping[str, Any] | None = None,
-) -> FittedBound:
-    r"""Fit the strategy's bound to an experiment; neither of them changes.
+def recommended_arm(
+    source: Source, *, fixed_parameters: Parameters | None = None
+) -> Recommendation:
+    r"""The completed arm whose objective is best at worst, of those certainly feasible.
 
-    ``context`` are the parameters that are fixed, if any.
+    An arm is certainly feasible if the bands of all constraints lie on the right side of
+    their thresholds, or if it is a safe arm. Without outcome constraints every completed
+    arm counts. The experiment and its next trials do not change.
+
+    Example:
+        >>> best = kernelucb.ax.recommended_arm(client)
+        >>> best.parameters, best.objective, best.outcomes["purity"]
+
+    Args:
+        source: An Ax client, or its strategy from ``generation_strategy``.
+        fixed_parameters: A context: the arms' other parameters are compared there.
+
+    Raises:
+        NoSafePointError: If no completed arm is certainly feasible yet.
+        ValueError: If no trial in the search space has been observed yet, or a fixed
+            parameter does not fit it.
+        UnsupportedError: If the bound does not support the experiment.
     """
-    spec = bound_spec(strategy).copy()
-    check_experiment(spec, experiment)
-    data = experiment.lookup_data()
-    if data.empty:
-        raise ValueError("No trial has been observed yet; complete one first.")
-    if is_constrained(spec):
-        check_observed(experiment)
-    spec.fit(experiment, data)
-    adapter: Any = spec.fitted_adapter
-    features = ObservationFeatures(parameters=dict(context)) if context else None
-    arguments = adapter._get_transformed_gen_args(
-        search_space=experiment.search_space, fixed_features=features
+    strategy = strategy_of(source)
+    fitted = FittedBound(strategy, strategy.experiment, fixed_parameters)
+    arm, point = fitted.best_arm()
+    bands = fitted.bands
+    return Recommendation(
+        arm=arm,
+        parameters={**arm.parameters, **fitted.context},
+        objective=_interval(fitted.band, point),
+        outcomes={name: _interval(band, point) for name, band in bands.items()},
+        assumptions=fitted.assumptions,
+        objective_name=next((n for n, b in bands.items() if b is fitted.band), None),
     )
-    digest, config = adapter._get_transformed_model_gen_args(
-        search_space=arguments.search_space,
-        pending_observations={},
-        fixed_features=arguments.fixed_features,
-        optimization_config=arguments.optimization_config,
-    )
-    # The path on which Ax builds the bound for a trial, so that it refuses what that does.
-    acquisition = adapter.generator._instantiate_acquisition(
-        search_space_digest=digest,
-        torch_opt_config=config,
-        botorch_acqf_options=spec.generator_kwargs["botorch_acqf_options"],
-        acq_options=acquisition_options(spec, adapter, experiment, context or {}),
-    )
-    complete_all(acquisition, adapter, experiment)
-    return FittedBound(band_of(acquisition), adapter, digest, acquisition, config)
 
 
-def acquisition_options(
-    spec: GeneratorSpec,
-    adapter: Any,
-    experiment: Experiment,
-    context: Mapping[str, Any],
-) -> dict[str, Any]:
-    r"""Options of Ax's acquisition; safe arms as inputs of the bands, in this context.
+def _interval(band: KernelUCB, point: Tensor) -> Interval:
+    lower, upper = band.bounds(point.unsqueeze(0))
+    return float(lower), float(upper)
 
-    What Ax makes of an arm that it hands out counts as the same arm: it may differ in the
-    last digit.
+
+class FittedBound:
+    r"""The bound of a strategy on all outcomes of an experiment; neither of them changes.
+
+    Attributes:
+        band: The bound of the objective.
+        bands: With outcome constraints, the bands of all outcomes, by their names.
+        context: The fixed parameters, of the types of the search space.
+        adapter: What turns parameters into inputs.
+        digest: The search space in these inputs.
     """
-    options = dict(spec.generator_kwargs.get("acquisition_options") or {})
-    if (arms := options.get("safe_arms")) is not None:
-        arms = arms_in_context(arms, experiment.search_space, context)
-        rows = {tuple(row): row for arm in arms for row in images_of(adapter, arm)}
-        options["safe_points"] = list(rows.values())
-    return options
+
+    def __init__(
+        self,
+        strategy: GenerationStrategy,
+        experiment: Experiment,
+        fixed_parameters: Parameters | None = None,
+    ) -> None:
+        r"""Fit the bound; ``fixed_parameters`` are a context."""
+        self.experiment = experiment
+        self.context = checked_context(experiment.search_space, fixed_parameters)
+        spec = bound_spec(strategy).copy()
+        check_experiment(spec, experiment)
+        data = experiment.lookup_data()
+        if data.empty:
+            raise ValueError("No trial has been observed yet; complete one first.")
+        if is_constrained(spec):
+            check_observed(experiment)
+        spec.fit(experiment, data)
+        self.adapter: Any = spec.fitted_adapter
+        features = ObservationFeatures(parameters=self.context) if self.context else None
+        arguments = self.adapter._get_transformed_gen_args(
+            search_space=experiment.search_space, fixed_features=features
+        )
+        self.digest, self._config = self.adapter._get_transformed_model_gen_args(
+            search_space=arguments.search_space,
+            pending_observations={},
+            fixed_features=arguments.fixed_features,
+            optimization_config=arguments.optimization_config,
+        )
+        own = spec.generator_kwargs
+        safe = safe_points(spec, self.adapter, experiment.search_space, self.context)
+        # The path on which Ax builds the bound for a trial, so that it refuses what that
+        # does.
+        self._acquisition: BoundAcquisition = (
+            self.adapter.generator._instantiate_acquisition(
+                search_space_digest=self.digest,
+                torch_opt_config=self._config,
+                botorch_acqf_options=own["botorch_acqf_options"],
+                acq_options={**own["acquisition_options"], **safe},
+            )
+        )
+        complete_bands(self._acquisition, self.adapter, experiment)
+        self.band = self._acquisition.band
+        constrained = self._acquisition.outcome_constraints is not None
+        self.bands = self._acquisition.bands if constrained else {}
+
+    def inputs(self, points: Sequence[Parameters]) -> Tensor:
+        r"""``n x d`` inputs of the bound, from parameters."""
+        return inputs_of(self.adapter, points)
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the bands of all outcomes rest on."""
+        if not self.bands:
+            return self.band.assumptions
+        bands: dict[str, Any] = dict(self.bands)
+        if self.band not in bands.values():
+            bands["objective"] = self.band
+        joined = joined_assumptions(
+            bands,
+            "the arm satisfies the constraints, and its outcomes lie between their bounds,",
+        )
+        safe_set = self._acquisition.safe_set
+        for item in () if safe_set is None else safe_set.assumptions.items:
+            if item.name == "safe points":
+                joined = joined.with_extra(item)
+        return joined
+
+    @property
+    def domain(self) -> dict[str, Any]:
+        r"""Domain and constraints, as certificates take them.
+
+        All points of a small finite search space in the context, or the mixed space.
+        """
+        options: dict[str, Any] = {"constraints": self._acquisition.outcome_constraints}
+        space, context = self.experiment.search_space, self.context
+        candidates = candidates_of(space, self.adapter, context)
+        if candidates is not None:
+            return options | {"candidates": candidates}
+        fixed = self._acquisition.context
+        limits = to_inequalities(self._config.linear_constraints)
+        mixed = mixed_space(self.digest, fixed, limits)
+        return options | {"space": mixed, "fixed_features": fixed or None}
+
+    def best_arm(self, *, by_bands: bool = False) -> tuple[Arm, Tensor]:
+        r"""The recommended completed arm and its ``d`` inputs in the context.
+
+        Of the safe arms only those count ``by_bands`` that the bands show to be safe.
+
+        Raises:
+            NoSafePointError: If no completed arm is certainly feasible.
+        """
+        space, context = self.experiment.search_space, self.context
+        arms = [
+            arm
+            for trial in self.experiment.trials_by_status[TrialStatus.COMPLETED]
+            for arm in trial.arms
+            if arm not in trial.abandoned_arms
+            if space.check_membership({**arm.parameters, **context})
+        ]
+        if not arms:
+            raise ValueError("No trial in the search space has been observed yet.")
+        X = self.inputs([{**arm.parameters, **context} for arm in arms])
+        lower, upper = self.band.bounds(X)
+        worth = lower if self.band.direction == 1 else -upper
+        constraints, safe_set = (
+            self._acquisition.outcome_constraints,
+            self._acquisition.safe_set,
+        )
+        if constraints is not None:
+            shown = safe_set is None or by_bands
+            feasible = constraints.is_feasible(X) if shown else safe_set.is_safe(X)
+            if not bool(feasible.any()):
+                words = ", ".join(self._acquisition.statements)
+                raise NoSafePointError(
+                    f"No completed arm is certainly feasible yet ({words}): the bands do "
+                    "not show that one satisfies every constraint. Observe more trials, or "
+                    "say more of the outcomes (smaller norm_bound or noise_std, if they "
+                    "are true)."
+                )
+            worth = worth.masked_fill(~feasible, -float("inf"))
+        index = int(worth.argmax())
+        return arms[index], X[index]
 
 
-def images_of(adapter: Any, parameters: Mapping[str, Any]) -> list[list[float]]:
-    r"""Inputs of an arm, and of what Ax makes of them when it hands them out, twice."""
-    round_trip = transform_callback(adapter.parameters, adapter.transforms)
-    features = ObservationFeatures(parameters=dict(parameters))
-    row = adapter.transform_observation_features([features]).numpy()[0]
-    first = round_trip(row)
-    return [list(map(float, each)) for each in (row, first, round_trip(first))]
+def check_given(
+    user: str, assumptions: Sequence[Assumptions], allow_estimated: bool
+) -> None:
+    r"""Refuse estimates unless they are allowed, and say what to change in Ax.
+
+    Raises:
+        UncertifiedError: If one of the ``assumptions`` was estimated and that is not
+            allowed. ``user`` is what would act on it.
+    """
+    estimated = dict.fromkeys(name for each in assumptions for name in each.estimated)
+    if allow_estimated or not estimated:
+        return
+    names = [name.rpartition(": ")[2] for name in estimated]
+    ways = dict.fromkeys(_WAYS[name] for name in names if name in _WAYS)
+    give = f"give generation_strategy {', and '.join(ways)}, or " if ways else ""
+    raise UncertifiedError(
+        f"{user} needs a certified bound. The generation strategy's rests on estimates "
+        f"({', '.join(estimated)}), so its probability is not known: {give}pass "
+        "allow_estimated=True to act on them."
+    )
 
 
-def complete_all(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
+def complete_bands(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
     r"""Complete the assumptions of all bands of an acquisition just made.
 
     Raises:
         InputDataError: If Ax left out a constraint.
     """
     config = experiment.optimization_config
-    if isinstance(acquisition, ConstrainedAcquisition) and config is not None:
+    if acquisition.outcome_constraints is not None and config is not None:
         check_kept(acquisition.statements, config)
-    bands = getattr(acquisition, "bands", {}).values()
-    for band in {id(each): each for each in (*bands, band_of(acquisition))}.values():
+    bands = (*acquisition.bands.values(), acquisition.band)
+    for band in {id(each): each for each in bands}.values():
         complete_assumptions(band, adapter, experiment)
 
 
-def band_of(acquisition: Any) -> Any:
-    r"""The bound of the objective in what Ax maximises, if there is one."""
-    acqf = getattr(acquisition, "acqf", None)
-    return getattr(acquisition, "band", None) or getattr(acqf, "band", acqf)
+def last_acquisition(adapter: Any) -> BoundAcquisition | None:
+    r"""What Ax built for the last trial of an adapter, if a bound chose it."""
+    built = getattr(getattr(adapter, "generator", None), "_acquisition", None)
+    return built if isinstance(built, BoundAcquisition) else None
 
 
-def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
+def strategy_of(source: Source) -> GenerationStrategy:
     r"""The generation strategy itself, or that of a client; ``ValueError`` without."""
     if not isinstance(source, Client):
         return source
@@ -197,46 +363,69 @@ def strategy_of(source: Client | GenerationStrategy) -> GenerationStrategy:
 
 
 def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
-    r"""What builds the strategy's bound, whatever searches within it.
-
-    ``UnsupportedError`` if it has none.
-    """
+    r"""What builds the strategy's bound; ``UnsupportedError`` if it has none."""
     for node in strategy.nodes_by_name.values():
         for spec in node.generator_specs:
-            if (bound := bound_of(spec)) is not None:
-                return bound
+            # Without transforms of its own, Ax would winsorise and standardise outcomes.
+            transforms = spec.generator_kwargs.get("transforms", [None])
+            built = spec.generator_kwargs.get("acquisition_class")
+            if built is BoundAcquisition and set(transforms) <= set(TRANSFORMS):
+                return spec
     raise UnsupportedError(
         f"The generation strategy {strategy.name} has no bound of this package on outcomes "
         "as they were reported; make it with kernelucb.ax.generation_strategy."
     )
 
 
-def bound_of(spec: GeneratorSpec) -> GeneratorSpec | None:
-    r"""What builds the bound alone, that is maximised or searched within, if any."""
-    arguments: dict[str, Any] = spec.generator_kwargs
-    acqf_class = arguments.get("botorch_acqf_class")
-    options = arguments.get("botorch_acqf_options") or {}
-    if acqf_class is GuardedAcquisition:
-        acqf_class, options = options.get("band"), options.get("band_options") or {}
-        arguments = {
-            **arguments,
-            "botorch_acqf_class": acqf_class,
-            "botorch_acqf_options": options,
-        }
-    # Without transforms of its own, Ax would winsorise and standardise outcomes.
-    untouched = set(arguments.get("transforms", [None])) <= set(TRANSFORMS)
-    is_bound = isinstance(acqf_class, type) and issubclass(acqf_class, KernelUCB)
-    if not (is_bound and untouched):
-        return None
-    return GeneratorSpec(spec.generator_enum, generator_kwargs=arguments)
+def safe_arms_of(spec: GeneratorSpec) -> list[dict[str, Any]] | None:
+    r"""The safe arms as they were given; None where constraints are not kept safely."""
+    return spec.generator_kwargs["acquisition_options"].get("safe_arms")
 
 
-def acquisition_of(adapter: Adapter | None) -> KernelUCB | None:
-    r"""The bound that an adapter maximised, or searched within, last, if any."""
-    band = band_of(last_acquisition(adapter))
-    return band if isinstance(band, KernelUCB) else None
+def arms_in_context(
+    arms: Sequence[Parameters], space: SearchSpace, context: Parameters
+) -> list[dict[str, Any]]:
+    r"""The safe arms that agree with the fixed parameters of a trial, completed by them.
+
+    Raises:
+        ValueError: If an arm lacks a parameter that is not fixed, or lies outside the
+            search space.
+    """
+    constant = {
+        name: parameter.value
+        for name, parameter in space.parameters.items()
+        if isinstance(parameter, FixedParameter)
+    }
+    completed = [{**constant, **context, **arm} for arm in arms]
+    for arm in completed:
+        for name in space.parameters.keys() - arm.keys():
+            raise ValueError(
+                f"The safe arm {arm} lacks the parameter `{name}`: give it, or, if the arm "
+                f"is safe for every `{name}`, ask for trials with {name} fixed "
+                "(fixed_parameters)."
+            )
+        space.validate_membership(parameters=arm)
+    return [arm for arm in completed if context.items() <= arm.items()]
 
 
-def last_acquisition(adapter: Adapter | None) -> Any:
-    r"""What Ax built for the last trial of an adapter, if anything."""
-    return getattr(getattr(adapter, "generator", None), "_acquisition", None)
+def safe_points(
+    spec: GeneratorSpec, adapter: Any, space: SearchSpace, context: Parameters
+) -> dict[str, Any]:
+    r"""The option ``safe_points``: safe arms as inputs of the bands, in this context.
+
+    What Ax makes of an arm that it hands out counts as the same arm: it may differ in the
+    last digit.
+    """
+    if (arms := safe_arms_of(spec)) is None:
+        return {}
+    arms = arms_in_context(arms, space, context)
+    rows = {tuple(row): row for arm in arms for row in images_of(adapter, arm)}
+    return {"safe_points": [*rows.values()]}
+
+
+def images_of(adapter: Any, parameters: Parameters) -> list[list[float]]:
+    r"""Inputs of an arm, and of what Ax makes of them when it hands them out, twice."""
+    round_trip = transform_callback(adapter.parameters, adapter.transforms)
+    row = inputs_of(adapter, [parameters]).numpy()[0]
+    first = round_trip(row)
+    return [list(map(float, each)) for each in (row, first, round_trip(first))]

@@ -5,7 +5,6 @@ among ``num_trials``, or a count divided by its ``exposure``. Thresholds of cons
 bounds, gaps and pictures are then in the units that Ax knows the metric in.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,59 +12,20 @@ import torch
 
 from kernelucb._numerics.checks import finite_scalar, positive_scalar, whole_number
 from kernelucb.regression.likelihood.losses import LINKS
+from kernelucb.regression.outcome_map import OutcomeMap
 
 Options = Mapping[str, Any]
 
-# What a user of Ax does not choose: metrics are proportions and rates.
-STORED = {"outcomes": "rates"}
-
 # Counts that are stored as proportions lose this much of a whole number at most.
 _ROUNDING = 1e-3
-
-# Why some options are none here.
-NOT_OF_COUNTS = {
-    "noise_std": "the likelihood says how successes and counts scatter",
-    "outcomes": "a metric is a proportion or a rate",
-    "train_X": "Ax passes the trials",
-    "train_Y": "Ax passes the outcomes of the trials",
-}
-
-_NEEDED = {
-    "likelihood": '"bernoulli", "binomial" or "poisson"',
-    "kernel": "the name of that of the log odds or log rate, which no model of Ax has",
-    "lengthscale": "that of the kernel, in units of the unit cube",
-}
-
-# Numbers of all trials, which are not known yet when the options are.
-_ONE_NUMBER = ("num_trials", "exposure")
-
-
-def check_count_options(options: Options) -> None:
-    r"""Refuse options that lack the likelihood or the kernel, or with lists of numbers.
-
-    Raises:
-        ValueError: If one of these is missing, or a number is a list.
-    """
-    for name, meaning in _NEEDED.items():
-        if options.get(name) is None:
-            raise ValueError(f"LikelihoodUCB needs the option `{name}`: {meaning}.")
-    for name in _ONE_NUMBER:
-        given = options.get(name)
-        values = given.values() if isinstance(given, Mapping) else [given]
-        if any(isinstance(each, list) for each in values):
-            raise ValueError(
-                f"{name} must be one number for an outcome, since the trials of the "
-                "experiment are not known yet."
-            )
 
 
 def expected_outcome(options: Options) -> float:
     r"""The outcome nearest to what is expected by the options of one metric."""
     mean = finite_scalar("mean", options.get("mean") or 0.0)
+    latent = torch.tensor(mean, dtype=torch.float64).clamp(-700.0, 20.0)
     total = _total(options)
-    if options["likelihood"] == "poisson":
-        return round(total * math.exp(min(mean, 20.0))) / total
-    return round(total / (1.0 + math.exp(min(-mean, 700.0)))) / total
+    return round(total * float(_link(options).inverse(latent))) / total
 
 
 def check_threshold(options: Options, constraint: str, level: float) -> None:
@@ -74,7 +34,7 @@ def check_threshold(options: Options, constraint: str, level: float) -> None:
     Raises:
         ValueError: If the log odds or log rate of ``level`` is not finite.
     """
-    link = LINKS[options["likelihood"]]
+    link = _link(options)
     if not link.takes(torch.tensor(level, dtype=torch.float64)):
         kind = "rate" if options["likelihood"] == "poisson" else "probability"
         raise ValueError(
@@ -93,6 +53,13 @@ def impossible(options: Options, values: Any) -> tuple[Any, str]:
     return wrong, f"a metric with the likelihood {likelihood} is {_metric(options)}"
 
 
+def _link(options: Options) -> OutcomeMap:
+    likelihood = options.get("likelihood")
+    if likelihood not in LINKS:
+        raise ValueError(f"likelihood must be one of {', '.join(LINKS)}; got {likelihood}.")
+    return LINKS[likelihood]
+
+
 def _metric(options: Options) -> str:
     r"""What a trial reports, in words."""
     total = _total(options)
@@ -105,7 +72,7 @@ def _metric(options: Options) -> str:
 
 def _total(options: Options) -> float:
     r"""How many successes, or which count, an outcome of 1 stands for."""
-    likelihood = options["likelihood"]
+    likelihood = options.get("likelihood")
     if likelihood == "poisson":
         return positive_scalar("exposure", options.get("exposure") or 1.0)
     if likelihood == "binomial":

@@ -1,23 +1,25 @@
-r"""What a bound needs of the outcomes, and what missing ones mean for it."""
+r"""What a bound needs of an experiment, and what missing outcomes mean for it."""
 
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ax.adapter.transforms.map_key_to_float import MapKeyToFloat
 from ax.core.experiment import Experiment
+from ax.core.optimization_config import OptimizationConfig
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generator_spec import GeneratorSpec
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 
 from kernelucb._numerics.checks import LARGEST
-from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.counts import impossible
-from kernelucb.ax.outcomes import bound_of_spec
-from kernelucb.ax.supported import check_length_scales, check_objective
+from kernelucb.ax.counts import check_threshold, impossible
+from kernelucb.ax.options import bound_of_spec, with_columns
+from kernelucb.ax.spaces import input_names, parameters_of_columns
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
 
@@ -44,8 +46,96 @@ def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
             scale is not given otherwise.
     """
     check_objective(spec, experiment)
-    check_length_scales(spec, experiment)
     _check_outcomes(spec, experiment)
+
+
+def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
+    r"""Refuse objectives, constraints and inputs that the bound does not support.
+
+    Ax would ignore constraints and objectives on metrics without data.
+    """
+    config = experiment.optimization_config
+    if config is None:
+        return
+    acqf_class = spec.generator_kwargs["botorch_acqf_class"]
+    name, objective = acqf_class.__name__, config.objective
+    if objective.is_multi_objective:
+        raise UnsupportedError(
+            f"{name} is for one objective, and the experiment has several: "
+            f"`{objective.expression}`. Maximise a weighted sum of them with "
+            "ScalarizedUCB, or keep all but one above a threshold as outcome constraints."
+        )
+    _check_constraints(spec, config)
+    if objective.is_scalarized_objective and acqf_class is not ScalarizedUCB:
+        raise UnsupportedError(
+            f"{name} is for one outcome, and the objective `{objective.expression}` is a "
+            "sum of several; use ScalarizedUCB."
+        )
+    names = set(config.metric_names)
+    configured = spec.generator_kwargs["surrogate_spec"].metric_to_model_configs
+    if configured and set(configured) != names:
+        raise ValueError(
+            f"Models are given for the outcomes {', '.join(sorted(configured))}, and the "
+            f"objective and the constraints are on {', '.join(sorted(names))}."
+        )
+    columns = parameters_of_columns(input_names(experiment.search_space))
+    own = {metric: bound_of_spec(spec, metric, names) for metric in names}
+    for _, options in own.values():
+        with_columns(options, columns)
+    for constraint in config.all_constraints:
+        ((metric, weight),) = constraint.metric_weights
+        bound, options = own[metric]
+        if bound is LikelihoodUCB:
+            check_threshold(options, str(constraint), constraint.bound / weight)
+
+
+def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
+    name = spec.generator_kwargs["botorch_acqf_class"].__name__
+    constraints = config.all_constraints
+    if not is_constrained(spec):
+        if constraints:
+            raise UnsupportedError(
+                f"{name} cannot keep outcome constraints, and the experiment has "
+                f"{constraints}, unless generation_strategy is told how: "
+                'constraints="safe" with safe_arms (no trial violates them), or '
+                'constraints="explored" (trials may, the recommended arm does not).'
+            )
+        return
+    if not constraints:
+        raise UnsupportedError(
+            "The strategy is for outcome constraints, and the experiment has none; give "
+            "configure_optimization(outcome_constraints=...), or leave out constraints=."
+        )
+    for constraint in constraints:
+        if constraint.relative:
+            raise UnsupportedError(
+                f"{constraint} is relative to a baseline that is only known through noise, "
+                "which no band of this package covers; give the threshold as a number, "
+                'such as "purity >= 0.9".'
+            )
+        if len(constraint.metric_names) > 1:
+            raise UnsupportedError(
+                f"{constraint} is on a sum of outcomes, of which Ax 1.3 keeps only the "
+                "first when it chooses a trial and when it saves; report the sum as a "
+                "metric of its own."
+            )
+
+
+def is_constrained(spec: GeneratorSpec) -> bool:
+    r"""Whether a strategy's bound keeps outcome constraints of either kind."""
+    return "constraints" in spec.generator_kwargs.get("acquisition_options", {})
+
+
+def check_kept(statements: Sequence[str], config: OptimizationConfig) -> None:
+    r"""Refuse what Ax made of the constraints, ``statements``, if one is missing.
+
+    Ax drops constraints on outcomes that only trials outside the search space reported.
+    """
+    if len(statements) != len(config.all_constraints):
+        raise InputDataError(
+            f"Of the constraints {config.all_constraints} only {', '.join(statements)} are "
+            "on outcomes that a trial inside the search space has reported."
+        )
 
 
 def check_observed(experiment: Experiment) -> None:
@@ -97,11 +187,11 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
             )
         if name not in used:
             continue
-        acqf_class, options = bound_of_spec(spec, str(name))
+        acqf_class, options = bound_of_spec(spec, str(name), used)
         if acqf_class is LikelihoodUCB:
             wrong, reason = impossible(options, rows["mean"])
             _refuse(rows[wrong], "mean", reason)
-        elif _reads_standard_errors(spec, str(name)):
+        elif acqf_class not in META_ACQUISITIONS and options.get("noise_std") is None:
             _refuse(
                 rows[rows["sem"] == 0.0],
                 "sem",
@@ -116,14 +206,6 @@ def _passed_on(experiment: Experiment) -> Any:
     lost = [TrialStatus.FAILED, TrialStatus.ABANDONED]
     ignored = {i for status in lost for i in experiment.trial_indices_by_status[status]}
     return data[data["mean"].notna() & ~data["trial_index"].isin(ignored)]
-
-
-def _reads_standard_errors(spec: GeneratorSpec, name: str) -> bool:
-    r"""Whether they are the noise scale of the bound of an outcome."""
-    acqf_class, options = bound_of_spec(spec, name)
-    noise = options.get("noise_std")
-    given = None not in noise if isinstance(noise, list) else noise is not None
-    return not (given or acqf_class in META_ACQUISITIONS)
 
 
 def _refuse(rows: Any, column: str, reason: str) -> None:

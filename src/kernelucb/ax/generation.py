@@ -1,42 +1,63 @@
 r"""A generation strategy that maximises a bound, in raw outcome units."""
 
+import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from ax.adapter.registry import Generators
 from ax.core.experiment_status import ExperimentStatus
 from ax.core.trial_status import TrialStatus
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
-from ax.generators.torch.botorch_modular.utils import ModelConfig
 from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import UnsupportedError
+from botorch.optim import optimize, optimize_mixed
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import GuardedAcquisition
-from kernelucb.ax.constrained import SafeAcquisition
-from kernelucb.ax.constraints import Kinds, check_constrained, kind_arguments
-from kernelucb.ax.models import TRANSFORMS
+from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
+from kernelucb.ax.acquisitions import BoundAcquisition
+from kernelucb.ax.bounds import check_given
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
-from kernelucb.ax.options import checked_bounds, checked_optimizer_options
-from kernelucb.ax.outcomes import BoundClasses, surrogate_spec
-from kernelucb.ax.rehearsal import rehearsed_bounds
-from kernelucb.ax.search import checked_search
+from kernelucb.ax.options import (
+    TRANSFORMS,
+    BoundClasses,
+    Configs,
+    checked_bounds,
+    checked_search,
+    plain_value,
+    rehearsed_bounds,
+    surrogate_spec,
+)
+from kernelucb.safety import SafeSet
+
+Options = Mapping[str, Any]
+Kinds = Literal["safe", "explored"]
+
+# What optimize_acqf_safely takes of the options of Ax's optimisers.
+_SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
+# Ax chooses among these by the search space.
+_OPTIMIZERS = (
+    optimize.optimize_acqf,
+    optimize.optimize_acqf_discrete,
+    optimize.optimize_acqf_discrete_local_search,
+    optimize.optimize_acqf_mixed,
+    optimize_mixed.optimize_acqf_mixed_alternating,
+)
 
 
-@checked
 def generation_strategy(
     acqf_class: BoundClasses,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     *,
     num_initial: int = 5,
     min_observed: int | None = None,
     seed: int | None = None,
-    model_config: ModelConfig | Mapping[str, ModelConfig] | None = None,
-    optimizer_options: Mapping[str, Any] | None = None,
+    model_config: Configs = None,
+    optimizer_options: Options | None = None,
     search: type[AcquisitionFunction] | str | None = None,
-    search_options: Mapping[str, Any] | None = None,
+    search_options: Options | None = None,
     constraints: Kinds | None = None,
     safe_arms: Sequence[Mapping[str, Any]] | None = None,
     expand_every: int | None = None,
@@ -119,80 +140,139 @@ def generation_strategy(
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
             a number of trials is out of range.
     """
+    options = options or {}
     if isinstance(acqf_class, Mapping) and constraints is None:
         raise ValueError(
             "acqf_class is a mapping, for an objective and the constraints beside it; give "
             'constraints="safe" or "explored" as well, or one class.'
         )
-    spec = surrogate_spec(model_config, acqf_class, options or {})
-    name = _name_of(acqf_class)
-    acqf_class, acqf_options = checked_bounds(acqf_class, options or {}, spec)
-    optimizer_kwargs = checked_optimizer_options(optimizer_options or {})
-    own = kind_arguments(constraints, safe_arms, expand_every, allow_estimated)
-    if constraints is None:
-        rehearsed_bounds(acqf_class, acqf_options, spec)
-    else:
-        check_constrained(
-            acqf_class, acqf_options, spec, constraints, allow_estimated, optimizer_kwargs
+    classes = acqf_class.values() if isinstance(acqf_class, Mapping) else [acqf_class]
+    bound, own = checked_bounds(acqf_class, options)
+    name = " and ".join(dict.fromkeys(each.__name__ for each in classes))
+    spec = surrogate_spec(model_config, acqf_class, options)
+    bands = rehearsed_bounds(bound, own, spec)
+    further = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
+    if constraints is not None and bound in META_ACQUISITIONS:
+        raise UnsupportedError(
+            f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
+            "MartingaleMixtureUCB or KernelFamilyUCB."
         )
-    num_initial, observed = _num_trials(num_initial, min_observed, acqf_options)
-    if seed is not None and not 0 <= seed < 2**32:
-        raise ValueError(f"seed must be from 0 to 2^32 - 1, got {seed}.")
-    own |= {"botorch_acqf_class": acqf_class, "botorch_acqf_options": acqf_options}
-    if search is not None:
-        guard = checked_search(
-            acqf_class,
-            acqf_options,
-            spec,
-            search,
-            search_options or {},
-            constrained=constraints is not None,
-        )
-        name = f"{guard['search']} within {name}"
-        own |= {"botorch_acqf_class": GuardedAcquisition, "botorch_acqf_options": guard}
-    elif search_options is not None:
+    if constraints == "safe":
+        given = [band.assumptions for band in bands]
+        check_given('constraints="safe"', given, allow_estimated)
+        for band in bands:
+            # Any that the outcome can have; those of the experiment are not known yet.
+            threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
+            SafeSet(band, threshold, allow_estimated=allow_estimated)
+    if search is None and search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
-    name = name if constraints is None else f"{name}, {constraints}"
-    bound = _bound_node(name, own | {"surrogate_spec": spec}, optimizer_kwargs)
-    initial = _initial_node(bound.name, num_initial, observed, seed, constraints)
-    return GenerationStrategy(name=f"{initial.name}+{bound.name}", nodes=[initial, bound])
-
-
-def _name_of(acqf_class: BoundClasses) -> str:
-    r"""The class, or all of them, by name."""
-    each = acqf_class.values() if isinstance(acqf_class, Mapping) else [acqf_class]
-    return " and ".join(dict.fromkeys(bound.__name__ for bound in each))
-
-
-def _num_trials(
-    num_initial: int, min_observed: int | None, options: Mapping[str, Any]
-) -> tuple[int, int]:
-    r"""Numbers of initial trials and of those that must be observed, checked."""
-    num_initial = whole_number("num_initial", num_initial)
-    observed = max(1, num_initial // 2)
-    if min_observed is not None:
-        observed = whole_number("min_observed", min_observed)
-        if observed > num_initial:
-            raise ValueError(
-                f"min_observed is {observed}, above num_initial = {num_initial}."
+    if search is not None:
+        if bound is MetaPI:
+            raise UnsupportedError(
+                "MetaPI has no band to search within: its bounds are one standard "
+                "deviation, without a guarantee; use MetaUCB."
             )
-    horizon = options.get("horizon", observed)
-    if horizon < observed:
+        model_class = spec.model_configs[0].botorch_model_class
+        limited = constraints is not None
+        further |= checked_search(search, search_options or {}, model_class, limited)
+        name = f"{further['search']} within {name}"
+    name = name if constraints is None else f"{name}, {constraints}"
+    optimizing = _checked_optimizer(optimizer_options or {}, constraints)
+    arguments = {
+        "surrogate_spec": spec,
+        "acquisition_class": BoundAcquisition,
+        "acquisition_options": further,
+        "botorch_acqf_class": bound,
+        "botorch_acqf_options": own,
+        "transforms": [*TRANSFORMS],
+    }
+    searching = KernelUCBNode(
+        name=name,
+        generator_specs=[
+            GeneratorSpec(
+                generator_enum=Generators.BOTORCH_MODULAR,
+                generator_kwargs=arguments,
+                generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
+            )
+        ],
+        # A safe set may consist of its safe arms alone, to be observed again.
+        should_deduplicate=constraints != "safe",
+        suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
+    )
+    horizon = own.get("horizon")
+    initial = _initial_node(name, num_initial, min_observed, horizon, seed, constraints)
+    return GenerationStrategy(
+        name=f"{initial.name}+{searching.name}", nodes=[initial, searching]
+    )
+
+
+def _checked_constraints(
+    kind: Kinds | None,
+    safe_arms: Sequence[Options] | None,
+    expand_every: int | None,
+    allow_estimated: bool,
+) -> dict[str, Any]:
+    r"""How constraints are kept, as Ax can store it."""
+    if kind not in (None, "safe", "explored"):
+        raise ValueError(f'constraints must be "safe" or "explored", got {kind!r}.')
+    if kind != "safe":
+        given = {
+            "safe_arms": safe_arms is not None,
+            "expand_every": expand_every is not None,
+            "allow_estimated": allow_estimated,
+        }
+        for name in [name for name, is_given in given.items() if is_given]:
+            raise ValueError(f'{name} is for constraints="safe" only; leave it out.')
+        return {} if kind is None else {"constraints": kind}
+    arms = [plain_value("safe_arms", arm) for arm in safe_arms or []]
+    if not arms:
         raise ValueError(
-            f"horizon is {horizon}, but the bound waits for {observed} observed trials; "
-            "make it larger, or min_observed smaller."
+            'constraints="safe" needs safe_arms: parameters of at least one arm that is '
+            "known to satisfy the constraints, where the experiment starts."
         )
-    return num_initial, observed
+    options = {"constraints": kind, "safe_arms": arms, "allow_estimated": allow_estimated}
+    if expand_every is not None:
+        options["expand_every"] = whole_number("expand_every", expand_every)
+    return options
+
+
+def _checked_optimizer(options: Options, kind: Kinds | None) -> dict[str, Any]:
+    r"""Arguments of BoTorch's optimisers, of known names, as Ax can store them."""
+    known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
+    for option in options:
+        if option not in known:
+            raise ValueError(
+                f"BoTorch's optimisers have no option `{option}`; see "
+                "botorch.optim.optimize_acqf for what they take."
+            )
+        if kind == "safe" and option not in _SAFE_OPTIMIZER:
+            raise ValueError(
+                f"A safe search has no optimizer option `{option}`; it takes "
+                f"{', '.join(_SAFE_OPTIMIZER)}."
+            )
+    return {option: plain_value(option, value) for option, value in options.items()}
 
 
 def _initial_node(
     next_node: str,
     num_initial: int,
-    min_observed: int,
+    min_observed: int | None,
+    horizon: int | None,
     seed: int | None,
     constraints: Kinds | None,
 ) -> KernelUCBNode:
     r"""Sobol trials, or safe arms, until enough exist and enough of them are observed."""
+    num_initial = whole_number("num_initial", num_initial)
+    least = max(1, num_initial // 2)
+    if min_observed is not None:
+        least = whole_number("min_observed", min_observed)
+        if least > num_initial:
+            raise ValueError(f"min_observed is {least}, above num_initial = {num_initial}.")
+    if isinstance(horizon, int) and horizon < least:
+        raise ValueError(
+            f"horizon is {horizon}, but the bound waits for {least} observed trials; "
+            "make it larger, or min_observed smaller."
+        )
     enough = MinTrials(
         threshold=num_initial,
         transition_to=next_node,
@@ -200,7 +280,7 @@ def _initial_node(
         use_all_trials_in_exp=True,
     )
     observed = MinTrials(
-        threshold=min_observed,
+        threshold=least,
         transition_to=next_node,
         only_in_statuses=[TrialStatus.COMPLETED],
         use_all_trials_in_exp=True,
@@ -215,23 +295,4 @@ def _initial_node(
     sobol = GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
     return KernelUCBNode(
         name="Sobol", generator_specs=[sobol], should_deduplicate=True, **shared
-    )
-
-
-def _bound_node(
-    name: str, arguments: dict[str, Any], optimizer_kwargs: dict[str, Any]
-) -> KernelUCBNode:
-    r"""Trials that maximise a function, on outcomes that no transform has touched."""
-    spec = GeneratorSpec(
-        generator_enum=Generators.BOTORCH_MODULAR,
-        generator_kwargs={**arguments, "transforms": [*TRANSFORMS]},
-        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizer_kwargs}},
-    )
-    # A safe set may consist of its safe arms alone, to be observed again.
-    is_safe = arguments["acquisition_class"] is SafeAcquisition
-    return KernelUCBNode(
-        name=name,
-        generator_specs=[spec],
-        should_deduplicate=not is_safe,
-        suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )

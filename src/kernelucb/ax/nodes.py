@@ -3,39 +3,38 @@ r"""Nodes of Ax's generation strategies that check the experiment before every t
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 from zlib import crc32
 
 from ax.core.arm import Arm
 from ax.core.data import Data
 from ax.core.experiment import Experiment
-from ax.core.generator_run import GeneratorRun
+from ax.core.generator_run import ArmWeight, GeneratorRun
 from ax.core.observation import ObservationFeatures
+from ax.core.search_space import SearchSpace
 from ax.generation_strategy.generation_node import GenerationNode
 from ax.storage.json_store.decoder import object_from_json
 from ax.utils.common.constants import Keys
 from ax.utils.common.random import with_rng_seed
+from botorch.exceptions import UnsupportedError
 
+from kernelucb.ax.acquisitions import MOST_COMBINATIONS
 from kernelucb.ax.bounds import (
-    acquisition_of,
-    acquisition_options,
-    bound_of,
-    bound_spec,
-    complete_all,
-    last_acquisition,
-)
-from kernelucb.ax.constrained import SafeAcquisition
-from kernelucb.ax.constraints import (
     arms_in_context,
-    check_safe_arms,
-    is_constrained,
+    bound_spec,
+    complete_bands,
+    images_of,
+    last_acquisition,
     safe_arms_of,
-    some_arm,
+    safe_points,
 )
-from kernelucb.ax.contexts import checked_context, replace_arms
-from kernelucb.ax.experiments import check_experiment, check_observed
-from kernelucb.ax.safe_arms import keep_safe_arms
+from kernelucb.ax.experiments import check_experiment, check_observed, is_constrained
+from kernelucb.ax.spaces import checked_context, inputs_of, values_of
+from kernelucb.exceptions import NoSafePointError
+from kernelucb.safety.points import no_safe_point
 
 Parameters = Mapping[str, Any]
 
@@ -56,34 +55,27 @@ class KernelUCBNode(GenerationNode):
         **arguments: Any,
     ) -> GeneratorRun | None:
         r"""Candidates, as from ``GenerationNode``; raises as ``check_experiment`` does."""
-        spec = bound_spec(self.generation_strategy)
-        given = {} if fixed_features is None else fixed_features.parameters
+        spec, space = bound_spec(self.generation_strategy), experiment.search_space
         check_experiment(spec, experiment)
-        context = checked_context(experiment.search_space, given)
+        context = _context_of(fixed_features, space)
         if (arms := safe_arms_of(spec)) is not None:
-            check_safe_arms(arms, experiment.search_space, context)
-        if self._is_search and is_constrained(spec):
+            arms = arms_in_context(arms, space, context)
+            _check_combinations(space, context)
+        is_search = any(each is spec for each in self.generator_specs)
+        if is_search and is_constrained(spec):
             check_observed(experiment)
-        seed = self._seed(experiment) if self._is_search else None
-        with with_rng_seed(seed):
+        with with_rng_seed(self._seed(experiment) if is_search else None):
             run = super().gen(
                 experiment=experiment, fixed_features=fixed_features, **arguments
             )
         if run is not None and context:
-            replace_arms(run, lambda parameters: {**parameters, **context})
+            _replace_arms(run, lambda parameters: {**parameters, **context})
         adapter: Any = self._fitted_adapter
-        if acquisition_of(adapter) is not None:
-            acquisition = last_acquisition(adapter)
-            complete_all(acquisition, adapter, experiment)
-            if run is not None and isinstance(acquisition, SafeAcquisition):
-                arms = arms_in_context(arms or [], experiment.search_space, context)
-                keep_safe_arms(run, acquisition.safe_set, adapter, arms)
+        if (acquisition := last_acquisition(adapter)) is not None:
+            complete_bands(acquisition, adapter, experiment)
+            if run is not None and acquisition.safe_set is not None:
+                _keep_safe(run, acquisition.safe_set, adapter, arms or [])
         return run
-
-    @property
-    def _is_search(self) -> bool:
-        r"""Whether a bound chooses the trials of this node."""
-        return any(bound_of(each) is not None for each in self.generator_specs)
 
     def _gen(
         self,
@@ -93,15 +85,12 @@ class KernelUCBNode(GenerationNode):
         n: int | None,
         **arguments: Any,
     ) -> GeneratorRun:
-        spec = bound_spec(self.generation_strategy)
+        spec, space = bound_spec(self.generation_strategy), experiment.search_space
         if safe_arms_of(spec) is not None:
-            context = _context_of(arguments)
+            context = _context_of(arguments.get("fixed_features"), space)
             own = self.generator_spec.generator_gen_kwargs["model_gen_options"]
-            options = acquisition_options(spec, self._fitted_adapter, experiment, context)
-            arguments["model_gen_options"] = {
-                **own,
-                Keys.AX_ACQUISITION_KWARGS: options,
-            }
+            safe = safe_points(spec, self._fitted_adapter, space, context)
+            arguments["model_gen_options"] = {**own, Keys.AX_ACQUISITION_KWARGS: safe}
         return super()._gen(experiment, pending_observations, data, n, **arguments)
 
     def _try_gen_with_fallback(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -165,10 +154,16 @@ class SafeArmsNode(KernelUCBNode):
         n: int | None,
         **arguments: Any,
     ) -> GeneratorRun:
-        context = _context_of(arguments)
+        space = experiment.search_space
+        context = _context_of(arguments.get("fixed_features"), space)
         arms = safe_arms_of(bound_spec(self.generation_strategy)) or []
-        fitting = arms_in_context(arms, experiment.search_space, context)
-        fitting = some_arm(fitting, context)
+        fitting = arms_in_context(arms, space, context)
+        if not fitting:
+            given = ", ".join(f"{name}={value}" for name, value in context.items())
+            raise NoSafePointError(
+                f"No safe arm has {given}. Give safe_arms with these parameters, or leave "
+                "these parameters out of an arm that is safe whatever they are."
+            )
         runs = self.generation_strategy._generator_runs
         own = [run for run in runs if run._generation_node_name == self.name]
         start = sum(len(run.arms) for run in own)
@@ -179,7 +174,48 @@ class SafeArmsNode(KernelUCBNode):
         return GeneratorRun([Arm(parameters=each) for each in turns], generator_key=key)
 
 
-def _context_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _context_of(features: ObservationFeatures | None, space: SearchSpace) -> dict[str, Any]:
     r"""The fixed parameters of the trial that a node is asked for."""
-    features = arguments.get("fixed_features")
-    return {} if features is None else features.parameters
+    return checked_context(space, None if features is None else features.parameters)
+
+
+def _check_combinations(space: SearchSpace, context: Parameters) -> None:
+    r"""Refuse spaces too large for a safe search."""
+    free = [each for name, each in space.parameters.items() if name not in context]
+    listed = [values for each in free if (values := values_of(each)) is not None]
+    if (count := prod(map(len, listed))) > MOST_COMBINATIONS:
+        raise UnsupportedError(
+            f"A safe search enumerates integers and choices, and there are {count} "
+            f"combinations, more than {MOST_COMBINATIONS}. Make ranges of integers "
+            "floats, or use fewer values."
+        )
+
+
+def _keep_safe(run: GeneratorRun, safe_set: Any, adapter: Any, arms: Any) -> None:
+    r"""Give safe arms back as they were given, and refuse what is not in the safe set.
+
+    Raises:
+        NoSafePointError: If an arm left the safe set when Ax turned it into parameters.
+    """
+    images = {tuple(row): arm for arm in arms for row in images_of(adapter, arm)}
+
+    def exact(parameters: Parameters) -> Parameters:
+        row = inputs_of(adapter, [parameters])
+        if not bool(safe_set.is_safe(row).all()):
+            raise no_safe_point(f"no arm close to {dict(parameters)}")
+        return images.get(tuple(row[0].tolist()), parameters)
+
+    _replace_arms(run, exact)
+
+
+def _replace_arms(run: GeneratorRun, change: Callable[[Parameters], Parameters]) -> None:
+    r"""Change the parameters of the arms of a run that no trial has yet."""
+    table: OrderedDict[str, ArmWeight] = OrderedDict()
+    for old in run._arm_weight_table.values():
+        parameters = dict(change(old.arm.parameters))
+        arm = old.arm if parameters == old.arm.parameters else Arm(parameters)
+        weight = old.weight
+        if arm.signature in table:
+            weight += table[arm.signature].weight
+        table[arm.signature] = ArmWeight(arm=arm, weight=weight)
+    run._arm_weight_table = table

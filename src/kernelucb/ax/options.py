@@ -1,18 +1,28 @@
-r"""Options of a bound in Ax, tried out before the first trial."""
+r"""Classes, options and models of the bounds: for one outcome, or by the names of several."""
 
-import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
+import torch
+from ax.adapter.registry import MBM_X_trans
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.core.data import MAP_KEY
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generators.torch.botorch_modular.kernels import DefaultRBFKernel
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
-from ax.generators.torch.botorch_modular.utils import ModelConfig
+from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import UnsupportedError
+from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
-from botorch.optim import initializers, optimize, optimize_mixed
+from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.checks import finite_scalar
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb.acquisition import (
     BOUNDS,
     META_ACQUISITIONS,
@@ -20,34 +30,49 @@ from kernelucb.acquisition import (
     LikelihoodUCB,
     MartingaleMixtureUCB,
     ScalarizedUCB,
-    kernel_inputs,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.input_constructors import parameters_of
-from kernelucb.acquisition.outcome_bands import OWN_KERNEL
-from kernelucb.ax.counts import NOT_OF_COUNTS, STORED, check_count_options
-from kernelucb.ax.estimates import check_storable
-from kernelucb.ax.outcomes import BY_OUTCOME, BoundClasses, all_configs
-from kernelucb.ax.rehearsal import BUILDERS, entries
+from kernelucb.acquisition.guarded_inputs import input_parameters, search_class
+from kernelucb.ax.counts import expected_outcome
 from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
-from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.models.meta import MetaModel
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import per_output
 
-_KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
+Options = Mapping[str, Any]
+BoundClasses = type[KernelUCB] | Mapping[str, type[KernelUCB]]
+Configs = ModelConfig | Mapping[str, ModelConfig] | None
 
+KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
 # Bounds that may stand beside each other, each for some of the outcomes.
 _OF_ONE_OUTCOME = (MartingaleMixtureUCB, KernelFamilyUCB, LikelihoodUCB)
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
 VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
 
-# Ax sets these itself or cannot store them, or they cannot be true in Ax.
+# All that Ax may do to the data of a bound: outcomes stay as they were reported.
+TRANSFORMS = [*MBM_X_trans, Derelativize]
+
+# Where each outcome has a class of its own: its class and its options, by its name.
+BY_OUTCOME = "by_outcome"
+# Options with an entry for each input of the bound, which may be by their names.
+LENGTHS = ("shortest", "longest", "lengthscale")
+
+# Options of the guard itself; all others of a search are the searched function's.
+OF_THE_GUARD = ("temperature", "ucb_every")
+
+_BY_AX = "Ax passes it from the experiment"
 _NOT_AN_OPTION = {
+    **dict.fromkeys(("training_data", "X_baseline", "X_pending", "bounds"), _BY_AX),
+    **dict.fromkeys(("train_X", "train_Y"), _BY_AX),
     "model": "Ax builds the model; change it with `model_config`",
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
-    "X_pending": "Ax passes the trials that are running or abandoned",
+    "outcomes": "a metric is a proportion or a rate",
+    "sampler": "Ax cannot store it",
     "tracker": "Ax cannot store it; the bound is computed from all data each time",
     "fixed_design": "the bound itself chooses the inputs, from the outcomes so far",
     "bound": "Ax cannot store it; the outcomes' bounds are MartingaleMixtureUCB",
@@ -55,199 +80,51 @@ _NOT_AN_OPTION = {
     "scales, in units of the unit cube) and `kernel` (names)",
     "mean_module": "Ax cannot store it; give a number as `mean`",
 }
-_NOT_A_NESTED_OPTION = _NOT_AN_OPTION | dict.fromkeys(
-    ("norm_bound", "noise_std", "delta"),
-    "give it beside `options`, for all outcomes or one for each",
-)
-
-# Ax forbids these, or passes them itself.
-_SET_BY_AX = (
-    "acq_function",
-    "acq_function_sequence",
-    "batch_initial_conditions",
-    "bounds",
-    "cat_dims",
-    "choices",
-    "discrete_choices",
-    "discrete_dims",
-    "equality_constraints",
-    "fixed_features",
-    "fixed_features_list",
-    "inequality_constraints",
-    "q",
-    "return_best_only",
-    "return_full_tree",
-    "X_avoid",
-)
-
-# Ax chooses among these by the search space; the last one is called by the others.
-_OPTIMIZERS = (
-    optimize.optimize_acqf,
-    optimize.optimize_acqf_discrete,
-    optimize.optimize_acqf_discrete_local_search,
-    optimize.optimize_acqf_mixed,
-    optimize_mixed.optimize_acqf_mixed_alternating,
-    initializers.gen_batch_initial_conditions,
+# Of input constructors, for several objectives, outcome constraints or fidelities.
+_NOT_TAKEN = (
+    "constraints",
+    "constraints_tuple",
+    "objective",
+    "objective_thresholds",
+    "ref_point",
+    "target_fidelities",
 )
 
 
-def checked_bounds(
-    acqf_class: BoundClasses,
-    options: Mapping[str, Any],
-    spec: SurrogateSpec,
-) -> tuple[type[KernelUCB], dict[str, Any]]:
-    r"""A class and its options; of outcomes with classes of their own, one and all options.
-
-    Raises:
-        ValueError: If an option is unknown, missing or cannot be stored, or is for an
-            outcome whose class does not take it.
-        UnsupportedError: If a class is not one of the bounds, or not for single outcomes.
-    """
-    if not isinstance(acqf_class, Mapping):
-        return acqf_class, checked_options(acqf_class, options, spec)
-    if not acqf_class:
-        raise ValueError("acqf_class is an empty mapping; give a class for each outcome.")
-    for name, each in acqf_class.items():
-        if each not in _OF_ONE_OUTCOME:
-            known = ", ".join(bound.__name__ for bound in _OF_ONE_OUTCOME)
-            raise UnsupportedError(
-                f"In a mapping, acqf_class must be one of {known} for every outcome; that "
-                f"of {name} is {getattr(each, '__name__', each)}."
-            )
-    own = _options_by_outcome(acqf_class, options)
-    stored = {
-        name: {"class": each, **checked_options(each, own[name], spec)}
-        for name, each in acqf_class.items()
-    }
-    shared = {"delta": options["delta"]} if "delta" in options else {}
-    return next(iter(acqf_class.values())), {**shared, BY_OUTCOME: stored}
-
-
-def _options_by_outcome(
-    acqf_class: Mapping[str, type[KernelUCB]], options: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    r"""What is given for each outcome, or for all whose class takes it."""
-    own: dict[str, dict[str, Any]] = {name: {} for name in acqf_class}
-    for option, value in options.items():
-        if option == "delta":
-            continue
-        takers = [n for n, each in acqf_class.items() if option in _parameters(each)]
-        entries = value if isinstance(value, Mapping) else dict.fromkeys(takers, value)
-        if not takers or not set(entries) <= set(takers):
-            given = f" is given for {', '.join(map(str, entries))}, and" if entries else ""
-            raise ValueError(
-                f"The option `{option}`{given} is taken by the bounds of these outcomes: "
-                f"{', '.join(takers) or 'none'}."
-            )
-        for name, entry in entries.items():
-            own[name][option] = entry
-    return own
-
-
-def checked_options(
-    acqf_class: type[KernelUCB], options: Mapping[str, Any], spec: SurrogateSpec
-) -> dict[str, Any]:
-    r"""The options as plain numbers that Ax can store, of known names.
-
-    Raises:
-        ValueError: If an option is unknown, missing or cannot be stored.
-        UnsupportedError: If the class is not one of the bounds.
-    """
-    if acqf_class not in _KNOWN:
-        names = ", ".join(bound.__name__ for bound in _KNOWN)
-        raise UnsupportedError(
-            f"acqf_class must be one of {names}; got {acqf_class.__name__}."
-        )
-    for config in all_configs(spec):
-        _check_outcome_transforms(config)
-    if acqf_class is ScalarizedUCB:  # a prior is that of the outcomes' bounds
-        own = {name: options[name] for name in OWN_KERNEL if name in options}
-        others = {name: each for name, each in options.items() if name not in own}
-        nested = options.get("options") or {}
-        if own and isinstance(nested, Mapping):
-            options = others | {"options": {**nested, **own}}
-    is_count = acqf_class is LikelihoodUCB
-    refused = _NOT_AN_OPTION | NOT_OF_COUNTS if is_count else _NOT_AN_OPTION
-    _check_names(acqf_class, options, refused)
-    plain = {option: plain_value(option, value) for option, value in options.items()}
-    noise = plain.get("noise_std")
-    noises = list(noise.values()) if isinstance(noise, Mapping) else [noise]
-    if acqf_class is ScalarizedUCB:
-        nested = plain.get("options") or {}
-        if not isinstance(nested, Mapping):
-            given = type(nested).__name__
-            raise ValueError(f"options must be a mapping in the options, got {given}.")
-        where = " (in `options`)"
-        _check_names(MartingaleMixtureUCB, nested, _NOT_A_NESTED_OPTION, where)
-        noises = [each for listed in noises for each in entries(listed)]
-    if any(isinstance(each, list) for each in noises):
-        raise ValueError(
-            "noise_std must be one number for an outcome, since the trials are not known "
-            "yet; report a standard error with each outcome instead, and leave out "
-            "noise_std."
-        )
-    if is_count:
-        check_count_options(plain)
-        plain |= STORED
-    return plain
-
-
-def _check_outcome_transforms(config: ModelConfig) -> None:
-    r"""Gaps and best arms are in units of the metric, which must be those of the norm."""
-    classes = config.outcome_transform_classes
-    names = [each.__name__ for each in classes or () if each is not Standardize]
-    if names:
-        raise UnsupportedError(
-            f"The model_config has the outcome transform {', '.join(names)}. Report the "
-            "transformed outcome as the metric instead (its logarithm, for Log): norm "
-            "bound, noise scale, bounds and gaps are then in its units. Use Standardize "
-            "or no outcome transform."
-        )
-
-
-def checked_optimizer_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Arguments of BoTorch's optimisers, checked, as plain numbers that Ax can store."""
-    known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
-    for option in options:
-        if option not in known:
-            raise ValueError(
-                f"BoTorch's optimisers have no option `{option}`; see "
-                "botorch.optim.optimize_acqf for what they take."
-            )
-        if option in _SET_BY_AX:
-            raise ValueError(f"Leave out the option `{option}`: Ax sets it itself.")
-        if option in ("num_restarts", "raw_samples"):
-            whole_number(option, options[option])
-    return {option: plain_value(option, value) for option, value in options.items()}
-
-
-def _check_names(
-    acqf_class: type[KernelUCB],
-    options: Mapping[str, Any],
-    refused: Mapping[str, str],
-    where: str = "",
+def check_names(
+    acqf_class: type[AcquisitionFunction],
+    options: Iterable[str],
+    further: Collection[str] = (),
 ) -> None:
-    name, parameters = f"{acqf_class.__name__}{where}", _parameters(acqf_class)
-    allowed = [option for option in parameters if option not in refused]
+    r"""Refuse options that a class does not take, and missing ones, by its signature.
+
+    ``further`` are taken beside those of the class.
+
+    Raises:
+        ValueError: BoTorch would drop some names without a word.
+    """
+    name, parameters = acqf_class.__name__, input_parameters(acqf_class)
+    refused = {*_NOT_AN_OPTION, *_NOT_TAKEN}
+    taken = [*further, *(each for each in parameters if each not in refused)]
     for option in options:
-        if option in refused:
-            raise ValueError(f"Leave out the option `{option}`: {refused[option]}.")
-        if option not in allowed:
-            taken = ", ".join(allowed)
-            raise ValueError(f"{name} has no option `{option}`; it takes {taken}.")
-    for option in allowed:
-        required = parameters[option].default is inspect.Parameter.empty
-        if required and option not in options:
+        if option in _NOT_AN_OPTION:
+            raise ValueError(f"Leave out the option `{option}`: {_NOT_AN_OPTION[option]}.")
+        if option not in taken:
+            raise ValueError(
+                f"{name} has no option `{option}`; it takes {', '.join(taken)}."
+            )
+    for option, parameter in parameters.items():
+        required = parameter.default is Parameter.empty
+        if required and option not in {*_NOT_AN_OPTION, *options}:
             raise ValueError(f"{name} needs the option `{option}`.")
 
 
-def _parameters(acqf_class: type[KernelUCB]) -> dict[str, inspect.Parameter]:
-    build = kernel_inputs if acqf_class in BOUNDS else BUILDERS.get(acqf_class)
-    return {each.name: each for each in parameters_of(acqf_class, build)}
-
-
 def plain_value(option: str, value: Any) -> Any:
-    r"""A number, a word, a value object, or a list or dictionary of these."""
+    r"""A number, a word, a value object, or a list or dictionary of these.
+
+    Raises:
+        ValueError: If Ax cannot store it.
+    """
     if isinstance(value, VALUES):
         fields = {name: plain_value(name, entry) for name, entry in vars(value).items()}
         return type(value)(**fields)
@@ -268,10 +145,342 @@ def plain_value(option: str, value: Any) -> Any:
             '"cautious" (the estimate of NormTracker.cautious()), or without a norm bound, '
             "the norm is estimated anew in every trial."
         )
-    check_storable(option, value)
+    if is_estimate(value):
+        cautious = 'use "cautious", or ' if option == "norm_bound" else ""
+        raise ValueError(
+            f"{option} is an estimate, which Ax would store as a plain number, as if it "
+            f"were given; {cautious}state the number yourself with float(...)."
+        )
     if value is None or isinstance(value, str | bool | int | float):
         return value
     raise ValueError(
         f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
         "number, a word or a list."
     )
+
+
+def checked_bounds(
+    acqf_class: BoundClasses, options: Options
+) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""A class and its options; of outcomes with classes of their own, one and all options.
+
+    Raises:
+        ValueError: If an option is unknown, missing or cannot be stored, or is for an
+            outcome whose class does not take it.
+        UnsupportedError: If a class is not one of the bounds, or not for single outcomes.
+    """
+    if not isinstance(acqf_class, Mapping):
+        if acqf_class not in KNOWN:
+            raise _unknown("acqf_class", acqf_class, KNOWN)
+        return acqf_class, _checked_options(acqf_class, options)
+    if not acqf_class:
+        raise ValueError("acqf_class is an empty mapping; give a class for each outcome.")
+    for name, each in acqf_class.items():
+        if each not in _OF_ONE_OUTCOME:
+            raise _unknown(f"In a mapping, acqf_class[{name!r}]", each, _OF_ONE_OUTCOME)
+    own: dict[str, dict[str, Any]] = {name: {} for name in acqf_class}
+    for option, value in options.items():
+        if option == "delta":
+            continue
+        takers = [n for n, each in acqf_class.items() if option in input_parameters(each)]
+        entries = value if isinstance(value, Mapping) else dict.fromkeys(takers, value)
+        if not takers or not set(entries) <= set(takers):
+            given = f" is given for {', '.join(map(str, entries))}, and" if entries else ""
+            raise ValueError(
+                f"The option `{option}`{given} is taken by the bounds of these outcomes: "
+                f"{', '.join(takers) or 'none'}."
+            )
+        for name, entry in entries.items():
+            own[name][option] = entry
+    stored = {
+        name: {"class": each, **_checked_options(each, own[name])}
+        for name, each in acqf_class.items()
+    }
+    shared = {"delta": options["delta"]} if "delta" in options else {}
+    return next(iter(acqf_class.values())), {**shared, BY_OUTCOME: stored}
+
+
+def _unknown(what: str, given: Any, known: Sequence[type]) -> UnsupportedError:
+    names = ", ".join(each.__name__ for each in known)
+    return UnsupportedError(
+        f"{what} must be one of {names}; got {getattr(given, '__name__', given)}."
+    )
+
+
+def _checked_options(acqf_class: type[KernelUCB], options: Options) -> dict[str, Any]:
+    r"""The options as plain values of known names; of a sum also those of its bands."""
+    plain = {option: plain_value(option, value) for option, value in options.items()}
+    if isinstance(plain.get("delta"), dict):
+        raise ValueError("delta is one number for all outcomes, not a mapping.")
+    if acqf_class is not ScalarizedUCB:
+        check_names(acqf_class, plain)
+        if isinstance(plain.get("noise_std"), list):
+            raise ValueError(
+                "noise_std must be one number for an outcome, since the trials are not "
+                "known yet; report a standard error with each outcome instead, and leave "
+                "out noise_std."
+            )
+        return plain
+    nested = plain.pop("options", {})
+    if not isinstance(nested, dict):
+        raise ValueError("options must be a mapping in the options.")
+    check_names(MartingaleMixtureUCB, {**plain, **nested})
+    return plain | nested
+
+
+def checked_search(
+    search: type[AcquisitionFunction] | str,
+    options: Options,
+    model_class: Any,
+    constrained: bool,
+) -> dict[str, Any]:
+    r"""Name and options of a search within a bound, as Ax can store them.
+
+    Raises:
+        ValueError: If an option is unknown, missing or cannot be stored.
+        UnsupportedError: If the function has no input constructor, or cannot be told the
+            objective or the constraints.
+    """
+    searched = search_class(search)
+    name = searched.__name__
+    if search_class(name) is not searched:
+        raise UnsupportedError(
+            f"Another {name} has an input constructor, and Ax would store only the name; "
+            "rename one of them."
+        )
+    parameters = input_parameters(searched)
+    instead = "search with qLogNoisyExpectedImprovement, say"
+    if "posterior_transform" not in parameters:
+        raise UnsupportedError(
+            f"{name} cannot be told the objective: its input constructor in BoTorch takes "
+            f"no posterior_transform; {instead}."
+        )
+    if constrained and "constraints" not in parameters:
+        raise UnsupportedError(f"{name} takes no outcome constraints; {instead}.")
+    plain = {option: plain_value(option, each) for option, each in options.items()}
+    check_names(searched, plain, OF_THE_GUARD)
+    guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
+    # Between candidates there is no prior, so no unit for a smooth edge, and no need.
+    finite = getattr(model_class, "finite_domain", False)
+    if finite and guard.setdefault("temperature", 0.0) != 0.0:
+        raise ValueError(
+            "temperature must be 0 where the prior is known at candidates only: the "
+            "restriction is exact there."
+        )
+    return {"search": name, "search_options": plain, **guard}
+
+
+def surrogate_spec(
+    configs: Configs, acqf_class: BoundClasses, options: Options
+) -> SurrogateSpec:
+    r"""What Ax makes models of outcomes from, each outcome its own.
+
+    Outcomes with classes of their own that a mapping of models lacks have the default.
+
+    Raises:
+        UnsupportedError: If outcomes are transformed by anything but ``Standardize``, or
+            model and class do not belong together.
+    """
+    default = default_model_config(data_only=options.get("kernel") is not None)
+    other = configs if isinstance(configs, ModelConfig) else default
+    named = dict(configs) if isinstance(configs, Mapping) else {}
+    if isinstance(acqf_class, Mapping):
+        named = dict.fromkeys(acqf_class, other) | named
+    for config in named.values() or [other]:
+        _check_config(config, acqf_class)
+    return SurrogateSpec(
+        model_configs=[other],
+        metric_to_model_configs={name: [config] for name, config in named.items()},
+        # A bound is for one outcome, a batched model for several.
+        allow_batched_models=False,
+    )
+
+
+def _check_config(config: ModelConfig, acqf_class: BoundClasses) -> None:
+    classes = config.outcome_transform_classes or ()
+    if names := [each.__name__ for each in classes if each is not Standardize]:
+        raise UnsupportedError(
+            f"The model_config has the outcome transform {', '.join(names)}. Report the "
+            "transformed outcome as the metric instead (its logarithm, for Log): norm "
+            "bound, noise scale, bounds and gaps are then in its units. Use Standardize "
+            "or no outcome transform."
+        )
+    if _is_meta(config) != (acqf_class in META_ACQUISITIONS):
+        raise UnsupportedError(
+            "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
+            "bounds need a model without an estimated prior."
+        )
+
+
+def _is_meta(config: ModelConfig) -> bool:
+    model_class: Any = config.botorch_model_class
+    return isinstance(model_class, type) and issubclass(model_class, MetaModel)
+
+
+def default_model_config(data_only: bool = False) -> ModelConfig:
+    r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept.
+
+    Of bounds that take the ``data_only`` the outcomes may be all alike (those of a safe
+    arm, or successes). BoTorch would warn of these, that they are not standardised, with
+    its default kernel; there the same one is named.
+    """
+    return ModelConfig(
+        botorch_model_class=SingleTaskGP,
+        covar_module_class=DefaultRBFKernel if data_only else None,
+        outcome_transform_classes=[Standardize],
+        name="SingleTaskGP in outcome units",
+    )
+
+
+def meta_model_config(model: MetaModel) -> ModelConfig:
+    r"""Ax configuration of a model with an estimated prior, which Ax can store.
+
+    Args:
+        model: A ``DiscreteMetaModel``, or a ``FeatureMetaModel`` with cosine features.
+    """
+    return ModelConfig(
+        botorch_model_class=type(model),
+        model_options=model.constructor_options(),
+        input_transform_classes=None,
+        name=f"{type(model).__name__}, prior from {model.num_tasks} tasks",
+    )
+
+
+@fit_botorch_model.register(MetaModel)
+def _keep_the_prior(model: MetaModel, **_: Any) -> None:
+    r"""The prior was estimated from earlier tasks; nothing is left to fit."""
+
+
+def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
+    r"""Whether an option has an entry for each outcome, of which some are ``names``.
+
+    Length scales may be by the names of parameters instead, or as well, within an outcome.
+    """
+    if not isinstance(value, Mapping):
+        return False
+    nested = any(isinstance(each, Mapping) for each in value.values())
+    return option not in LENGTHS or nested or bool(value.keys() & set(names))
+
+
+def bound_of_outcome(
+    acqf_class: type[KernelUCB], options: Options, name: str, names: Collection[str]
+) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""Class and options of the band of one outcome by itself, among all ``names``.
+
+    The lists of a sum have an entry for each outcome, by their names in the alphabet.
+
+    Raises:
+        ValueError: If an option has entries for other outcomes, or another number.
+    """
+    own: dict[str, Any] = {}
+    for option, each in options.items():
+        own[option] = each
+        if is_by_outcome(option, each, names):
+            if each.keys() != set(names):
+                raise ValueError(
+                    f"{option} is given for the outcomes {', '.join(sorted(each))}, and "
+                    f"there are bounds of {', '.join(sorted(names))}."
+                )
+            own[option] = each[name]
+        elif acqf_class is ScalarizedUCB and isinstance(each, list):
+            own[option] = per_output(option, each, len(names))[sorted(names).index(name)]
+    if BY_OUTCOME in own:
+        own = dict(own[BY_OUTCOME])
+        return own.pop("class"), own
+    return MartingaleMixtureUCB if acqf_class is ScalarizedUCB else acqf_class, own
+
+
+def bound_of_spec(
+    spec: GeneratorSpec, name: str, names: Collection[str]
+) -> tuple[type[KernelUCB], dict[str, Any]]:
+    r"""Class and options of the band of one outcome of a strategy."""
+    own = spec.generator_kwargs
+    chosen = own["botorch_acqf_class"], own["botorch_acqf_options"]
+    return bound_of_outcome(*chosen, name, names)
+
+
+def built(
+    acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
+) -> KernelUCB:
+    r"""A bound by its input constructor; ``columns`` are the parameters of its inputs."""
+    own = options | {"outcomes": "rates"} if acqf_class is LikelihoodUCB else dict(options)
+    inputs = get_acqf_input_constructor(acqf_class)
+    return acqf_class(**inputs(model=model, **with_columns(own, columns)))
+
+
+def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
+    r"""Options of an outcome with a list in the place of length scales by parameters.
+
+    Raises:
+        ValueError: If length scales are not those of the inputs.
+    """
+    own, inputs = dict(options), {*columns} - {MAP_KEY}
+    for option in LENGTHS:
+        given = own.get(option)
+        if isinstance(given, Mapping):
+            # Where outcomes are reported with progressions, these are an input, too.
+            if given.keys() - {MAP_KEY} != inputs or not given.keys() >= {*columns}:
+                raise ValueError(
+                    f"{option} is for {', '.join(sorted(given))}; the parameters that are "
+                    f"inputs of the bound are {', '.join(sorted(inputs))} (constant ones "
+                    "are not)."
+                )
+            own[option] = [given[name] for name in columns]
+        elif isinstance(given, list) and len(given) != len(columns):
+            raise ValueError(
+                f"{option} has {len(given)} entries for {len(columns)} inputs (one for each "
+                "number or ordered choice, and one for each value of an unordered one)."
+            )
+    return own
+
+
+def default_delta(acqf_class: type[KernelUCB]) -> float:
+    r"""The failure probability of a bound whose options do not name one."""
+    return signature(acqf_class).parameters["delta"].default
+
+
+def rehearsed_bounds(
+    acqf_class: type[KernelUCB], options: Options, spec: SurrogateSpec
+) -> list[KernelUCB]:
+    r"""The band of each outcome after one observation, equal to its prior mean.
+
+    What their constructors refuse, and what their assumptions call estimated, will be so in
+    every trial. Bounds with an estimated prior are left out, and the default model stands
+    for every other that is fitted.
+    """
+    if acqf_class in META_ACQUISITIONS:
+        return []
+    configs = spec.metric_to_model_configs
+    named = [each for option, each in options.items() if is_by_outcome(option, each)]
+    names = {*configs, *(name for each in named for name in each)}
+    if not names:
+        listed = [options.get(option) for option in ("norm_bound", "noise_std")]
+        count = max(len(each) if isinstance(each, list) else 1 for each in listed)
+        names = set(map(str, range(count)))
+    return [
+        _rehearsed(
+            *bound_of_outcome(acqf_class, options, name, names),
+            configs.get(name, spec.model_configs)[0],
+        )
+        for name in sorted(names)
+    ]
+
+
+def _rehearsed(
+    acqf_class: type[KernelUCB], options: Options, config: ModelConfig
+) -> KernelUCB:
+    columns = ["0"]
+    for each in [options.get(name) for name in LENGTHS]:
+        if each and isinstance(each, Mapping | list):
+            by_name = isinstance(each, Mapping)
+            columns = [*each] if by_name else list(map(str, range(len(each))))
+            break
+    X = torch.zeros(1, len(columns), dtype=torch.float64)
+    counts = acqf_class is LikelihoodUCB
+    mean = expected_outcome(options) if counts else options.get("mean", 0.0)
+    Y = X[:, :1] + finite_scalar("mean", mean)
+    model: Any = SingleTaskGP(X, Y, torch.ones_like(Y))
+    if config.botorch_model_class is not SingleTaskGP:
+        # What Ax makes of any other configuration shows in a trial.
+        model = KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
+    return built(acqf_class, model, options, columns)

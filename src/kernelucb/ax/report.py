@@ -5,20 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ax.api.client import Client
 from ax.core.experiment import Experiment
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
 from kernelucb import certificates
-from kernelucb._numerics.arguments import checked
-from kernelucb.ax.bounds import fitted_bound, strategy_of
-from kernelucb.ax.contexts import checked_context
-from kernelucb.ax.domains import domain_options
-from kernelucb.ax.recommendation import best_arm, no_feasible_arm
+from kernelucb.ax.bounds import FittedBound, Source, strategy_of
 from kernelucb.ax.spaces import ParameterNames, in_words
 from kernelucb.certificates import OptimumReport, PossibleCombination
-from kernelucb.exceptions import NoSafePointError
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,14 +25,16 @@ class ExperimentReport(OptimumReport):
 
     Attributes:
         parameters: What turns inputs into parameters.
-        limits: ``2 x d`` limits of the inputs.
     """
 
     parameters: ParameterNames | Any = None
-    limits: tuple[tuple[float, float], ...] = ()
+
+    def range_in_words(self, name: str, values: list[Any]) -> str:
+        r"""What is left of a parameter: ``40 to 55``, ``ethanol or toluene``."""
+        words = list(dict.fromkeys(map(in_words, values)))
+        return (" or " if self.parameters.is_choice(name) else " to ").join(words)
 
     def _region(self) -> dict[str, list[Any]]:
-        r"""Two limits of each number, and the values of each choice, that are left."""
         low, high = self.region.tolist()
         return self.parameters.values(self.recommended.tolist(), low, high)
 
@@ -48,26 +44,20 @@ class ExperimentReport(OptimumReport):
             for name, values in self._region().items()
         )
 
-    def range_in_words(self, name: str, values: list[Any]) -> str:
-        r"""What is left of a parameter: ``40 to 55``, ``ethanol or toluene``."""
-        words = list(dict.fromkeys(map(in_words, values)))
-        return (" or " if self.parameters.is_choice(name) else " to ").join(words)
-
     def _named(self, point: Tensor) -> dict[str, Any]:
         return self.parameters.parameters(point.tolist())
 
     def _listed(self, point: Tensor) -> str:
-        return listed(self._named(point))
+        return _listed(self._named(point))
 
 
-def listed(parameters: Mapping[str, Any]) -> str:
+def _listed(parameters: Mapping[str, Any]) -> str:
     r"""``solvent = ethanol, temperature = 52.5``."""
     return ", ".join(f"{name} = {in_words(each)}" for name, each in parameters.items())
 
 
-@checked
 def optimum_report(
-    source: Client | GenerationStrategy,
+    source: Source,
     *,
     fixed_parameters: Mapping[str, Any] | None = None,
     tolerance: float = 0.05,
@@ -98,38 +88,30 @@ def optimum_report(
         UnsupportedError: If the bound does not support the experiment.
     """
     strategy = strategy_of(source)
-    return report_of(
-        strategy, strategy.experiment, fixed_parameters, tolerance, max_evaluations
-    )
+    budget = {"tolerance": tolerance, "max_evaluations": max_evaluations}
+    return report_of(strategy, strategy.experiment, fixed_parameters, **budget)
 
 
 def report_of(
     strategy: GenerationStrategy,
     experiment: Experiment,
     fixed_parameters: Mapping[str, Any] | None,
-    tolerance: float,
-    max_evaluations: int,
+    **budget: Any,
 ) -> ExperimentReport:
-    r"""The report of an experiment."""
-    context = checked_context(experiment.search_space, fixed_parameters)
-    fitted = fitted_bound(strategy, experiment, context)
-    found = best_arm(experiment, fitted, context, by_bands=True)
-    if found is None:
-        raise NoSafePointError(no_feasible_arm(fitted))
-    _LOG.info("optimum report of arm %s: branch and bound", found[0].name)
+    r"""The report of an experiment, with the ``budget`` of ``optimum_report``."""
+    fitted = FittedBound(strategy, experiment, fixed_parameters)
+    arm, point = fitted.best_arm(by_bands=True)
+    _LOG.info("optimum report of arm %s: branch and bound", arm.name)
     report = certificates.optimum_report(
-        fitted.acqf,
-        **domain_options(experiment, fitted, context),
-        recommended=found[1],
+        fitted.band,
+        **fitted.domain,
+        recommended=point,
         names=fitted.digest.feature_names,
-        tolerance=tolerance,
-        max_evaluations=max_evaluations,
+        **budget,
     )
     names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
-    own = [_with_parameters(each, report, names) for each in report.combinations]
-    told: dict[str, Any] = vars(report) | {"combinations": tuple(own)}
-    limits = tuple((float(low), float(high)) for low, high in fitted.digest.bounds)
-    return ExperimentReport(**told, parameters=names, limits=limits)
+    own = tuple(_with_parameters(each, report, names) for each in report.combinations)
+    return ExperimentReport(**vars(report) | {"combinations": own}, parameters=names)
 
 
 def _with_parameters(
@@ -146,4 +128,4 @@ def _with_parameters(
     region = {
         name: (left[name][0], left[name][-1]) for name in names.of_columns(each.region)
     }
-    return replace(each, label=listed(values), values=values, region=region)
+    return replace(each, label=_listed(values), values=values, region=region)

@@ -6,25 +6,23 @@ r"""Stop an Ax experiment when a certificate says that little is left to gain.""
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ax.api.client import Client
 from ax.core.arm import Arm
 from ax.core.experiment import Experiment
-from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.global_stopping.strategies.base import BaseGlobalStoppingStrategy
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import positive_scalar, whole_number
-from kernelucb.ax.bounds import bound_spec, fitted_bound, strategy_of
-from kernelucb.ax.constraints import is_constrained
-from kernelucb.ax.contexts import checked_context
-from kernelucb.ax.domains import domain_options
-from kernelucb.ax.estimates import check_given
-from kernelucb.ax.experiments import missing_outcomes
-from kernelucb.ax.recommendation import best_arm, no_feasible_arm
-from kernelucb.ax.rehearsal import rehearsed_bounds
-from kernelucb.ax.supported import check_objective
+from kernelucb.ax.bounds import (
+    FittedBound,
+    Source,
+    bound_spec,
+    check_given,
+    strategy_of,
+)
+from kernelucb.ax.experiments import check_objective, missing_outcomes
+from kernelucb.ax.options import rehearsed_bounds
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.exceptions import NoSafePointError
 
 
 class ArmDecision(NamedTuple):
@@ -92,11 +90,10 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         >>> decision.arm.parameters
     """
 
-    @checked
     def __init__(
         self,
         gap: float,
-        source: Client | GenerationStrategy,
+        source: Source,
         *,
         min_trials: int = 1,
         max_evaluations: int = 20_000,
@@ -134,14 +131,11 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         spec = bound_spec(self.generation_strategy)
         if (experiment := self.generation_strategy._experiment) is not None:
             check_objective(spec, experiment)
-        arguments = spec.generator_kwargs
-        rehearsal = rehearsed_bounds(
-            arguments["botorch_acqf_class"],
-            arguments["botorch_acqf_options"],
-            arguments["surrogate_spec"],
-            each=is_constrained(spec),
+        own = spec.generator_kwargs
+        bands = rehearsed_bounds(
+            own["botorch_acqf_class"], own["botorch_acqf_options"], own["surrogate_spec"]
         )
-        self._check([bound.assumptions for bound in rehearsal])
+        self._check([band.assumptions for band in bands])
 
     def decide(
         self,
@@ -165,23 +159,23 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         """
         if experiment is None:
             experiment = self.generation_strategy.experiment
-        context = checked_context(experiment.search_space, fixed_parameters)
-        fitted = fitted_bound(self.generation_strategy, experiment, context)
-        bands = getattr(fitted.acquisition, "bands", {"objective": fitted.acqf})
-        self._check([band.assumptions for band in bands.values()])
-        found = best_arm(experiment, fitted, context, by_bands=True)
-        if found is None:
-            return ArmDecision(False, no_feasible_arm(fitted), None, None)
-        arm, recommended = found
-        domain = domain_options(experiment, fitted, context)
-        in_round = {name: domain.pop(name) for name in ("constraints", "fixed_features")}
+        fitted = FittedBound(self.generation_strategy, experiment, fixed_parameters)
+        self._check([band.assumptions for band in fitted.bands.values() or [fitted.band]])
+        try:
+            arm, recommended = fitted.best_arm(by_bands=True)
+        except NoSafePointError as error:
+            return ArmDecision(False, str(error), None, None)
+        domain = fitted.domain
+        in_round = {
+            name: domain.pop(name, None) for name in ("constraints", "fixed_features")
+        }
         rule = CertifiedGapStopping(
             self.gap,
             **domain,
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
         )
-        decision = rule(fitted.acqf, recommended, **in_round)
+        decision = rule(fitted.band, recommended, **in_round)
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):
             reason += (

@@ -18,30 +18,18 @@ from ax.storage.botorch_modular_registry import (
 from ax.storage.json_store.encoders import generation_node_to_dict
 from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 
-from kernelucb._numerics.arguments import checked
-from kernelucb.acquisition import (
-    BOUNDS,
-    META_ACQUISITIONS,
-    ConstrainedUCB,
-    GuardedAcquisition,
-    KernelFamilyUCB,
-    LikelihoodUCB,
-    ScalarizedUCB,
-)
+from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition
 from kernelucb.ax.acquisitions import BoundAcquisition
-from kernelucb.ax.constrained import ExploredAcquisition, SafeAcquisition
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
-from kernelucb.ax.options import VALUES
+from kernelucb.ax.options import KNOWN, VALUES
 from kernelucb.models import DiscreteMetaModel, FeatureMetaModel
 
 
 def register_for_storage() -> None:
     r"""Register bounds, models, value objects and nodes with Ax's storage, by name."""
-    bounds = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, ScalarizedUCB)
-    for acqf_class in (*bounds, ConstrainedUCB, GuardedAcquisition):
+    for acqf_class in (*KNOWN, ConstrainedUCB, GuardedAcquisition):
         register_acquisition_function(acqf_class)
-    for acquisition in (BoundAcquisition, ExploredAcquisition, SafeAcquisition):
-        register_acquisition(acquisition)
+    register_acquisition(BoundAcquisition)
     for model in (DiscreteMetaModel, FeatureMetaModel):
         register_model(model)
     for value in VALUES:  # Ax encodes them as dataclasses
@@ -65,7 +53,6 @@ def _table_to_dict(table: pd.DataFrame) -> dict[str, str]:
     return {"__type": "DataFrame", "value": f"{{{text}}}"}
 
 
-@checked
 def save(client: Client, path: str | Path) -> None:
     r"""Save a client so that a kill at any moment leaves a whole file: the old or the new.
 
@@ -86,8 +73,6 @@ def save(client: Client, path: str | Path) -> None:
 
     Raises:
         OSError: If the file cannot be written; what was there stays.
-        UnsupportedError: If it is not a ``Client``.
-        ValueError: If the path is not a path.
     """
     text = json.dumps(client._to_json_snapshot())
     target = Path(path).resolve()
