@@ -22,8 +22,7 @@ from benchmarks.experiments.configuration import ExperimentTask
 from benchmarks.experiments.constraints import ConstrainedProblem, constrained_problem
 from benchmarks.runner import stream
 from kernelucb import MartingaleMixtureUCB
-from kernelucb.ax.bounds import fitted_bound, strategy_of
-from kernelucb.ax.spaces import inputs_of
+from kernelucb.ax.bounds import FittedBound, strategy_of
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 _DIGITS = 12  # Ax stores 15
@@ -115,12 +114,12 @@ def _play(task: ExperimentTask) -> Run:
 def _bands(client: Client, problem: ConstrainedProblem) -> dict[str, Any]:
     r"""How many recipes the bands miss, and how wide that of the objective is."""
     strategy = strategy_of(client)
-    fitted: Any = fitted_bound(strategy, strategy.experiment)
-    X = inputs_of(fitted.adapter, problem.grid)
+    fitted = FittedBound(strategy, strategy.experiment)
+    X = fitted.inputs(problem.grid)
     truth = problem.outcomes(torch.cat([problem.point(each) for each in problem.grid]))
     missed, width = torch.zeros(len(X), dtype=torch.bool), math.nan
     for i, name in enumerate(problem.names):
-        lower, upper = fitted.acquisition.bands[name].bounds(X)
+        lower, upper = fitted.bands[name].bounds(X)
         missed |= (truth[:, i] < lower) | (truth[:, i] > upper)
         if i == 0:
             width = float((upper - lower).median()) / 2.0

@@ -15,7 +15,7 @@ from constrained_bench import constrained_client, observed
 from test_ax_contexts import PLANE, ask, in_plane
 
 import kernelucb.ax
-from kernelucb.ax.rounds import _spread
+from kernelucb.ax.analyses import _spread
 
 pytestmark = GUARDED_WARNINGS
 ALL = [

@@ -105,7 +105,11 @@ def test_explored_with_a_family(search):
     ("classes", "options", "message"),
     [
         ({}, {}, "acqf_class is an empty mapping"),
-        ({"y": SrinivasUCB, "failures": LikelihoodUCB}, {}, "that of y is SrinivasUCB"),
+        (
+            {"y": SrinivasUCB, "failures": LikelihoodUCB},
+            {},
+            r"acqf_class\['y'\] must be one of .* got SrinivasUCB",
+        ),
         (CLASSES, OPTIONS | {"horizon": 9}, "`horizon` is taken by .* outcomes: none"),
         (
             CLASSES,
@@ -117,7 +121,7 @@ def test_explored_with_a_family(search):
             OPTIONS | {"mean": {"failure": -2.5}},
             "`mean` is given for failure, and is taken by .* outcomes: y, failures",
         ),
-        (CLASSES, OPTIONS | {"likelihood": None}, "needs the option `likelihood`"),
+        (CLASSES, OPTIONS | {"likelihood": None}, "likelihood must be one of"),
         (CLASSES, OPTIONS | {"norm_bound": {"y": -1.0}}, "norm_bound must be"),
     ],
 )

@@ -23,7 +23,7 @@ from constrained_bench import (
 
 import kernelucb.ax
 from kernelucb import MartingaleMixtureUCB, ScalarizedUCB
-from kernelucb.ax.supported import check_kept
+from kernelucb.ax.experiments import check_kept
 from kernelucb.exceptions import NoSafePointError
 
 pytestmark = GUARDED_WARNINGS

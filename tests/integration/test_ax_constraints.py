@@ -75,7 +75,10 @@ class TestSafe:
     def test_turns_of_the_width(self):
         client = constrained_client(expand_every=1)
         observed(client, 3)
-        assert type(acquisition(client)._of_turn(0)) is ConstraintWidth
+        assert (
+            type(acquisition(client)._of_turn(acquisition(client).safe_set))
+            is ConstraintWidth
+        )
 
     def test_nothing_but_the_safe_arms_is_known_to_be_safe(self):
         client = constrained_client(constraints=["z >= 1.99"], num_initial=1)

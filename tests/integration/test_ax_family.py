@@ -200,7 +200,7 @@ class TestErrors:
             (OPTIONS | {"shortest": []}, "shortest has 0 entries"),
             (
                 OPTIONS | {"shortest": [0.1] * 2, "longest": [1.0] * 3},
-                "shortest has 2 entries and longest 3",
+                "longest has 3 entries for 2 inputs",
             ),
             (OPTIONS | {"each_coordinate": True}, "needs one shortest and one longest"),
             (OPTIONS | {"norm_bound": [1.0, 2.0]}, "2 entries for 3 kernels"),

@@ -48,7 +48,7 @@ def acquisition(client):
 
 def acquisition_options(client):
     spec = client._generation_strategy._nodes[1].generator_specs[0]
-    return spec.generator_kwargs["botorch_acqf_options"]
+    return spec.generator_kwargs["acquisition_options"]
 
 
 class TestSearch:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax_bench import (
     AX_WARNINGS,
@@ -119,6 +120,7 @@ class TestErrors:
         ("options", "message"),
         [
             ({"num_restart": 2}, "have no option `num_restart`"),
+            ({"bounds": 2}, "have no option `bounds`"),
             ({"post_processing_func": print}, "post_processing_func cannot be a builtin"),
         ],
     )
@@ -158,11 +160,9 @@ class TestErrors:
         with pytest.raises(ValueError, match=message):
             kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, **arguments)
 
-    @pytest.mark.parametrize("acqf_class", [SingleTaskGP, "MartingaleMixtureUCB", None])
+    @pytest.mark.parametrize("acqf_class", [SingleTaskGP, "MartingaleMixtureUCB"])
     def test_only_bounds_are_taken(self, acqf_class):
-        with pytest.raises(
-            ValueError, match="must be a subclass of KernelUCB or a mapping"
-        ):
+        with pytest.raises(UnsupportedError, match="acqf_class must be one of"):
             kernelucb.ax.generation_strategy(acqf_class, OPTIONS)
 
     def test_a_limit_of_the_theorem_is_reported_by_its_trial(self):
@@ -170,6 +170,21 @@ class TestErrors:
         run(client, 4)
         with pytest.raises(ValueError, match="horizon is 3, but there are 4"):
             next_trial(client)
+
+    @pytest.mark.parametrize("lengthscale", ["a", None, [], [0.1, 0.0], {}])
+    def test_length_scales(self, lengthscale):
+        options = OPTIONS | {"kernel": "rbf", "lengthscale": lengthscale}
+        with pytest.raises(ValueError, match="lengthscale"):
+            kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
+
+    def test_a_client_without_a_strategy(self):
+        for use in (
+            kernelucb.ax.last_bound,
+            kernelucb.ax.recommended_arm,
+            lambda client: kernelucb.ax.CertifiedGapStoppingStrategy(1.0, client),
+        ):
+            with pytest.raises(ValueError, match="The client has no generation strategy"):
+                use(Client())
 
     def test_no_bound_yet(self):
         client = begun(1, make_client, waves)

@@ -129,5 +129,3 @@ def test_what_does_not_fit_together_is_refused():
         kernelucb.ax.generation_strategy(MetaUCB)
     with pytest.raises(UnsupportedError, match="bounds need a model without an estimated"):
         kernelucb.ax.generation_strategy(MartingaleMixtureUCB, OPTIONS, model_config=config)
-    with pytest.raises(ValueError, match="training functions"):
-        kernelucb.ax.generation_strategy(MetaUCB, {"delta": 1e-9}, model_config=config)

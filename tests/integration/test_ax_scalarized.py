@@ -76,9 +76,7 @@ def test_a_kernel_of_its_own_for_each_outcome(search):
         ({"norm_bound": 1.0, "options": {"form": "exact"}}, "form must be"),
         ({"norm_bound": 1.0, "options": {"shape": 1}}, "has no option `shape`"),
         ({"norm_bound": 1.0, "options": {"maximize": False}}, "Ax takes the direction"),
-        ({"norm_bound": 1.0, "options": {"delta": 0.1}}, "give it beside `options`"),
         ({"norm_bound": [NormTracker(), 1.0]}, "NormTracker, which Ax cannot store"),
-        ({"norm_bound": 1.0, "noise_std": [[1.0], 1.0]}, "noise_std must be one number"),
         ({"norm_bound": 1.0, "noise_std": []}, "noise_std has 0 entries"),
     ],
 )

@@ -15,8 +15,7 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.ax.figures import gap_figure
-from kernelucb.ax.rounds import Round
+from kernelucb.ax.analyses import Round, _gap_figure
 from kernelucb.plotting import plot_gap
 from problems import make_problem
 
@@ -61,7 +60,7 @@ def test_a_run_that_is_certified_in_some_rounds_says_how_many(ax):
 
 def test_a_card_of_ax_says_the_same_of_its_rounds():
     run = [*GUESSES, *RUN]
-    figure = gap_figure([Round(i, f"{i}_0", each) for i, each in enumerate(run)])
+    figure = _gap_figure([Round(i, f"{i}_0", each) for i, each in enumerate(run)])
     (line,) = figure.data
     assert line.name == "gap, certified in 3 of 5 rounds"
     assert line.marker.symbol == ("circle-open",) * 2 + ("circle",) * 3

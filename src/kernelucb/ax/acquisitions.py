@@ -21,7 +21,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.optim.utils import fix_features
 from torch import Tensor
 
-from kernelucb._numerics.parts import in_parts
+from kernelucb._numerics.arrays import in_parts
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
@@ -31,21 +31,20 @@ from kernelucb.ax.options import (
     Options,
     bound_of_outcome,
     built,
-    default_delta,
 )
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.regression.from_model import single_output_models
-from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
-from kernelucb.safety.combinations import CombinedBox, safe_finalists
-from kernelucb.safety.points import no_safe_point
-from kernelucb.safety.starts import feasible
+from kernelucb.safety import ConstraintWidth, SafeSet
+from kernelucb.safety.safe_set import no_safe_point
+from kernelucb.safety.search import SafeSearch, feasible
 
 # Combinations of integers and choices: how many may be compared in a safe search, and in
 # how many of them the numbers are searched.
 MOST_COMBINATIONS = 10_000
 _SEARCHED = 4
+_DELTA = 0.05  # of all bands together, where the options do not say
 
 
 class BoundAcquisition(Acquisition):
@@ -117,18 +116,18 @@ class BoundAcquisition(Acquisition):
             if limits is None:
                 return self.band
             return ConstrainedUCB(self.band, limits, observed=observed)
-        searched = Acquisition._construct_botorch_acquisition(
-            self,
-            search_class(self.options["search"]),
-            self.options["search_options"],
-            model,
+        # The guard passes pending points on; Ax would to functions that take none.
+        pending, self.X_pending = self.X_pending, None
+        searched = super()._construct_botorch_acquisition(
+            search_class(self.options["search"]), self.options["search_options"], model
         )
+        self.X_pending = pending
         return GuardedAcquisition(
             searched,
             self.band,
             constraints=limits,
             observed=observed,
-            X_pending=self.X_pending,
+            X_pending=pending,
             **self._domain,
             **{name: self.options[name] for name in OF_THE_GUARD if name in self.options},
         )
@@ -144,8 +143,8 @@ class BoundAcquisition(Acquisition):
         self.bands = {}
         for name, each in zip(names, models, strict=True):
             bound, own = bound_of_outcome(acqf_class, options, name, names)
-            delta = options.get("delta", default_delta(bound)) / len(names)
-            own = {**own, "delta": delta}
+            if len(names) > 1 or "delta" in options:
+                own["delta"] = options.get("delta", _DELTA) / len(names)
             if [*used] == [name] and acqf_class is not ScalarizedUCB:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
             self.bands[name] = built(bound, each, own, columns)
@@ -201,7 +200,7 @@ class BoundAcquisition(Acquisition):
             allow_estimated=self.options["allow_estimated"],
         )
 
-    def optimize(
+    def optimize(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, n: int, search_space_digest: SearchSpaceDigest, **options: Any
     ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Up to ``n`` points, one after the other; their values; weights of one."""
@@ -249,27 +248,16 @@ class BoundAcquisition(Acquisition):
         """
         if given := [name for name, each in others.items() if each]:
             raise UnsupportedError(f"A safe search takes no {' or '.join(given)}.")
-        digest, fixed = self.search_space_digest, fixed_features or {}
-        listed = mixed_space(digest, fixed, inequality_constraints, MOST_COMBINATIONS)
-        space = CombinedBox(
-            listed.bounds, listed.fixed_features_list(fixed), inequality_constraints
-        )
+        limits, fixed = inequality_constraints, fixed_features or {}
+        digest = self.search_space_digest
+        space = mixed_space(digest, fixed, limits, MOST_COMBINATIONS)
+        box = space.bounds, space.fixed_features_list(fixed), limits
         acqf = self._of_turn(safe_set)
-
-        def search(combination: dict[int, float]) -> Tensor:
-            return optimize_acqf_safely(
-                acqf,
-                safe_set,
-                space.bounds,
-                fixed_features=combination or None,
-                inequality_constraints=inequality_constraints,
-                **(optimizer_options or {}),
-            )[0]
-
-        finalists = safe_finalists(acqf, safe_set, space, search, _SEARCHED)
+        search = SafeSearch(acqf, safe_set, *box, **(optimizer_options or {}))
+        finalists = search.finalists(_SEARCHED)
         if safe_set.safe_points is not None:
             finalists = torch.cat([finalists, safe_set.safe_points.to(finalists)])
-        finalists = feasible(finalists, space.bounds, fixed, inequality_constraints)
+        finalists = feasible(finalists, space.bounds, fixed, limits)
         finalists = finalists[safe_set.is_safe(finalists)]
         with torch.no_grad():
             values = in_parts(finalists.unsqueeze(-2), acqf)

@@ -449,7 +449,7 @@ def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Fi
     for name, label in labels.items():
         left = told["region"][name]
         if names.is_choice(name):
-            width = 1.0 / len(names.space.parameters[name].values)
+            width = 1.0 / names.count(name)
             own = [(names.share(name, v) - width / 2, width, in_words(v)) for v in left]
         else:
             start, end = (names.share(name, value) for value in left)

@@ -288,13 +288,12 @@ class FittedBound:
         X = self.inputs([{**arm.parameters, **context} for arm in arms])
         lower, upper = self.band.bounds(X)
         worth = lower if self.band.direction == 1 else -upper
-        constraints, safe_set = (
-            self._acquisition.outcome_constraints,
-            self._acquisition.safe_set,
-        )
+        constraints = self._acquisition.outcome_constraints
+        safe_set = self._acquisition.safe_set
         if constraints is not None:
-            shown = safe_set is None or by_bands
-            feasible = constraints.is_feasible(X) if shown else safe_set.is_safe(X)
+            feasible = constraints.is_feasible(X)
+            if safe_set is not None and not by_bands:
+                feasible = safe_set.is_safe(X)
             if not bool(feasible.any()):
                 words = ", ".join(self._acquisition.statements)
                 raise NoSafePointError(

@@ -1,7 +1,7 @@
 r"""A generation strategy that maximises a bound, in raw outcome units."""
 
-import inspect
 from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any, Literal
 
 import torch
@@ -178,6 +178,7 @@ def generation_strategy(
         name = f"{further['search']} within {name}"
     name = name if constraints is None else f"{name}, {constraints}"
     optimizing = _checked_optimizer(optimizer_options or {}, constraints)
+    model_gen_options = {"optimizer_kwargs": optimizing}
     arguments = {
         "surrogate_spec": spec,
         "acquisition_class": BoundAcquisition,
@@ -192,7 +193,7 @@ def generation_strategy(
             GeneratorSpec(
                 generator_enum=Generators.BOTORCH_MODULAR,
                 generator_kwargs=arguments,
-                generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
+                generator_gen_kwargs={"model_gen_options": model_gen_options},
             )
         ],
         # A safe set may consist of its safe arms alone, to be observed again.
@@ -230,7 +231,8 @@ def _checked_constraints(
             'constraints="safe" needs safe_arms: parameters of at least one arm that is '
             "known to satisfy the constraints, where the experiment starts."
         )
-    options = {"constraints": kind, "safe_arms": arms, "allow_estimated": allow_estimated}
+    options: dict[str, Any] = {"constraints": kind, "safe_arms": arms}
+    options["allow_estimated"] = allow_estimated
     if expand_every is not None:
         options["expand_every"] = whole_number("expand_every", expand_every)
     return options
@@ -238,7 +240,12 @@ def _checked_constraints(
 
 def _checked_optimizer(options: Options, kind: Kinds | None) -> dict[str, Any]:
     r"""Arguments of BoTorch's optimisers, of known names, as Ax can store them."""
-    known = {name for each in _OPTIMIZERS for name in inspect.signature(each).parameters}
+    known = {
+        parameter.name
+        for each in _OPTIMIZERS
+        for parameter in signature(each).parameters.values()
+        if parameter.default is not Parameter.empty  # others are Ax's to set
+    }
     for option in options:
         if option not in known:
             raise ValueError(

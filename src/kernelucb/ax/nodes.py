@@ -34,7 +34,7 @@ from kernelucb.ax.bounds import (
 from kernelucb.ax.experiments import check_experiment, check_observed, is_constrained
 from kernelucb.ax.spaces import checked_context, inputs_of, values_of
 from kernelucb.exceptions import NoSafePointError
-from kernelucb.safety.points import no_safe_point
+from kernelucb.safety.safe_set import no_safe_point
 
 Parameters = Mapping[str, Any]
 

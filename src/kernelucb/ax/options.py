@@ -1,7 +1,7 @@
-r"""Classes, options and models of the bounds: for one outcome, or by the names of several."""
+r"""Classes, options and models of the bounds, for one outcome or by names of several."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from inspect import Parameter, signature
+from inspect import Parameter
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite_scalar
+from kernelucb._numerics.checks import finite_scalar, nonnegative_scalar, whole_number
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.acquisition import (
     BOUNDS,
@@ -35,9 +35,9 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded_inputs import input_parameters, search_class
 from kernelucb.ax.counts import expected_outcome
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import per_output
@@ -80,6 +80,11 @@ _NOT_AN_OPTION = {
     "scales, in units of the unit cube) and `kernel` (names)",
     "mean_module": "Ax cannot store it; give a number as `mean`",
 }
+# Options that have a default where a model or kernels say what they stand for.
+_NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
+    KernelFamilyUCB: ("shortest", "longest"),
+    LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
+}
 # Of input constructors, for several objectives, outcome constraints or fidelities.
 _NOT_TAKEN = (
     "constraints",
@@ -115,6 +120,7 @@ def check_names(
             )
     for option, parameter in parameters.items():
         required = parameter.default is Parameter.empty
+        required |= option in _NEEDED.get(acqf_class, ())
         if required and option not in {*_NOT_AN_OPTION, *options}:
             raise ValueError(f"{name} needs the option `{option}`.")
 
@@ -209,23 +215,21 @@ def _unknown(what: str, given: Any, known: Sequence[type]) -> UnsupportedError:
 
 def _checked_options(acqf_class: type[KernelUCB], options: Options) -> dict[str, Any]:
     r"""The options as plain values of known names; of a sum also those of its bands."""
-    plain = {option: plain_value(option, value) for option, value in options.items()}
-    if isinstance(plain.get("delta"), dict):
+    named = acqf_class
+    if acqf_class is ScalarizedUCB:
+        named, nested = MartingaleMixtureUCB, options.get("options") or {}
+        options = {k: each for k, each in options.items() if k != "options"} | nested
+    check_names(named, options)
+    if isinstance(options.get("delta"), Mapping):
         raise ValueError("delta is one number for all outcomes, not a mapping.")
-    if acqf_class is not ScalarizedUCB:
-        check_names(acqf_class, plain)
-        if isinstance(plain.get("noise_std"), list):
-            raise ValueError(
-                "noise_std must be one number for an outcome, since the trials are not "
-                "known yet; report a standard error with each outcome instead, and leave "
-                "out noise_std."
-            )
-        return plain
-    nested = plain.pop("options", {})
-    if not isinstance(nested, dict):
-        raise ValueError("options must be a mapping in the options.")
-    check_names(MartingaleMixtureUCB, {**plain, **nested})
-    return plain | nested
+    plain = {option: plain_value(option, value) for option, value in options.items()}
+    if isinstance(plain.get("noise_std"), list) and named is acqf_class:
+        raise ValueError(
+            "noise_std must be one number for an outcome, since the trials are not known "
+            "yet; report a standard error with each outcome instead, and leave out "
+            "noise_std."
+        )
+    return plain
 
 
 def checked_search(
@@ -260,6 +264,8 @@ def checked_search(
     plain = {option: plain_value(option, each) for option, each in options.items()}
     check_names(searched, plain, OF_THE_GUARD)
     guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
+    nonnegative_scalar("temperature", guard.get("temperature", 0.0))
+    whole_number("ucb_every", guard.get("ucb_every", 1))
     # Between candidates there is no prior, so no unit for a smooth edge, and no need.
     finite = getattr(model_class, "finite_domain", False)
     if finite and guard.setdefault("temperature", 0.0) != 0.0:
@@ -403,9 +409,11 @@ def built(
     acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
 ) -> KernelUCB:
     r"""A bound by its input constructor; ``columns`` are the parameters of its inputs."""
-    own = options | {"outcomes": "rates"} if acqf_class is LikelihoodUCB else dict(options)
+    own = with_columns(options, columns)
+    if acqf_class is LikelihoodUCB:
+        own["outcomes"] = "rates"
     inputs = get_acqf_input_constructor(acqf_class)
-    return acqf_class(**inputs(model=model, **with_columns(own, columns)))
+    return acqf_class(**inputs(model=model, **own))
 
 
 def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
@@ -428,15 +436,10 @@ def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
             own[option] = [given[name] for name in columns]
         elif isinstance(given, list) and len(given) != len(columns):
             raise ValueError(
-                f"{option} has {len(given)} entries for {len(columns)} inputs (one for each "
-                "number or ordered choice, and one for each value of an unordered one)."
+                f"{option} has {len(given)} entries for {len(columns)} inputs (one for "
+                "each number or ordered choice, one for each value of an unordered one)."
             )
     return own
-
-
-def default_delta(acqf_class: type[KernelUCB]) -> float:
-    r"""The failure probability of a bound whose options do not name one."""
-    return signature(acqf_class).parameters["delta"].default
 
 
 def rehearsed_bounds(

@@ -111,7 +111,8 @@ def report_of(
     )
     names = ParameterNames(fitted.adapter, experiment.search_space, fitted.digest)
     own = tuple(_with_parameters(each, report, names) for each in report.combinations)
-    return ExperimentReport(**vars(report) | {"combinations": own}, parameters=names)
+    told: dict[str, Any] = vars(report) | {"combinations": own}
+    return ExperimentReport(**told, parameters=names)
 
 
 def _with_parameters(

@@ -215,6 +215,10 @@ class ParameterNames:
             ]
         return found
 
+    def count(self, name: str) -> int:
+        r"""How many values a choice has."""
+        return len(values_of(self.space.parameters[name]) or ())
+
     def share(self, name: str, value: Any) -> float:
         r"""Where a value lies between the limits of its parameter, from 0 to 1."""
         parameter = self.space.parameters[name]
