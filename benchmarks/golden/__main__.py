@@ -95,7 +95,7 @@ def numbers_of(kind: Kind, number: int, seed: int = 0) -> Numbers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = _numbers(kind.build(problem), problem, kind.asks)
+            found = _numbers(kind.build(problem, **kind.own), problem, kind.asks)
             return {name: _plain(value) for name, value in found}
         except Exception as error:  # its class must not change either
             return {"words": type(error).__name__}
@@ -165,11 +165,11 @@ def bandit_run(name: str, seed: int = 0, rounds: int = 30) -> Numbers:
     family, budgeted = name.startswith("family"), name.startswith("bkb")
 
     def make() -> Any:
-        given: dict[str, Any] = {"norm_bound": 4.5, "noise_std": 0.1}
+        bandit, own = BANDITS[name]
+        given: dict[str, Any] = {"norm_bound": 4.5, "noise_std": 0.1, **own}
         if budgeted:
-            return BANDITS[name](arms, kernel, qbar=4.0, **given)
-        kernels = lengthscale_family(kernel, 0.2, 0.8) if family else kernel
-        return BANDITS[name](kernels, **given)
+            return bandit(arms, kernel, qbar=4.0, **given)
+        return bandit(lengthscale_family(kernel, 0.2, 0.8) if family else kernel, **given)
 
     def observe(bandit: Any, arm: int, y: Tensor) -> None:
         bandit.observe(arm if budgeted else arms[arm], float(y))

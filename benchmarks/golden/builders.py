@@ -15,6 +15,9 @@ from benchmarks.golden.problems import Problem
 from benchmarks.runner import fixed_kernel, stream
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
+Options = Mapping[str, Any]
+_NONE: Options = MappingProxyType({})
+
 
 class Kind(NamedTuple):
     r"""A bound, and the problems that it is built around.
@@ -22,7 +25,8 @@ class Kind(NamedTuple):
     Attributes:
         part: Part of the comparison.
         count: How many problems.
-        build: The bound from a problem.
+        build: The bound from a problem and its own options.
+        own: Options of the bound.
         keywords: Of ``make_problem``.
         asks: What is asked besides bounds, values and assumptions: ``"norm"``,
             ``"points"``, ``"box"``, ``"space"``, ``"fixed"``, ``"report"``; or instead of
@@ -31,41 +35,24 @@ class Kind(NamedTuple):
 
     part: str
     count: int
-    build: Callable[[Problem], Any]
-    keywords: Mapping[str, Any] = MappingProxyType({})
+    build: Callable[..., Any]
+    own: Options = _NONE
+    keywords: Options = _NONE
     asks: tuple[str, ...] = ()
 
 
-def named(bound: Any, **own: Any) -> Callable[[Problem], Any]:
-    r"""A bound of a model by its keywords; ``norm_bound`` is the problem's if not given."""
-
-    def build(problem: Problem) -> Any:
-        given = {"norm_bound": problem.norm_bound} | problem.options | own
-        return bound(problem.model(), **given)
-
-    return build
+def options(p: Problem, *without: str, **own: Any) -> dict[str, Any]:
+    r"""The usual options of a bound, its own among them, without some."""
+    given = {"norm_bound": p.norm_bound} | p.options | own
+    return {name: value for name, value in given.items() if name not in without}
 
 
-def without(bound: Any, *names: str, **own: Any) -> Callable[[Problem], Any]:
-    r"""A bound whose constructor lacks some of the usual keywords."""
-
-    def build(problem: Problem) -> Any:
-        given = {"norm_bound": problem.norm_bound} | problem.options | own
-        return bound(problem.model(), **{n: v for n, v in given.items() if n not in names})
-
-    return build
+def _mixture(p: Problem, **own: Any) -> Any:
+    return k.MartingaleMixtureUCB(p.model(), **options(p, **own))
 
 
-def _noiseless(p: Problem) -> dict[str, Any]:
-    return {name: value for name, value in p.options.items() if name != "noise_std"}
-
-
-def _unknown(bound: Any, **own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        noise = k.UnknownNoise(0.3 * p.noise, 10.0 * p.noise)
-        return named(bound, noise_std=noise, **own)(p)
-
-    return build
+def _noise(p: Problem) -> k.UnknownNoise:
+    return k.UnknownNoise(0.3 * p.noise, 10.0 * p.noise)
 
 
 def _gp(X: Tensor, Y: Tensor, p: Problem, kernel: Kernel) -> SingleTaskGP:
@@ -74,147 +61,98 @@ def _gp(X: Tensor, Y: Tensor, p: Problem, kernel: Kernel) -> SingleTaskGP:
     return SingleTaskGP(X, Y, noise, **given).eval()
 
 
-def _radius(p: Problem) -> k.PrequentialRadius:
+def _prequential(p: Problem) -> Any:
     r"""Predictions one step ahead by a posterior with another length scale."""
     radius = k.PrequentialRadius(p.options["delta"])
-    kernel = fixed_kernel("rbf", 0.5)
-    scales = torch.as_tensor(p.noise_std).expand(len(p.Y)).tolist()
-    for n in range(1, len(p.Y)):
-        y = p.Y[:n].unsqueeze(-1)
-        if n > 1:
-            model = _gp(p.X[: n - 1], y[:-1], p, kernel)
-            radius.observe(model, p.X[n - 1 : n], y[-1:], scales[n - 1])
-    return radius
+    kernel, y = fixed_kernel("rbf", 0.5), p.Y.unsqueeze(-1)
+    for n in range(1, len(y) - 1):
+        model = _gp(p.X[:n], y[:n], p, kernel)
+        radius.observe(model, p.X[n : n + 1], y[n : n + 1], p.noise)
+    data = k.KernelRegression(p.X[1:-1], p.Y[1:-1], p.kernel, p.noise, p.mean)
+    return k.MartingaleMixtureUCB(data, **options(p, fit=radius))
 
 
-def _prequential(p: Problem) -> Any:
-    radius = _radius(p)
-    n = radius.num_observations
-    data = k.KernelRegression(p.X[1 : n + 1], p.Y[1 : n + 1], p.kernel, p.noise, p.mean)
-    return k.MartingaleMixtureUCB(data, norm_bound=p.norm_bound, fit=radius, **p.options)
-
-
-def _family(**own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        base = fixed_kernel("matern52", 1.0)
-        low = 0.2 * p.X.shape[-1] ** 0.5
-        kernels = k.lengthscale_family(base, low, 4.0 * low)
-        tracker = {"tracker": k.FamilyTracker()} if own.get("tracker") else {}
-        given = {"norm_bound": p.norm_bound} | p.options | own | tracker
-        return k.KernelFamilyUCB(p.model(), kernels, mean_module=p.mean, **given)
-
-    return build
+def _family(p: Problem, tracked: bool = False, **own: Any) -> Any:
+    low = 0.2 * p.X.shape[-1] ** 0.5
+    kernels = k.lengthscale_family(fixed_kernel("matern52", 1.0), low, 4.0 * low)
+    tracker = {"tracker": k.FamilyTracker()} if tracked else {}
+    given = options(p, mean_module=p.mean, **own, **tracker)
+    return k.KernelFamilyUCB(p.model(), kernels, **given)
 
 
 def _mixed_family(p: Problem) -> Any:
     kernels = [fixed_kernel(name, 0.4) for name in ("rbf", "matern52", "matern32")]
     norms = [p.norm_bound, 1.5 * p.norm_bound, 2.0 * p.norm_bound]
-    given = p.options | {"norm_bound": norms}
-    return k.KernelFamilyUCB(p.model(), kernels, mean_module=p.mean, **given)
+    given = options(p, norm_bound=norms, mean_module=p.mean)
+    return k.KernelFamilyUCB(p.model(), kernels, **given)
 
 
-_TRIALS, _EXPOSURE = 5, 2.0
+_SIZES: dict[str, dict[str, float]] = {
+    "bernoulli": {}, "binomial": {"num_trials": 5}, "poisson": {"exposure": 2.0}
+}  # fmt: skip
 
 
-def tallies(p: Problem, likelihood: str) -> k.LikelihoodRegression:
+def _tallies(p: Problem, likelihood: str) -> k.LikelihoodRegression:
     r"""Successes or counts whose log odds or log rate go with the outcomes."""
     latent = (p.Y - p.Y.mean()) / (1.0 + p.Y.abs().max())
-    draws = torch.from_numpy(stream(len(p.Y), "tallies").random((_TRIALS, len(p.Y))))
+    draws = torch.from_numpy(stream(len(p.Y), "tallies").random((5, len(p.Y))))
     hits = (draws < torch.sigmoid(latent)).double()
-    kernel = ScaleKernel(fixed_kernel("matern52", 0.5)).double()
+    kernel = ScaleKernel(fixed_kernel("matern52", 0.5)).double().requires_grad_(False)
     kernel.outputscale = torch.tensor(0.7).double()
-    given: dict[str, Any] = {"likelihood": likelihood}
-    if likelihood == "binomial":
-        given["num_trials"] = _TRIALS
-    elif likelihood == "poisson":
-        given["exposure"] = _EXPOSURE
+    given: dict[str, Any] = {"likelihood": likelihood, **_SIZES[likelihood]}
     Y = hits[0] if likelihood == "bernoulli" else hits.sum(0)
-    return k.LikelihoodRegression(p.X, Y, kernel.requires_grad_(False), **given)
+    return k.LikelihoodRegression(p.X, Y, kernel, **given)
 
 
-def _counts(likelihood: str, **own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        given = {"norm_bound": 3.0} | _noiseless(p) | own
-        return k.LikelihoodUCB(tallies(p, likelihood), **given)
-
-    return build
+def _counts(p: Problem, likelihood: str, **own: Any) -> Any:
+    given = options(p, "noise_std", **({"norm_bound": 3.0} | own))
+    return k.LikelihoodUCB(_tallies(p, likelihood), **given)
 
 
-def _counts_family(likelihood: str, **own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        kernels = k.lengthscale_family(fixed_kernel("rbf", 1.0), 0.3, 1.2)
-        given = _noiseless(p) | own
-        return k.KernelFamilyUCB(tallies(p, likelihood), kernels, norm_bound=3.0, **given)
-
-    return build
+def _counts_family(p: Problem, likelihood: str, **own: Any) -> Any:
+    kernels = k.lengthscale_family(fixed_kernel("rbf", 1.0), 0.3, 1.2)
+    given = options(p, "noise_std", norm_bound=3.0, **own)
+    return k.KernelFamilyUCB(_tallies(p, likelihood), kernels, **given)
 
 
-def _srinivas(theorem: Any) -> Callable[[Problem], Any]:
-    return lambda p: without(k.SrinivasUCB, "norm_bound", theorem=theorem(p))(p)
+def _srinivas(p: Problem, theorem: Callable[[Problem], Any]) -> Any:
+    return k.SrinivasUCB(p.model(), **options(p, "norm_bound", theorem=theorem(p)))
 
 
-def _streaming(p: Problem) -> Any:
-    noise = k.UnknownNoise(0.3 * p.noise, 10.0 * p.noise)
-    return k.StreamingKernelUCB(
-        p.model(), norm_bound=p.norm_bound, **(p.options | {"noise_std": noise})
-    )
+def _bkb(p: Problem, **own: Any) -> Any:
+    Y = p.Y.unsqueeze(-1)
+    model = BKBModel(p.X, Y, p.kernel, p.noise**2, qbar=4.0, mean_module=p.mean)
+    return k.BKBUCB(model, **options(p, noise_std=p.noise, **own))
 
 
-def _bkb(**own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        Y = p.Y.unsqueeze(-1)
-        model = BKBModel(p.X, Y, p.kernel, p.noise**2, qbar=4.0, mean_module=p.mean)
-        given = p.options | {"noise_std": p.noise} | own
-        return k.BKBUCB(model, norm_bound=p.norm_bound, **given)
-
-    return build
-
-
-def _sketched(**own: Any) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        inducing = p.X[: max(1, len(p.X) // 2)]
-        if p.form == "state":
-            model = k.NystromRegression(
-                p.X,
-                p.Y,
-                p.kernel,
-                p.noise_std,
-                inducing,
-                p.mean,
-                remainder_points=p.queries,
-            )
-        else:
-            noise = p.options["noise_std"]
-            model = k.NystromRegression.from_model(p.model(), inducing, noise)
-        given = _noiseless(p) | own
-        return k.SketchedMartingaleMixtureUCB(model, norm_bound=p.norm_bound, **given)
-
-    return build
+def _sketched(p: Problem, **own: Any) -> Any:
+    inducing = p.X[: max(1, len(p.X) // 2)]
+    if p.form == "state":
+        data = p.X, p.Y, p.kernel, p.noise_std, inducing, p.mean
+        model = k.NystromRegression(*data, remainder_points=p.queries)
+    else:
+        noise = p.options["noise_std"]
+        model = k.NystromRegression.from_model(p.model(), inducing, noise)
+    return k.SketchedMartingaleMixtureUCB(model, **options(p, "noise_std", **own))
 
 
 ARMS = torch.linspace(0.0, 1.0, 20, dtype=torch.float64).unsqueeze(-1)
 
 
-def _meta(bound: Any, make: str) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        features = CosineFeatures(
-            torch.tensor([[0.0, 2.0, 4.0, 6.0, 8.0]]).double(),
-            torch.tensor([0.0, 0.3, 1.0, 2.0, 3.0]).double(),
-        )
-        random = stream(len(p.Y), "tasks")
-        weights = torch.from_numpy(random.standard_normal((80, 5)))
-        noise = 0.1 * torch.from_numpy(random.standard_normal((80, len(ARMS))))
-        tasks = 10.0 + weights @ features(ARMS).detach().mT + noise
-        model: Any = DiscreteMetaModel(tasks, ARMS)
-        if make == "feature":
-            model = FeatureMetaModel(ARMS, tasks, features)
-        X = ARMS[[3, 10, 6, 1][: len(p.Y) % 5]]
-        if len(X):
-            model = model.condition_on_observations(X, 10.0 + torch.sin(9.0 * X))
-        given = {} if bound is k.MetaPI else {"delta": 0.1}
-        return bound(model, maximize=p.options["maximize"], **given)
-
-    return build
+def _meta(p: Problem, bound: Any, features: bool, **own: Any) -> Any:
+    frequencies = torch.tensor([[0.0, 2.0, 4.0, 6.0, 8.0]]).double()
+    cosines = CosineFeatures(frequencies, torch.tensor([0.0, 0.3, 1.0, 2.0, 3.0]).double())
+    random = stream(len(p.Y), "tasks")
+    weights = torch.from_numpy(random.standard_normal((80, 5)))
+    noise = 0.1 * torch.from_numpy(random.standard_normal((80, len(ARMS))))
+    tasks = 10.0 + weights @ cosines(ARMS).detach().mT + noise
+    model: Any = DiscreteMetaModel(tasks, ARMS)
+    if features:
+        model = FeatureMetaModel(ARMS, tasks, cosines)
+    X = ARMS[[3, 10, 6, 1][: len(p.Y) % 5]]
+    if len(X):
+        model = model.condition_on_observations(X, 10.0 + torch.sin(9.0 * X))
+    return bound(model, maximize=p.options["maximize"], **own)
 
 
 def _pair(p: Problem, maximize: bool | None = None) -> list[Any]:
@@ -228,148 +166,160 @@ def _pair(p: Problem, maximize: bool | None = None) -> list[Any]:
 
 
 def _scalarized(p: Problem) -> Any:
-    first, second = _pair(p)
     pending = p.options["X_pending"]
-    return k.ScalarizedUCB([first, second], [1.0, -0.7], offset=0.5, X_pending=pending)
+    return k.ScalarizedUCB(_pair(p), [1.0, -0.7], offset=0.5, X_pending=pending)
 
 
 def _constraints(band: Any, p: Problem) -> k.OutcomeConstraints:
     return k.OutcomeConstraints(band, float(p.further.min()), sides=">=")
 
 
-def _constrained(temperature: float) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        objective, other = _pair(p)
-        limits = _constraints(other, p)
-        return k.ConstrainedUCB(objective, limits, temperature=temperature)
-
-    return build
+def _constrained(p: Problem, temperature: float) -> Any:
+    objective, other = _pair(p)
+    return k.ConstrainedUCB(objective, _constraints(other, p), temperature=temperature)
 
 
-def _guarded(temperature: float, limited: bool = False) -> Callable[[Problem], Any]:
-    def build(p: Problem) -> Any:
-        band, other = _pair(p, maximize=True)
-        torch.manual_seed(0)
-        model = _gp(p.X, p.Y.unsqueeze(-1), p, p.kernel)
-        acqf = qLogNoisyExpectedImprovement(model, p.X, prune_baseline=False)
-        limits = _constraints(other, p) if limited else None
-        return k.GuardedAcquisition(
-            acqf, band, constraints=limits, bounds=p.box, temperature=temperature
-        )
-
-    return build
+def _guarded(p: Problem, temperature: float, limited: bool = False) -> Any:
+    band, other = _pair(p, maximize=True)
+    torch.manual_seed(0)
+    model = _gp(p.X, p.Y.unsqueeze(-1), p, p.kernel)
+    acqf = qLogNoisyExpectedImprovement(model, p.X, prune_baseline=False)
+    given = {"constraints": _constraints(other, p) if limited else None, "bounds": p.box}
+    return k.GuardedAcquisition(acqf, band, temperature=temperature, **given)
 
 
 def _safe(p: Problem) -> Any:
-    bands = _pair(p)
     thresholds = [float(p.Y.min()) - 0.5, float(p.further.max()) + 0.5]
-    return k.SafeSet(bands, thresholds, sides=[">=", "<="], safe_points=p.X[:1])
+    return k.SafeSet(_pair(p), thresholds, sides=[">=", "<="], safe_points=p.X[:1])
 
 
-MIXTURE, MODELLED = k.MartingaleMixtureUCB, {"form": "state"}
-MARTINGALE: dict[str, Any] = {"fit": "martingale"}
-THREE: dict[str, Any] = {"covariance_scale": (0.1, 1.0, 10.0)}
-MIXED: dict[str, Any] = {"covariance_scale": "mixture"}
-_ONE = {"form": "state", "most": 20}
-_CLAIMS = ("points", "box")
+def _ay(p: Problem, **own: Any) -> Any:
+    return k.AbbasiYadkoriUCB(p.model(), **options(p, **own))
+
+
+def _streaming(p: Problem) -> Any:
+    return k.StreamingKernelUCB(p.model(), **options(p, noise_std=_noise(p)))
+
+
+MARTINGALE: Options = {"fit": "martingale"}
+SCALE: Options = {"covariance_scale": 0.2}
+THREE: Options = {"covariance_scale": (0.1, 1.0, 10.0)}
+MIXED: Options = {"covariance_scale": "mixture"}
+MIXED_MARTINGALE: Options = {"covariance_scale": "mixture", "fit": "martingale"}
+ANALYTIC, CONVEX, PAPER = {"form": "analytic"}, {"form": "convex"}, {"alphas": "paper"}
+ERROR = {"model_error": 0.05}
+_STATE, _FEW, _SMALL = {"form": "state"}, {"form": "state", "most": 20}, {"most": 8}
 KINDS: dict[str, Kind] = {
-    "dual filters": Kind("mixture", 24, named(MIXTURE), asks=("norm", "points")),
-    "dual martingale": Kind("mixture", 12, named(MIXTURE, **MARTINGALE), asks=("norm",)),
-    "dual scale 0.2": Kind("mixture", 3, named(MIXTURE, covariance_scale=0.2)),
-    "dual three scales": Kind("mixture", 3, named(MIXTURE, **THREE)),
-    "dual mixture": Kind("mixture", 5, named(MIXTURE, **MIXED, **MARTINGALE)),
-    "paper grid": Kind("mixture", 8, named(MIXTURE, alphas="paper")),
-    "paper grid martingale": Kind(
-        "mixture", 5, named(MIXTURE, alphas="paper", **MARTINGALE)
-    ),
-    "analytic": Kind("mixture", 9, named(MIXTURE, form="analytic")),
-    "analytic martingale": Kind(
-        "mixture", 5, named(MIXTURE, form="analytic", **MARTINGALE)
-    ),
-    "analytic alpha": Kind("mixture", 3, named(MIXTURE, form="analytic", alphas=0.3)),
-    "convex": Kind("mixture", 3, named(MIXTURE, form="convex"), {"most": 8}),
-    "convex martingale": Kind(
-        "mixture", 2, named(MIXTURE, form="convex", **MARTINGALE), {"most": 8}
-    ),
-    "model error": Kind("mixture", 7, named(MIXTURE, model_error=0.05), asks=("points",)),
-    "model error martingale": Kind(
-        "mixture", 3, named(MIXTURE, model_error=0.05, **MARTINGALE)
-    ),
-    "unknown noise": Kind("mixture", 7, _unknown(MIXTURE)),
-    "prequential": Kind("mixture", 6, _prequential, _ONE),
-    "estimated norm": Kind("mixture", 6, named(MIXTURE, norm_bound=None)),
-    "cautious norm": Kind("mixture", 3, named(MIXTURE, norm_bound="cautious")),
-    "contradicted norm": Kind("mixture", 3, named(MIXTURE, norm_bound=0.05)),
+    "dual filters": Kind("mixture", 24, _mixture, asks=("norm", "points")),
+    "dual martingale": Kind("mixture", 12, _mixture, MARTINGALE, asks=("norm",)),
+    "dual scale 0.2": Kind("mixture", 3, _mixture, SCALE),
+    "dual three scales": Kind("mixture", 3, _mixture, THREE),
+    "dual mixture": Kind("mixture", 5, _mixture, MIXED_MARTINGALE),
+    "paper grid": Kind("mixture", 8, _mixture, PAPER),
+    "paper grid martingale": Kind("mixture", 5, _mixture, {**PAPER, **MARTINGALE}),
+    "analytic": Kind("mixture", 9, _mixture, ANALYTIC),
+    "analytic martingale": Kind("mixture", 5, _mixture, {**ANALYTIC, **MARTINGALE}),
+    "analytic alpha": Kind("mixture", 3, _mixture, {**ANALYTIC, "alphas": 0.3}),
+    "convex": Kind("mixture", 3, _mixture, CONVEX, _SMALL),
+    "convex martingale": Kind("mixture", 2, _mixture, {**CONVEX, **MARTINGALE}, _SMALL),
+    "model error": Kind("mixture", 7, _mixture, ERROR, asks=("points",)),
+    "model error martingale": Kind("mixture", 3, _mixture, {**ERROR, **MARTINGALE}),
+    "unknown noise": Kind("mixture", 7, lambda p: _mixture(p, noise_std=_noise(p))),
+    "prequential": Kind("mixture", 6, _prequential, keywords=_FEW),
+    "estimated norm": Kind("mixture", 6, _mixture, {"norm_bound": None}),
+    "cautious norm": Kind("mixture", 3, _mixture, {"norm_bound": "cautious"}),
+    "contradicted norm": Kind("mixture", 3, _mixture, {"norm_bound": 0.05}),
     "described": Kind("mixture", 6, lambda p: p, asks=("described",)),
-    "family any": Kind("family", 8, _family(), asks=("points",)),
-    "family simplest": Kind("family", 4, _family(select="simplest")),
-    "family widest": Kind("family", 4, _family(select="widest")),
-    "family all": Kind("family", 5, _family(combine="all"), asks=("points",)),
-    "family martingale": Kind("family", 3, _family(**MARTINGALE)),
-    "family model error": Kind("family", 3, _family(model_error=0.05)),
-    "family tracked": Kind("family", 3, _family(tracker=True)),
+    "family any": Kind("family", 8, _family, asks=("points",)),
+    "family simplest": Kind("family", 4, _family, {"select": "simplest"}),
+    "family widest": Kind("family", 4, _family, {"select": "widest"}),
+    "family all": Kind("family", 5, _family, {"combine": "all"}, asks=("points",)),
+    "family martingale": Kind("family", 3, _family, MARTINGALE),
+    "family model error": Kind("family", 3, _family, ERROR),
+    "family tracked": Kind("family", 3, _family, {"tracked": True}),
     "family of kinds": Kind("family", 3, _mixed_family),
     **{
         f"{form} {name}": Kind(
-            "counts", 5 if form == "ellipsoid" else 2, _counts(name, form=form)
+            "counts", count, _counts, {"likelihood": name, "form": form}
         )
-        for form in ("ellipsoid", "tangent")
-        for name in ("bernoulli", "binomial", "poisson")
+        for form, count in (("ellipsoid", 5), ("tangent", 2))
+        for name in _SIZES
     },
-    "counts estimated norm": Kind("counts", 2, _counts("binomial", norm_bound=None)),
-    "counts mixture": Kind("counts", 2, _counts("binomial", **MIXED)),
-    "family bernoulli": Kind("counts", 3, _counts_family("bernoulli")),
-    "family poisson": Kind("counts", 3, _counts_family("poisson", combine="all")),
-    "abbasi yadkori": Kind("baselines", 8, named(k.AbbasiYadkoriUCB), asks=("points",)),
-    "abbasi yadkori alpha": Kind("baselines", 2, named(k.AbbasiYadkoriUCB, alpha=0.3)),
-    "igp": Kind("baselines", 6, named(k.IGPUCB, horizon=100)),
-    "srinivas finite": Kind("baselines", 4, _srinivas(lambda p: k.FiniteDomain(100))),
+    "counts estimated norm": Kind(
+        "counts", 2, _counts, {"likelihood": "binomial", "norm_bound": None}
+    ),
+    "counts mixture": Kind("counts", 2, _counts, {"likelihood": "binomial", **MIXED}),
+    "family bernoulli": Kind("counts", 3, _counts_family, {"likelihood": "bernoulli"}),
+    "family poisson": Kind(
+        "counts", 3, _counts_family, {"likelihood": "poisson", "combine": "all"}
+    ),
+    "abbasi yadkori": Kind("baselines", 8, _ay, asks=("points",)),
+    "abbasi yadkori alpha": Kind("baselines", 2, _ay, {"alpha": 0.3}),
+    "igp": Kind("baselines", 6, lambda p: k.IGPUCB(p.model(), **options(p, horizon=100))),
+    "srinivas finite": Kind(
+        "baselines", 4, _srinivas, {"theorem": lambda p: k.FiniteDomain(100)}
+    ),
     "srinivas compact": Kind(
-        "baselines", 3, _srinivas(lambda p: k.CompactDomain(1.0, 1.0, 1.0)), MODELLED
+        "baselines", 3, _srinivas, {"theorem": lambda p: k.CompactDomain(1.0, 1.0, 1.0)},
+        _STATE,
     ),
-    "srinivas norm": Kind("baselines", 4, _srinivas(lambda p: k.BoundedNorm(p.norm_bound))),
-    "wang de freitas": Kind("baselines", 5, named(k.WangDeFreitasUCB)),
+    "srinivas norm": Kind(
+        "baselines", 4, _srinivas, {"theorem": lambda p: k.BoundedNorm(p.norm_bound)}
+    ),
+    "wang de freitas": Kind(
+        "baselines", 5, lambda p: k.WangDeFreitasUCB(p.model(), **options(p))
+    ),
     "streaming": Kind("baselines", 7, _streaming),
-    "bkb": Kind("sketched", 6, _bkb(), MODELLED, ("points",)),
-    "bkb theorem": Kind("sketched", 2, _bkb(radius="theorem2"), MODELLED),
-    "bkb practical": Kind("sketched", 3, _bkb(radius="practical"), MODELLED),
-    "sketched": Kind("sketched", 8, _sketched(), asks=("points",)),
-    "sketched martingale": Kind("sketched", 4, _sketched(**MARTINGALE)),
-    "meta ucb": Kind("meta", 4, _meta(k.MetaUCB, "discrete"), asks=("arms",)),
-    "meta ucb features": Kind("meta", 4, _meta(k.MetaUCB, "feature"), asks=("arms",)),
-    "meta pi": Kind("meta", 3, _meta(k.MetaPI, "discrete"), asks=("arms",)),
-    "meta pi features": Kind("meta", 3, _meta(k.MetaPI, "feature"), asks=("arms",)),
-    "scalarized": Kind("combined", 5, _scalarized, MODELLED, _CLAIMS),
-    "constrained": Kind("combined", 5, _constrained(0.02), MODELLED),
-    "constrained exact": Kind("combined", 3, _constrained(0.0), MODELLED, ("points",)),
-    "guarded": Kind("combined", 5, _guarded(0.02), _ONE, ("mask",)),
-    "guarded exact": Kind("combined", 5, _guarded(0.0), _ONE, ("mask",)),
+    "bkb": Kind("sketched", 6, _bkb, _NONE, _STATE, ("points",)),
+    "bkb theorem": Kind("sketched", 2, _bkb, {"radius": "theorem2"}, _STATE),
+    "bkb practical": Kind("sketched", 3, _bkb, {"radius": "practical"}, _STATE),
+    "sketched": Kind("sketched", 8, _sketched, asks=("points",)),
+    "sketched martingale": Kind("sketched", 4, _sketched, MARTINGALE),
+    **{
+        f"meta {name}{' features' if features else ''}": Kind(
+            "meta", count, _meta, {"bound": bound, "features": features, **own},
+            asks=("arms",),
+        )
+        for name, bound, count, own in (
+            ("ucb", k.MetaUCB, 4, {"delta": 0.1}),
+            ("pi", k.MetaPI, 3, {}),
+        )
+        for features in (False, True)
+    },
+    "scalarized": Kind("combined", 5, _scalarized, _NONE, _STATE, ("points", "box")),
+    "constrained": Kind("combined", 5, _constrained, {"temperature": 0.02}, _STATE),
+    "constrained exact": Kind(
+        "combined", 3, _constrained, {"temperature": 0.0}, _STATE, ("points",)
+    ),
+    "guarded": Kind("combined", 5, _guarded, {"temperature": 0.02}, _FEW, ("mask",)),
+    "guarded exact": Kind("combined", 5, _guarded, {"temperature": 0.0}, _FEW, ("mask",)),
     "guarded constrained": Kind(
-        "combined", 3, _guarded(0.0, limited=True), _ONE, ("mask",)
+        "combined", 3, _guarded, {"temperature": 0.0, "limited": True}, _FEW, ("mask",)
     ),
-    "claims": Kind("certificates", 7, named(MIXTURE), asks=("box", "space", "fixed")),
-    "report": Kind("certificates", 4, named(MIXTURE), _ONE, ("report",)),
-    "claims of a family": Kind("certificates", 3, _family(), asks=_CLAIMS),
-    "claims of counts": Kind("certificates", 3, _counts("binomial"), asks=("points",)),
-    "claims of others": Kind("certificates", 3, named(k.AbbasiYadkoriUCB), asks=_CLAIMS),
-    "safe": Kind("safety", 6, _safe, MODELLED, ("safe",)),
-}
-BANDITS: dict[str, Callable[..., Any]] = {
-    "default": k.KernelBandit,
-    "martingale": lambda *a, **g: k.KernelBandit(*a, **MARTINGALE, **g),
-    "three scales": lambda *a, **g: k.KernelBandit(*a, **THREE, **g),
-    "mixture": lambda *a, **g: k.KernelBandit(*a, **MIXED, **g),
-    "paper grid": lambda *a, **g: k.KernelBandit(*a, alphas="paper", **g),
-    "analytic": lambda *a, **g: k.KernelBandit(*a, form="analytic", **g),
-    "analytic martingale": lambda *a, **g: k.KernelBandit(
-        *a, form="analytic", **MARTINGALE, **g
+    "claims": Kind("certificates", 7, _mixture, asks=("box", "space", "fixed")),
+    "report": Kind("certificates", 4, _mixture, _NONE, _FEW, ("report",)),
+    "claims of a family": Kind("certificates", 3, _family, asks=("points", "box")),
+    "claims of counts": Kind(
+        "certificates", 3, _counts, {"likelihood": "binomial"}, asks=("points",)
     ),
-    "abbasi yadkori": lambda *a, **g: k.KernelBandit(*a, bound="abbasi_yadkori", **g),
-    "igp": lambda *a, **g: k.KernelBandit(*a, bound="igp_ucb", **g),
-    "estimated norm": lambda *a, **g: k.KernelBandit(*a, **(g | {"norm_bound": None})),
-    "family": k.FamilyBandit,
-    "family simplest": lambda *a, **g: k.FamilyBandit(*a, select="simplest", **g),
-    "family martingale": lambda *a, **g: k.FamilyBandit(*a, **MARTINGALE, **g),
-    "bkb": k.BKBBandit,
-    "bkb practical": lambda *a, **g: k.BKBBandit(*a, radius="practical", **g),
+    "claims of others": Kind("certificates", 3, _ay, asks=("points", "box")),
+    "safe": Kind("safety", 6, _safe, _NONE, _STATE, ("safe",)),
+}  # fmt: skip
+
+BANDITS: dict[str, tuple[Any, Options]] = {
+    "default": (k.KernelBandit, {}),
+    "martingale": (k.KernelBandit, MARTINGALE),
+    "three scales": (k.KernelBandit, THREE),
+    "mixture": (k.KernelBandit, MIXED),
+    "paper grid": (k.KernelBandit, PAPER),
+    "analytic": (k.KernelBandit, ANALYTIC),
+    "analytic martingale": (k.KernelBandit, {**ANALYTIC, **MARTINGALE}),
+    "abbasi yadkori": (k.KernelBandit, {"bound": "abbasi_yadkori"}),
+    "igp": (k.KernelBandit, {"bound": "igp_ucb"}),
+    "estimated norm": (k.KernelBandit, {"norm_bound": None}),
+    "family": (k.FamilyBandit, {}),
+    "family simplest": (k.FamilyBandit, {"select": "simplest"}),
+    "family martingale": (k.FamilyBandit, MARTINGALE),
+    "bkb": (k.BKBBandit, {}),
+    "bkb practical": (k.BKBBandit, {"radius": "practical"}),
 }
