@@ -2,23 +2,17 @@ r"""What the data have said of a family of kernels, over all rounds."""
 
 import logging
 import math
-import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kernelucb._numerics import states
-from kernelucb._numerics.checks import LARGEST, SMALLEST
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb._numerics.exclusive import Exclusive
-from kernelucb.exceptions import StateError
-from kernelucb.regression.likelihood.losses import Likelihood
+from kernelucb._numerics.saving import opened, saved
 
 _LOG = logging.getLogger(__name__)
 _ROUNDED = 1e-6  # largest relative error of noise scales that were rescaled and back
-_PARTS = ("kernel", "mean", "noise", "norm")
 
 
 class FamilyKey(NamedTuple):
@@ -71,9 +65,6 @@ class FamilyTracker:
     observations that are only added, at the end. The first round sets these; what is a part
     of the acquisition function only (``select``, ``maximize``, pending points) may change.
 
-    An interruption leaves the state before an update or after it. A tracker is for one
-    thread at a time; a call that overlaps with another raises a RuntimeError.
-
     Source: ours (``docs/mathematics.md``).
 
     Example:
@@ -97,7 +88,6 @@ class FamilyTracker:
         self.num_observations = 0
         self._least_norms: tuple[float, ...] = ()
         self.estimated: frozenset[str] = frozenset()
-        self._exclusive = Exclusive()
 
     @property
     def least_consistent_norms(self) -> tuple[float, ...]:
@@ -117,9 +107,8 @@ class FamilyTracker:
         Raises:
             ValueError: If the tracker has seen another family, or more observations.
         """
-        with self._exclusive:
-            self._check(current)
-            return self._least_norms or (0.0,) * len(current.key.kernels)
+        self._check(current)
+        return self._least_norms or (0.0,) * len(current.key.kernels)
 
     def update(self, current: FamilyRound, least_norms: Sequence[float]) -> None:
         r"""Take the least consistent norms of a round, outcome units; none ever falls.
@@ -127,16 +116,15 @@ class FamilyTracker:
         Raises:
             ValueError: As ``recall``; nothing has changed then.
         """
-        with self._exclusive:
-            before, contradicted = self.recall(current), self.contradicted
-            # In one step: an interrupt leaves the old or the new state.
-            vars(self).update(
-                _key=current.key,
-                _precision=_without_repeats(current.precision),
-                num_observations=len(current.precision),
-                _least_norms=tuple(map(max, before, least_norms)),
-                estimated=self.estimated | current.estimated,
-            )
+        before, contradicted = self.recall(current), self.contradicted
+        precision = current.precision.tolist()
+        vars(self).update(
+            _key=current.key,
+            _precision=precision[:1] if len(set(precision)) == 1 else precision,
+            num_observations=len(precision),
+            _least_norms=tuple(map(max, before, least_norms)),
+            estimated=self.estimated | current.estimated,
+        )
         for number, now in enumerate(self.contradicted):
             if now and not (contradicted and contradicted[number]):
                 text = "Kernel %d of %d is contradicted for good, at %d observations."
@@ -171,89 +159,40 @@ class FamilyTracker:
 
     def state_dict(self) -> dict[str, Any]:
         r"""Family and norms as plain values, for JSON or ``torch.save``."""
-        key = _NO_FAMILY if self._key is None else self._key
-        plain = {name: _plain(value) for name, value in key._asdict().items()}
         norms = self._least_norms
-        return states.sealed(
-            {
-                **plain,
-                "noise_std": list(self._precision),  # the name that states have had
-                "num_observations": self.num_observations,
-                "least_consistent_norms": [n if math.isfinite(n) else None for n in norms],
-                "estimated": sorted(self.estimated),
-            }
+        return saved(
+            self,
+            None,
+            family=None if self._key is None else self._key._asdict(),
+            precision=list(self._precision),
+            num_observations=self.num_observations,
+            least_consistent_norms=[n if math.isfinite(n) else None for n in norms],
+            estimated=sorted(self.estimated),
         )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         r"""Go on from a saved state, of whichever family.
 
         Raises:
-            StateError: If the state is not of a tracker, or was changed since; nothing has
-                changed then.
+            StateError: If the state is not of a tracker; nothing has changed then.
         """
-        saved = states.read_state("FamilyTracker", state_dict, _READERS)
-        key = FamilyKey(*(_frozen(saved.pop(name)) for name in FamilyKey._fields))
-        count, noise = saved["num_observations"], saved["noise_std"]
-        norms = tuple(math.inf if n is None else n for n in saved["least_consistent_norms"])
-        if not len(key.kernels) == len(key.norm_bounds) == len(norms):
-            raise StateError(
-                "kernels, norm_bounds and least_consistent_norms must be of one length."
-            )
-        if (count > 0) != bool(norms) or len(noise) not in {min(count, 1), count}:
-            raise StateError("noise_std must be one number, or one for each observation.")
-        with self._exclusive:
-            vars(self).update(
-                _key=key if norms else None,
-                _precision=noise,
-                num_observations=count,
-                _least_norms=norms,
-                estimated=frozenset(saved["estimated"]),
-            )
+        names = "precision", "num_observations", "estimated", "least_consistent_norms"
+        precision, count, estimated, norms, family = opened(
+            self, None, state_dict, *names, "family"
+        )
+        if family is not None:  # JSON has no tuples
+            plain: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in family.items()
+            }
+            family = FamilyKey(**plain)
+        vars(self).update(
+            _key=family,
+            _precision=list(precision),
+            num_observations=count,
+            _least_norms=tuple(math.inf if n is None else n for n in norms),
+            estimated=frozenset(estimated),
+        )
 
 
-_NO_FAMILY = FamilyKey((), (), 0.5, "filters", (), 0.0)
 _NAMES = {"kernels": "kernels, their mean or their input transform"}
-
-
-def _digest(name: str, value: Any) -> str:
-    r"""Reader of a kernel's digest."""
-    if not (isinstance(value, str) and 0 < len(value) <= 64 and value.isalnum()):
-        raise StateError(f"{name} must be the digest of a kernel, got {value!r}.")
-    return value
-
-
-def _one_of(*allowed: str) -> states.Reader:
-    def read(name: str, value: Any) -> str:
-        if value not in allowed:
-            raise StateError(f"{name} must be one of {', '.join(allowed)}, got {value!r}.")
-        return value
-
-    return read
-
-
-_SIZE = states.real(SMALLEST, LARGEST)
-_READERS: dict[str, states.Reader] = {
-    "kernels": states.sequence(_digest),
-    "norm_bounds": states.sequence(_SIZE),
-    "delta": states.real(0.0, 1.0),
-    "fit": _one_of("filters", "martingale", "PrequentialRadius", *get_args(Likelihood)),
-    "covariance_scales": states.sequence(_SIZE),
-    "model_error": states.real(0.0, LARGEST),
-    "noise_std": states.sequence(_SIZE),
-    "num_observations": states.whole(0, sys.maxsize),
-    "least_consistent_norms": states.sequence(states.optional(states.real(0.0))),
-    "estimated": states.sequence(_one_of(*_PARTS)),
-}
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _without_repeats(precision: Tensor) -> list[float]:
-    values = precision.tolist()
-    return values[:1] if len(set(values)) == 1 else values
