@@ -14,9 +14,12 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inputs
 from kernelucb.confidence.fit.mixture import CovarianceScale
-from kernelucb.confidence.likelihood.consistency import least_norm_at
 from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
-from kernelucb.confidence.likelihood.problem import LikelihoodForm, likelihood_set
+from kernelucb.confidence.likelihood.problem import (
+    LikelihoodForm,
+    least_norm_mode,
+    likelihood_set,
+)
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import Lengths
@@ -195,7 +198,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
     @property
     def least_consistent_norm(self) -> float:
         r"""Lower bound on the norm; it needs all assumptions but the one on the norm."""
-        return EstimatedNumber(least_norm_at(self.data, self._level))
+        return EstimatedNumber(least_norm_mode(self.data, self._level).norm)
 
 
 def _data(

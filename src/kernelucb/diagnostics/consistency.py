@@ -25,12 +25,12 @@ from kernelucb.confidence.fit.mixture import (
     misfit_of_error,
     mixture_radius,
 )
-from kernelucb.confidence.likelihood.consistency import least_norm_at
 from kernelucb.confidence.likelihood.evidence import (
     LIKELIHOOD_SCALES,
     Ratio,
     log_evidence,
 )
+from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import (
@@ -128,7 +128,7 @@ def check_consistency(
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
         scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
-        least = least_norm_at(data, Ratio(delta, scale).level(data))
+        least = least_norm_mode(data, Ratio(delta, scale).level(data)).norm
     else:
         scale = 1.0 if covariance_scale is None else covariance_scale
         least = _sharp_least_norm(data, delta, fit, scale, model_error)

@@ -1,6 +1,5 @@
 r"""How the set of one kernel of a family is made from successes or counts."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,9 +7,8 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.mixture import covariance_scales
-from kernelucb.confidence.likelihood.consistency import least_norm_mode
 from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.problem import likelihood_set
+from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import CutEllipsoid
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge
@@ -57,10 +55,7 @@ class LikelihoodSettings(NamedTuple):
     ) -> AppraisedOutcomes:
         r"""See ``Settings``."""
         level = self.ratio.level(state)
-        least = least_norm_mode(state, level)
-        if least is None:
-            least = state.most_probable._replace(norm=math.inf)
-        return AppraisedOutcomes(level, least)
+        return AppraisedOutcomes(level, least_norm_mode(state, level))
 
     def confidence_set(
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes

@@ -22,22 +22,42 @@ _ROUNDING, _LEAST_SHARE = 1e-12, 1e-14
 _UNSAID = Assumptions("", "", False, ())
 
 
-class Range(NamedTuple):
-    r"""Where the latent values at the data lie, for every function of the set.
+@torch.no_grad()
+def enclosing_ellipsoid(
+    data: LikelihoodRegression, norm: float, level: float, centre: Mode
+) -> FitConstraint[KernelRegression]:
+    r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
 
-    Attributes:
-        lower: ``u`` values.
-        upper: ``u`` values.
+    Each pass puts parabolas below the losses, over the range that the one before left at
+    the data, so each is valid. Each observation has the point of contact at which its
+    parabola is closest to its loss, over functions that attain the bounds of the pass
+    before.
+
+    Source: ours; proven in ``docs/mathematics.md``.
+
+    Args:
+        data: The outcomes.
+        norm: Norm bound, prior units.
+        level: Largest sum of the losses.
+        centre: Where the first parabolas touch.
     """
+    reach = norm * data.variance.sqrt()
+    allowed = Range(data.mean - reach, data.mean + reach)
+    touch = allowed.clamp(centre.latent)
+    found = Parabolas.at(data, touch, allowed).fit(data, level)
+    for _ in range(_PASSES - 1):
+        band = _Band.of(data, found, norm)
+        allowed = allowed.within(band.range)
+        touch = _contacts(data, allowed, band, allowed.clamp(centre.latent))
+        found = Parabolas.at(data, touch, allowed).fit(data, level)
+    return found
+
+
+class Range(NamedTuple):
+    r"""Where the latent values at the ``u`` inputs lie, for every function of the set."""
 
     lower: Tensor
     upper: Tensor
-
-    @classmethod
-    def of_ball(cls, data: LikelihoodRegression, norm: float) -> "Range":
-        r"""Of all functions of at most the norm, prior units."""
-        reach = norm * data.variance.sqrt()
-        return cls(data.mean - reach, data.mean + reach)
 
     def within(self, other: "Range") -> "Range":
         r"""What both allow; a single point where they do not overlap."""
@@ -60,11 +80,11 @@ class Parabolas(NamedTuple):
 
     latent: Tensor
     curvature: Tensor
-    above: float
+    above: float = 0.0
 
     @classmethod
     def at(cls, data: LikelihoodRegression, latent: Tensor, allowed: Range) -> "Parabolas":
-        r"""Those with the largest curvature; see ``Loss.least_secant``."""
+        r"""The ones with the largest curvature; see ``Loss.least_secant``."""
         secant = data.loss.least_secant(latent, *allowed) * (1.0 - _ROUNDING)
         largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
         curvature = secant.clamp_min(_LEAST_SHARE * float(largest))
@@ -79,43 +99,11 @@ class Parabolas(NamedTuple):
         pseudo-outcomes ``y`` and ``l`` at the points of contact.
         """
         state = data.linearised(self.latent, self.curvature)
-        slope = data.loss.slope(self.latent)
+        slope, tau_ref = data.loss.slope(self.latent), 1.0
         slack = 2.0 * (level + self.above - float(data.loss.value(self.latent).sum()))
         squared = slack + float((slope.square() / self.curvature).sum())
-        tau_ref = 1.0
-        return FitConstraint(
-            state, Radius(tau_ref, squared - float(state.quadratic_form(tau_ref)))
-        )
-
-
-@torch.no_grad()
-def enclosing_ellipsoid(
-    data: LikelihoodRegression, norm: float, level: float, centre: Mode
-) -> FitConstraint[KernelRegression]:
-    r"""An ellipsoid around ``{f : |f - mean| <= norm, sum_i l_i(f) <= level}``.
-
-    Each pass puts parabolas below the losses, over the range that the one before left at
-    the data, so each is valid. Each observation has the point of contact at which its
-    parabola is closest to its loss, over functions that attain the bounds of the pass
-    before.
-
-    Source: ours; proven in ``docs/mathematics.md``.
-
-    Args:
-        data: The outcomes.
-        norm: Norm bound, prior units.
-        level: Largest sum of the losses.
-        centre: Where the first parabolas touch.
-    """
-    allowed = Range.of_ball(data, norm)
-    touch = allowed.clamp(centre.latent)
-    found = Parabolas.at(data, touch, allowed).fit(data, level)
-    for _ in range(_PASSES - 1):
-        band = _Band.of(data, found, norm)
-        allowed = allowed.within(band.range)
-        touch = _contacts(data, allowed, band, allowed.clamp(centre.latent))
-        found = Parabolas.at(data, touch, allowed).fit(data, level)
-    return found
+        radius = Radius(tau_ref, squared - float(state.quadratic_form(tau_ref)))
+        return FitConstraint(state, radius)
 
 
 class _Band(NamedTuple):
