@@ -309,8 +309,8 @@ KINDS: dict[str, Kind] = {
 BANDITS: dict[str, tuple[Any, Options]] = {
     "default": (k.KernelBandit, {}),
     "martingale": (k.KernelBandit, MARTINGALE),
-    "three scales": (k.KernelBandit, THREE),
-    "mixture": (k.KernelBandit, MIXED),
+    "three scales": (k.KernelBandit, {"fit": k.Filters((0.1, 1.0, 10.0))}),
+    "mixture": (k.KernelBandit, {"fit": k.Filters("mixture")}),
     "paper grid": (k.KernelBandit, PAPER),
     "analytic": (k.KernelBandit, ANALYTIC),
     "analytic martingale": (k.KernelBandit, {**ANALYTIC, **MARTINGALE}),

@@ -23,6 +23,7 @@ from kernelucb import (
     CompactDomain,
     FiniteDomain,
     KernelBandit,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     SrinivasUCB,
 )
@@ -213,7 +214,7 @@ def test_theorem_2_holds_where_it_is_played_and_at_the_maximum(adversary, stands
         ("martingale mixture", {"fit": "martingale"}),
         (
             "martingale mixture, analytic",
-            {"fit": "martingale", "form": "analytic", "covariance_scale": 2.0},
+            {"fit": MartingaleMixture(2.0), "form": "analytic"},
         ),
         ("Abbasi-Yadkori", {"bound": "abbasi_yadkori", "alphas": 2.0 * NOISE_STD**2}),
         ("IGP-UCB", {"bound": "igp_ucb", "horizon": ROUNDS}),
@@ -231,9 +232,13 @@ def test_the_bandit_has_the_same_bands(name, options):
         bandit.observe(x, y)
         if n in (1, 10, ROUNDS):
             part = History(*(values[:n] for values in history))
-            expected = library(part.state(ARMS.kernel)).bounds(ARMS.inputs)
-            for ours, theirs in zip(bandit.bounds(ARMS.inputs), expected, strict=True):
-                assert_close(ours, theirs, rtol=0.0, atol=BANDIT * NORM)
+            below, above = library(part.state(ARMS.kernel)).bounds(ARMS.inputs)
+            lower, upper = bandit.bounds(ARMS.inputs)
+            # The minimum over every regulariser is taken over a grid: never narrower.
+            slack = 0.003 * (above - below) if name == "martingale mixture" else 0.0
+            for wider in (below - lower, upper - above):
+                assert bool((wider >= -BANDIT * NORM).all())
+                assert bool((wider <= slack + BANDIT * NORM).all())
 
 
 def martingale_mixture(state):
