@@ -34,7 +34,6 @@ from kernelucb import (
     lengthscale_family,
     outcome_bands,
 )
-from kernelucb.acquisition import kernel_inputs
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
 from problems import frozen_kernel, make_problem, uniform
 
@@ -181,10 +180,8 @@ ACQUISITIONS = {
     "meta PI": lambda t: MetaPI(
         feature_model(t).condition_on_observations(t.X[:2], t.Y[:2]), target=1.0
     ),
-    "described by names": lambda t: MartingaleMixtureUCB(
-        **kernel_inputs(
-            SingleTaskGP(t.X, t.Y), kernel="rbf", lengthscale=0.5, noise_std=0.1, **NORM
-        )
+    "described by names": lambda t: MartingaleMixtureUCB.from_model(
+        SingleTaskGP(t.X, t.Y), kernel="rbf", lengthscale=0.5, noise_std=0.1, **NORM
     ),
     "family": family,
     "widest of a family": lambda t: family(t, select="widest"),

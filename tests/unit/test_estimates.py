@@ -513,7 +513,7 @@ def test_a_family_replaces_length_scales_and_nothing_else():
 
 def test_an_estimated_output_scale_of_a_described_family():
     for scale, status in ((2.0, "given"), (EstimatedNumber(2.0), "estimated")):
-        bound = KernelFamilyUCB.from_lengthscales(
+        bound = KernelFamilyUCB.from_model(
             STATE, shortest=0.1, longest=0.4, outputscale=scale, norm_bound=9.0
         )
         assert bound.assumptions["kernel"].status == status

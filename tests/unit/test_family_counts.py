@@ -243,7 +243,7 @@ class TestWhatIsTakenFromTheModel:
     def test_a_family_by_names_and_a_mean(self):
         counts = data("poisson")
         named = {"shortest": 0.15, "longest": 0.6, "mean": 0.5, "norm_bound": NORM}
-        acqf = KernelFamilyUCB.from_lengthscales(counts, **named)
+        acqf = KernelFamilyUCB.from_model(counts, **named)
         cover = lengthscale_family(RBFKernel(), 0.15, 0.6).covering(2)[0]
         alone = under(counts, cover.kernel, mean=0.5)
         assert_close(

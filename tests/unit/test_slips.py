@@ -29,7 +29,7 @@ from kernelucb import (
     UnknownNoise,
     regret_certificate,
 )
-from kernelucb.acquisition import BOUNDS, kernel_inputs
+from kernelucb.acquisition import BOUNDS
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
 from problems import make_problem
@@ -102,7 +102,9 @@ def test_length_scales_that_do_not_fit_the_inputs():
     X = torch.rand(3, 1, dtype=torch.float64)
     for scales in ([0.1, 0.2], [0.1, 0.2, 0.3]):
         with pytest.raises(BotorchTensorDimensionError, match="inputs have 1 columns"):
-            kernel_inputs(SingleTaskGP(X, X.sin()), kernel="rbf", lengthscale=scales)
+            MartingaleMixtureUCB.from_model(
+                SingleTaskGP(X, X.sin()), kernel="rbf", lengthscale=scales
+            )
 
 
 def test_numpy_data_and_domains():

@@ -2,7 +2,7 @@ r"""Saved states of objects that learn: settings and data, read by replay.
 
 A state is a dictionary of tensors and plain values, which ``torch.save`` takes. What was
 computed from the data is not saved: an object that reads a state takes in the data again.
-Acquisition functions follow from their arguments; see ``acquisition/saved.py``.
+Acquisition functions follow from their arguments; see ``acquisition/base.py``.
 """
 
 from collections.abc import Mapping

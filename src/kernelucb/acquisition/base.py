@@ -1,45 +1,174 @@
 r"""BoTorch plumbing of every confidence bound, once."""
 
+import copy
 import warnings
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
-from kernelucb._numerics.saving import fingerprint
-from kernelucb.acquisition.saved import BuiltOnce
+from kernelucb._numerics.saving import fingerprint, plain_digest, same_tensors
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet, PointsT, StateT, Support
-from kernelucb.exceptions import SinglePrecisionWarning
+from kernelucb.confidence.band import Band, changed_bands, joined_assumptions
+from kernelucb.confidence.base import (
+    ConfidenceSet,
+    Described,
+    PointsT,
+    StateT,
+    Support,
+)
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.exceptions import SinglePrecisionWarning, StateError
+from kernelucb.regression import KernelRegression
+from kernelucb.regression.family_data import NoisyData
+from kernelucb.regression.kernel_family import Lengths
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
 
 
-class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
+def _recorded(construct: Callable[..., None]) -> Callable[..., None]:
+    r"""A constructor that keeps its arguments, and answers calls made for BoTorch's UCB."""
+    own = signature(construct)
+    kinds = own.parameters.values()
+    positional = [p.name for p in kinds if p.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
+
+    @wraps(construct)
+    def constructor(self: "BuiltOnce", *arguments: Any, **options: Any) -> None:
+        if "beta" in options or len(arguments) > len(positional):
+            name, first = type(self).__name__, ", ".join(positional)
+            raise TypeError(
+                f"{name} has no beta, and takes by position only {first}: its width "
+                "follows from delta and the other arguments, which are given by name. See "
+                f"help({name})."
+            )
+        construct(self, *arguments, **options)
+        vars(self)["_arguments"] = {
+            **dict(zip(positional, arguments, strict=False)),
+            **options,
+        }
+
+    return constructor
+
+
+class BuiltOnce(Described, AcquisitionFunction):
+    r"""An acquisition function that follows from its arguments and becomes no other.
+
+    Its ``state_dict`` has a fingerprint of how it was built; it takes only the state of one
+    that was built alike.
+    """
+
+    _others: tuple[str, ...] = ()  # prefixes of parts of the state that are not its own
+    _arguments: dict[str, Any]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _recorded(cls.__init__)
+
+    def get_extra_state(self) -> Tensor:
+        r"""A fingerprint of how this was built, part of ``state_dict()``."""
+        return plain_digest(self._settings())
+
+    def set_extra_state(self, state: Tensor) -> None:
+        r"""Nothing to set: ``load_state_dict`` takes no other fingerprint."""
+
+    def _settings(self) -> Any:
+        r"""Settings beside tensors, as plain values."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, *arguments: Any, **options: Any
+    ) -> None:
+        # Other settings than tensors follow from data and arguments at construction.
+        others = tuple(f"{prefix}{other}" for other in self._others)
+        saved, own = (
+            {
+                name: value
+                for name, value in each.items()
+                if name.startswith(prefix) and not name.startswith(others)
+            }
+            for each in (state_dict, self.state_dict(prefix=prefix))
+        )
+        if saved.keys() != own.keys() or not all(
+            isinstance(saved[name], Tensor) and same_tensors(saved[name], value)
+            for name, value in own.items()
+        ):
+            raise StateError(
+                f"This state was not saved by this {type(self).__name__}: data, prior, "
+                "norm bound, radius and thresholds are fixed when it is built. Build it "
+                "again from the model; to keep one, use copy.deepcopy or pickle."
+            )
+        super()._load_from_state_dict(state_dict, prefix, *arguments, **options)
+
+
+class BuiltBand(BuiltOnce, Band):
+    r"""A band that ``at`` builds again, from the arguments that were given."""
+
+    def at(self, **changes: Any) -> Self:
+        r"""The same, of the same data, with other arguments.
+
+        Trackers stay as they are: a ``NormTracker`` is copied first, and any other is left
+        out, with the norm bound that is in use.
+
+        Args:
+            changes: Arguments of the constructor, such as ``norm_bound``, ``noise_std``
+                and ``delta``. Of a combination these are the parts': one value for all
+                distinct bands or one for each, and a ``delta`` that they share as before.
+
+        Raises:
+            TypeError: If there is no such argument.
+        """
+        arguments = {**self._arguments, **changes}
+        if "X_pending" in signature(type(self)).parameters:
+            arguments.setdefault("X_pending", self.X_pending)
+        if "tracker" not in changes and arguments.pop("tracker", None) is not None:
+            arguments.setdefault("norm_bound", *self.norm_bounds)
+        if "norm_bound" in arguments:
+            arguments["norm_bound"] = copy.deepcopy(arguments["norm_bound"])
+        return self._again(arguments, changes)
+
+    def _again(self, arguments: dict[str, Any], changes: Mapping[str, Any]) -> Self:
+        r"""Built anew from all arguments, of which some have changed."""
+        own = signature(type(self)).parameters
+        further = {name: value for name, value in changes.items() if name not in own}
+        if not (further and self.parts):
+            return type(self)(**arguments)
+        terms = changed_bands([self], **further)
+        kept = {name: value for name, value in arguments.items() if name in own}
+        return type(self)(**kept | self._parts_at(terms))
+
+    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
+        r"""Arguments that hold the parts, from the terms in their place by ``id``."""
+        return {}
+
+
+class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     r"""Upper side of a confidence set as an acquisition function.
 
     Subclasses build the confidence set; everything that BoTorch asks of an acquisition
     function is here. With a ``ScalarizedPosteriorTransform`` of weight ``w`` and offset
     ``o`` the value is the bound on ``o + w f``, so a negative weight swaps the sides.
+
+    Attributes:
+        norm_bound: The norm bound in use, outcome units; None where it rests on none.
     """
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "__init__" in cls.__dict__:
-            cls.__init__ = _without_beta(checked(cls.__init__))
+    norm_bound: float | None = None
 
     def __init__(
         self,
@@ -50,7 +179,7 @@ class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
         X_pending: Tensor | None,
     ) -> None:
         super().__init__(model=model)  # pyright: ignore[reportArgumentType]
-        self.confidence_set = confidence_set
+        self._set = confidence_set
         self.maximize = maximize
         self.posterior_transform = posterior_transform
         self._weight, self._offset = _scalarization(posterior_transform)
@@ -60,10 +189,37 @@ class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
         self._warned_single_precision = False
         self.set_X_pending(X_pending)
 
+    def _again(self, arguments: dict[str, Any], changes: Mapping[str, Any]) -> Self:
+        # Where the noise stays, the decomposition does; the model is kept for its inputs.
+        noise, state = arguments.get("noise_std"), self.regression
+        known = "noise_std" not in changes and not isinstance(noise, UnknownNoise)
+        own = "noise_std" in signature(type(self)).parameters
+        if not (known and own and isinstance(state, KernelRegression)):
+            return super()._again(arguments, changes)
+        same: dict[str, Any] = {"model": state, "noise_std": None}
+        again = type(self)(**arguments | same)
+        again.model, again._arguments = self.model, arguments
+        return again
+
+    @property
+    def confidence_set(self) -> ConfidenceSet[StateT, PointsT]:
+        r"""The set of functions that explain the data."""
+        return self._set
+
     @property
     def regression(self) -> StateT:
         r"""The regression state that the bound was computed from."""
         return self.confidence_set.regression
+
+    @property
+    def data(self) -> Any:
+        r"""See ``Band``: the regression state."""
+        return self.regression
+
+    @property
+    def norm_bounds(self) -> tuple[float, ...]:
+        r"""See ``Band``."""
+        return () if self.norm_bound is None else (self.norm_bound,)
 
     @property
     def direction(self) -> int:
@@ -223,23 +379,147 @@ class KernelUCB(BuiltOnce, ABC, Generic[StateT, PointsT]):
             )
 
 
-def _without_beta(construct: Callable[..., None]) -> Callable[..., None]:
-    r"""A constructor that answers calls made for ``UpperConfidenceBound``."""
-    own = signature(construct).parameters.values()
-    positional = [p.name for p in own if p.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
+class RegressionUCB(KernelUCB[KernelRegression]):
+    r"""A bound from the regression of an exact GP."""
 
-    @wraps(construct)
-    def constructor(self: KernelUCB, *arguments: Any, **options: Any) -> None:
-        if "beta" in options or len(arguments) > len(positional):
-            name, first = type(self).__name__, ", ".join(positional)
-            raise TypeError(
-                f"{name} has no beta, and takes by position only {first}: its width "
-                "follows from delta and the other arguments, which are given by name. See "
-                f"help({name})."
-            )
-        construct(self, *arguments, **options)
+    @classmethod
+    def from_model(
+        cls,
+        model: Model | KernelRegression,
+        *,
+        kernel: str | None = None,
+        lengthscale: Lengths | None = None,
+        outputscale: float = 1.0,
+        mean: float = 0.0,
+        **options: Any,
+    ) -> Self:
+        r"""The bound, whose kernel and mean may be its own instead of the model's.
 
-    return constructor
+        The model is then the data alone, so it may be fitted anew in every round, for a
+        search that runs on it, while the bound's prior was fixed before the data.
+
+        Args:
+            model: A single-output exact GP (``SingleTaskGP``) or a ``KernelRegression``.
+            kernel: ``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``; when absent
+                kernel and mean are those of the model.
+            lengthscale: With a kernel: one number, or one for each column of the model's
+                inputs, in their units after its input transform.
+            outputscale: Prior variance, outcome units squared.
+            mean: Prior mean, outcome units.
+            options: Further arguments of the class.
+
+        Raises:
+            ValueError: If the kernel is unknown or without length scale, a number is out of
+                its range, or what describes a kernel comes without one.
+            BotorchTensorDimensionError: If there is another number of length scales.
+        """
+        if kernel is None:
+            if lengthscale is not None or outputscale != 1.0 or mean != 0.0:
+                raise ValueError(
+                    "lengthscale, outputscale and mean go with the name of a kernel; give "
+                    'one, such as kernel="matern52", or leave them out.'
+                )
+            return cls(model=model, **options)
+        noise = options.get("noise_std")
+        known = None if isinstance(noise, UnknownNoise) else noise
+        chosen = fixed_kernel(kernel, lengthscale, outputscale)
+        data = NoisyData.of(model, known)
+        check_lengths(lengthscale, data.inputs)
+        prior = data.prior(chosen, fixed_mean(mean))
+        state = data.under(prior, frozenset[str](), data.pooled(prior))
+        return cls(model=state, **options)
+
+
+class AroundBand(BuiltBand):
+    r"""A search that keeps to what a band, and bands of constraints, leave possible.
+
+    Attributes:
+        band: The objective's.
+        outcome_constraints: The constraints, if any (BoTorch's initialisers read
+            ``constraints`` of an acquisition function as functions of samples).
+        temperature: Width of the edge, in prior standard deviations.
+    """
+
+    band: KernelUCB[Any, Any]
+    outcome_constraints: OutcomeConstraints | None
+    temperature: float
+    _claim: str
+
+    @property
+    def parts(self) -> Sequence[Band]:
+        r"""The bands of the objective and of the constraints."""
+        limits = self.outcome_constraints
+        return [self.band] if limits is None else [self.band, *limits.bands.values()]
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the bands of objective and constraints rest on, all at once."""
+        if self.outcome_constraints is None:
+            return self.band.assumptions
+        bands = {"objective": self.band, **self.outcome_constraints.bands}
+        return joined_assumptions(bands, self._claim)
+
+    @property
+    def objective_band(self) -> Band:
+        r"""See ``Band``."""
+        return self.band
+
+    @property
+    def data(self) -> Any:
+        r"""See ``Band``."""
+        return self.band.data
+
+    @property
+    def norm_bounds(self) -> tuple[float, ...]:
+        r"""See ``Band``."""
+        return self.band.norm_bounds
+
+    @property
+    def confidence_set(self) -> ConfidenceSet[Any, Any]:
+        r"""See ``Band``."""
+        return self.band.confidence_set
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""See ``Band``."""
+        return self.band.outcome_map
+
+    @property
+    def direction(self) -> int:
+        r"""See ``Band``."""
+        return self.band.direction
+
+    @property
+    def prior_std(self) -> float:
+        r"""See ``Band``."""
+        return self.band.prior_std
+
+    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``KernelUCB``."""
+        return self.band.bounds(X)
+
+    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``KernelUCB``."""
+        return self.band.latent_bounds(X)
+
+    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
+        limits, new = self.outcome_constraints, {}
+        for part in self.parts:
+            new.setdefault(id(part), part_at(part, terms))
+        if limits is not None:
+            limits = limits.with_bands([new[id(x.band)] for x in limits.constraints])
+        return {"band": new[id(self.band)], "constraints": limits}
+
+    def _settings(self) -> Any:
+        limits = self.outcome_constraints
+        return self.temperature, None if limits is None else limits.settings
+
+
+def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
+    r"""A band made of other terms, by the ``id`` of the ones they replace."""
+    if id(band) in terms:
+        return terms[id(band)]
+    return type(band)(**band._arguments | band._parts_at(terms))
 
 
 def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:

@@ -1,37 +1,48 @@
 r"""Upper confidence bound of an objective where constraints may be satisfied."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import torch
-from botorch.acquisition.objective import PosteriorTransform
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
 from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 from torch.nn import Module, ModuleList
+from torch.nn.functional import softplus
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import nonnegative_scalar
+from kernelucb._numerics.checks import as_double, finite, finite_scalar, nonnegative_scalar
 from kernelucb._numerics.domains import checked_points
-from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.constrained_inputs import Limits, constrained_inputs
-from kernelucb.acquisition.edge import infeasibility_penalty, unit_of
+from kernelucb.acquisition.base import AroundBand, KernelUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.outcome_bands import (
     BoundClasses,
     BoundOptions,
+    Builder,
     Noise,
     NormBounds,
+    band_builders,
+    build_bands,
 )
-from kernelucb.acquisition.saved import BuiltOnce, plain_limits
-from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.joined import joined_assumptions
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints, check_dimensions
-from kernelucb.regression.from_model import observed_inputs
-from kernelucb.regression.outcome_map import OutcomeMap
+from kernelucb.acquisition.scalarized import ScalarizedUCB
+from kernelucb.confidence.band import check_dimensions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
+from kernelucb.regression.from_model import observed_inputs, single_output_models
+
+Limits = tuple[float | None, float | None]
+Weights = dict[int, float]
+
+# More than the value of any acquisition function, also in single precision.
+_EXCLUDED = 1e30
+_PROBES = 64
+# Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
+_SHIFT = 4.0
 
 
-class ConstrainedUCB(BuiltOnce):
+class ConstrainedUCB(AroundBand):
     r"""Upper confidence bound of an objective among the points that may be feasible.
 
     Both the objective and the constraints are taken at their best: the value is the upper
@@ -68,14 +79,10 @@ class ConstrainedUCB(BuiltOnce):
         ...                              raw_samples=256)
         >>> usable = X[acqf.outcome_constraints.is_feasible(X)]
 
-    Attributes:
-        band: As given.
-        temperature: As given.
-        outcome_constraints: The constraints as given (BoTorch's initialisers read
-            ``constraints`` of an acquisition function as functions of samples).
     """
 
-    @checked
+    _claim = "the bands of objective and constraints hold"
+
     def __init__(
         self,
         band: KernelUCB,
@@ -116,7 +123,7 @@ class ConstrainedUCB(BuiltOnce):
             observed = observed_inputs(band.model)
         self._unit = 1.0
         if observed is not None:
-            points = checked_points("observed", observed, band.regression.dimension)
+            points = checked_points("observed", observed, band.data.dimension)
             with torch.no_grad():
                 self._unit = unit_of(band, points, self.temperature)
         if X_pending is not None:
@@ -127,8 +134,9 @@ class ConstrainedUCB(BuiltOnce):
         cls,
         model: Model | Sequence[Model],
         *,
-        constraints: Mapping[int, Limits],
-        objective_index: int = 0,
+        constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
+        constraints_tuple: tuple[Tensor, Tensor] | None = None,
+        objective_index: int | Sequence[int] = 0,
         posterior_transform: PosteriorTransform | None = None,
         norm_bound: NormBounds = None,
         noise_std: Noise | Sequence[Noise] = None,
@@ -138,7 +146,7 @@ class ConstrainedUCB(BuiltOnce):
         maximize: bool = True,
         temperature: float = 0.02,
         X_pending: Tensor | None = None,
-    ) -> "ConstrainedUCB":
+    ) -> Self:
         r"""Bands of the objective and of the constrained outputs of one model.
 
         Each output that is used gets a band of failure probability ``delta`` divided by
@@ -149,7 +157,11 @@ class ConstrainedUCB(BuiltOnce):
             model: A ``ModelListGP``, a ``SingleTaskGP`` with several columns, or several
                 models with one output each. Outputs may be without any use.
             constraints: ``{output: (lower, upper)}`` in outcome units, with None for no
-                limit, as in BoTorch's ``LogConstrainedExpectedImprovement``.
+                limit, as in BoTorch's ``LogConstrainedExpectedImprovement``. Functions of
+                samples, which BoTorch and Ax give beside ``constraints_tuple``, are not
+                read.
+            constraints_tuple: ``(A, b)``, ``k x m`` and ``k x 1``, for the constraints
+                ``A f(x) <= b`` on ``m`` outputs (a row may weigh several), instead.
             objective_index: Which output is the objective.
             posterior_transform: A ``ScalarizedPosteriorTransform``. With one weight it acts
                 on the objective; with one for each output the objective is their weighted
@@ -167,33 +179,44 @@ class ConstrainedUCB(BuiltOnce):
         Raises:
             ValueError: If a scalar is out of its range, a sequence has the wrong length, or
                 a constraint has no limit, limits in the wrong order or no such output.
-            UnsupportedError: If the model or the transform cannot be represented.
+            BotorchTensorDimensionError: If ``(A, b)`` do not fit the outputs.
+            UnsupportedError: If constraints are given as functions alone, or the model or
+                the transform cannot be represented.
         """
-        inputs = constrained_inputs(
-            model,
-            constraints=constraints,
-            objective_index=objective_index,
-            posterior_transform=posterior_transform,
-            norm_bound=norm_bound,
-            noise_std=noise_std,
-            delta=delta,
-            bound=bound,
-            options=options,
-            maximize=maximize,
+        singles = single_output_models(model)
+        rows = constraint_rows(constraints, constraints_tuple, len(singles))
+        weights, offset = objective_weights(
+            posterior_transform, objective_index, len(singles)
+        )
+        builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
+        _check_options(builders)
+        index, weight = next(iter(weights.items()))
+        summed = {j for row in rows if len(row.weights) > 1 for j in row.weights}
+        # A sum takes no terms with a transform of their own.
+        alone = len(weights) == 1 and index not in summed
+        if alone:
+            own = {"maximize": maximize, "posterior_transform": _transform(weight, offset)}
+            builders[index] = partial(builders[index], **own)
+        used = sorted({*weights, *(j for row in rows for j in row.weights)})
+        bands = build_bands(builders, singles, used, delta, len(used))
+        objective = bands[index]
+        if not alone:
+            terms = [bands[j] for j in weights]
+            objective = ScalarizedUCB(
+                terms, [*weights.values()], offset=offset, maximize=maximize
+            )
+        return cls(
+            band=objective,
+            constraints=OutcomeConstraints(
+                [_band_of(bands, row.weights) for row in rows],
+                [row.threshold for row in rows],
+                sides=[row.side for row in rows],
+            ),
             temperature=temperature,
             X_pending=X_pending,
         )
-        return cls(**inputs)
 
-    @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any]:
-        r"""That of the objective."""
-        return self.band.confidence_set
-
-    @property
-    def regression(self) -> Any:
-        r"""The regression state of the objective."""
-        return self.band.regression
+    # BoTorch's initialisers read these two.
 
     @property
     def maximize(self) -> bool:
@@ -202,29 +225,8 @@ class ConstrainedUCB(BuiltOnce):
 
     @property
     def posterior_transform(self) -> PosteriorTransform | None:
-        r"""That of the objective's band."""
+        r"""The transform of the objective's band."""
         return self.band.posterior_transform
-
-    @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        return self.band.direction
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the objective, units of ``latent_bounds``."""
-        return self.band.prior_std
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""From outcomes to the scale of the objective's set; see ``KernelUCB``."""
-        return self.band.outcome_map
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the bands of objective and constraints rest on, all at once."""
-        bands = {"objective": self.band, **self.outcome_constraints.bands}
-        return joined_assumptions(bands, "the bands of objective and constraints hold")
 
     @property
     def X_pending(self) -> Tensor | None:
@@ -253,17 +255,206 @@ class ConstrainedUCB(BuiltOnce):
         r"""Upper bound on ``forward`` without the search of the objective's bound."""
         return self._restricted(self.band.majorant(X), X)
 
-    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The objective's band at ``n x d`` points; see ``KernelUCB.bounds``."""
-        return self.band.bounds(X)
-
-    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""The same on the scale of the objective's set."""
-        return self.band.latent_bounds(X)
-
     def _settings(self) -> Any:
-        return self.temperature, self._unit, plain_limits(self.outcome_constraints)
+        return super()._settings(), self._unit
 
     def _restricted(self, values: Tensor, X: Tensor) -> Tensor:
         penalty = infeasibility_penalty(self.outcome_constraints, X, self.temperature)
         return values - self._unit * penalty.reshape(values.shape).to(values)
+
+
+class Row(NamedTuple):
+    r"""A constraint on ``sum_j weights[j] f_j``, which holds on one side of a threshold."""
+
+    weights: Weights
+    threshold: float
+    side: Side
+
+
+def _band_of(bands: Mapping[int, KernelUCB], weights: Weights) -> KernelUCB:
+    r"""The band of an output, or of a sum of several."""
+    if len(weights) == 1:
+        return bands[next(iter(weights))]
+    return ScalarizedUCB([bands[j] for j in weights], [*weights.values()])
+
+
+def _transform(weight: float, offset: float) -> ScalarizedPosteriorTransform | None:
+    if (weight, offset) == (1.0, 0.0):
+        return None
+    return ScalarizedPosteriorTransform(as_double([weight]), offset)
+
+
+def objective_weights(
+    transform: PosteriorTransform | None, index: int | Sequence[int], count: int
+) -> tuple[Weights, float]:
+    r"""Weights of the outputs of which the objective is the sum, and an offset."""
+    if not isinstance(index, int):
+        raise UnsupportedError(
+            "objective_index names several objectives, and a bound is for one; weigh them "
+            "by a posterior_transform, or give limits for all but one in constraints."
+        )
+    if not 0 <= index < count:
+        raise ValueError(
+            f"objective_index is {index}; the model has the outputs {_numbers(count)}."
+        )
+    if transform is None:
+        return {index: 1.0}, 0.0
+    if not isinstance(transform, ScalarizedPosteriorTransform):
+        raise UnsupportedError(
+            f"The posterior transform is {type(transform).__name__}; use "
+            "ScalarizedPosteriorTransform with one weight, or one for each output."
+        )
+    given = transform.get_buffer("weights").double().tolist()
+    offset = finite_scalar("The offset of the posterior transform", transform.offset)
+    if len(given) == 1:
+        given = [given[0] if j == index else 0.0 for j in range(count)]
+    elif index != 0:
+        raise ValueError(
+            "objective_index and a posterior transform with a weight for each output both "
+            "say what the objective is; leave out objective_index."
+        )
+    if len(given) != count:
+        raise UnsupportedError(
+            f"The posterior transform has {len(given)} weights; the model has {count} "
+            "outputs."
+        )
+    weights = {j: weight for j, weight in enumerate(given) if weight != 0.0}
+    if not weights:
+        raise UnsupportedError("All weights of the posterior transform are 0.")
+    return weights, offset
+
+
+def constraint_rows(
+    constraints: Any, constraints_tuple: tuple[Tensor, Tensor] | None, count: int
+) -> list[Row]:
+    r"""The constraints on ``count`` outputs, as ``from_model`` takes them."""
+    named = isinstance(constraints, Mapping)
+    if named and constraints_tuple is not None:
+        raise ValueError(
+            "constraints and constraints_tuple are both given (in Ax, the latter are those "
+            "of the experiment); give one of them."
+        )
+    if constraints and not named and constraints_tuple is None:
+        raise UnsupportedError(
+            "constraints are functions of samples, from which no threshold can be read; "
+            "give {output: (lower, upper)}, or constraints_tuple as Ax does."
+        )
+    rows = _from_limits(constraints, count) if named else []
+    if constraints_tuple is not None:
+        rows = _from_matrix(*constraints_tuple, count)
+    if not rows:
+        raise ValueError(
+            "There are no constraints; give one, such as constraints={1: (0.9, None)}, or "
+            "use a bound without any, such as MartingaleMixtureUCB or ScalarizedUCB."
+        )
+    return rows
+
+
+def matrix_of(rows: Sequence[Row], count: int) -> tuple[Tensor, Tensor]:
+    r"""``(A, b)``, ``k x count`` and ``k x 1``, such that the rows are ``A f(x) <= b``."""
+    signs = [1.0 if row.side == "<=" else -1.0 for row in rows]
+    pairs = list(zip(signs, rows, strict=True))
+    matrix = [[sign * row.weights.get(j, 0.0) for j in range(count)] for sign, row in pairs]
+    return as_double(matrix), as_double([[sign * row.threshold] for sign, row in pairs])
+
+
+def _from_limits(constraints: Mapping[int, Any], count: int) -> list[Row]:
+    r"""One row for each limit of ``{output: (lower, upper)}``."""
+    rows: list[Row] = []
+    for output, pair in constraints.items():
+        name = f"constraints[{output}]"
+        if not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(f"{name} must be (lower, upper), got {pair!r}.")
+        lower, upper = pair
+        if not 0 <= output < count:
+            raise ValueError(f"{name}: the model has the outputs {_numbers(count)}.")
+        if lower is None and upper is None:
+            raise ValueError(f"{name} has no limit; leave it out.")
+        if lower is not None and upper is not None and lower >= upper:
+            raise ValueError(
+                f"{name}: the lower limit {lower:g} must be below the upper {upper:g}."
+            )
+        sides: tuple[tuple[Side, float | None], ...] = ((">=", lower), ("<=", upper))
+        rows += [
+            Row({output: 1.0}, finite_scalar(f"{name} (None for no limit)", limit), side)
+            for side, limit in sides
+            if limit is not None
+        ]
+    return rows
+
+
+def _from_matrix(matrix: Tensor, limits: Tensor, count: int) -> list[Row]:
+    r"""One row for each of ``A f(x) <= b``."""
+    if matrix.dim() != 2 or matrix.shape[1] != count or limits.numel() != len(matrix):
+        raise BotorchTensorDimensionError(
+            f"constraints_tuple must be `k x {count}` and `k x 1`, got shapes "
+            f"{tuple(matrix.shape)} and {tuple(limits.shape)}."
+        )
+    finite("constraints_tuple", matrix)
+    finite("constraints_tuple", limits)
+    rows = []
+    pairs = zip(matrix.double().tolist(), limits.reshape(-1).tolist(), strict=True)
+    for coefficients, limit in pairs:
+        weights = {j: weight for j, weight in enumerate(coefficients) if weight != 0.0}
+        if not weights:
+            raise ValueError("constraints_tuple has a row without weights; leave it out.")
+        if len(weights) > 1:
+            rows.append(Row(weights, limit, "<="))
+            continue
+        ((output, weight),) = weights.items()
+        rows.append(Row({output: 1.0}, limit / weight, "<=" if weight > 0.0 else ">="))
+    return rows
+
+
+def _check_options(builders: Sequence[Builder]) -> None:
+    r"""Refuse options that are for the objective alone."""
+    given = {name for builder in builders for name in getattr(builder, "keywords", ())}
+    for name in sorted(given & {"maximize", "posterior_transform", "X_pending"}):
+        raise ValueError(
+            f"options holds {name}, which is for the objective alone; give it as an "
+            "argument of its own."
+        )
+
+
+def _numbers(count: int) -> str:
+    return "0" if count == 1 else f"0 to {count - 1}"
+
+
+def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
+    r"""What points pay whose margin is below 0, in units of the acquisition function.
+
+    Smooth: less than 0.02 inside, 0.7 at a margin of minus four ``temperature`` and about
+    one more for every further one. With ``temperature=0`` nothing inside, and outside more
+    than any acquisition function is worth.
+    """
+    if temperature == 0.0:
+        return torch.where(margin < 0.0, _EXCLUDED * (1.0 - margin), 0.0)
+    return softplus(-_SHIFT - margin / temperature)
+
+
+def infeasibility_penalty(
+    constraints: OutcomeConstraints | None, X: Tensor, temperature: float
+) -> Tensor:
+    r"""What ``... x d`` points pay for the constraints that their bands contradict.
+
+    Each constraint has an edge of its own, so the gradient leads back to all of them.
+    """
+    if constraints is None:
+        return X.new_zeros(X.shape[:-1])
+    _, possible = constraints.margins(X)
+    return edge_penalty(possible, temperature).sum(0)
+
+
+def unit_of(acqf: AcquisitionFunction | Any, points: Tensor, temperature: float) -> float:
+    r"""How much one unit of a penalty is, for the values of an acquisition function.
+
+    One where these are logarithms or the edge is exact; else how much they vary around
+    ``n x d`` points.
+    """
+    if acqf._log or temperature == 0.0:  # pyright: ignore[reportPrivateUsage]
+        return 1.0
+    box = torch.stack([points.amin(0), points.amax(0)])
+    probes = draw_sobol_samples(box, n=_PROBES, q=1, seed=0)
+    values = acqf(torch.cat([probes, points.unsqueeze(-2)]))
+    spread = float(values.max() - values.min())
+    return spread if spread > 0.0 else 1.0

@@ -1,8 +1,10 @@
 r"""Upper confidence bound over a family of kernels, for when the kernel is not known."""
 
 from collections.abc import Sequence
-from typing import Any
+from inspect import signature
+from typing import Any, Self
 
+import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from gpytorch.kernels import Kernel
@@ -12,7 +14,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.family_inputs import family_inputs
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
 from kernelucb.confidence.family.given import data_and_settings
@@ -23,8 +24,13 @@ from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Fit
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.kernel_family import Lengths
+from kernelucb.regression.kernel_family import (
+    Lengths,
+    LengthscaleFamily,
+    lengthscale_family,
+)
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.named import fixed_mean, named_kernel
 
 
 class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
@@ -159,28 +165,30 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         super().__init__(model, band, maximize, posterior_transform, X_pending)
 
     @classmethod
-    def from_lengthscales(
+    def from_model(
         cls,
         model: Model | KernelRegression | LikelihoodRegression,
         *,
-        shortest: Lengths,
-        longest: Lengths,
+        kernels: Sequence[Kernel] | None = None,
+        shortest: Lengths | None = None,
+        longest: Lengths | None = None,
         kernel: str | Sequence[str] = "rbf",
         ratio: float = 2.0,
         each_coordinate: bool = False,
         outputscale: float = 1.0,
         mean: float = 0.0,
         **options: Any,
-    ) -> "KernelFamilyUCB":
-        r"""The bound over a family that is described by names and numbers.
+    ) -> Self:
+        r"""The bound over a family that names and numbers describe, which Ax can store.
 
         Example:
-            >>> acqf = KernelFamilyUCB.from_lengthscales(
+            >>> acqf = KernelFamilyUCB.from_model(
             ...     model, shortest=0.1, longest=1.0, norm_bound=5.0, noise_std=0.1
             ... )
 
         Args:
             model: The data, as of the class.
+            kernels: The family, instead of its description in the next six arguments.
             shortest: Shortest length scale, in units of the kernels' inputs; one number,
                 or one for each coordinate.
             longest: Longest length scale, of the same kind.
@@ -188,20 +196,34 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 of them, the smoothest first.
             ratio: See ``lengthscale_family``.
             each_coordinate: See ``lengthscale_family``.
-            outputscale: Prior variance of every kernel, outcome units squared.
-            mean: Prior mean, outcome units.
-            options: Further arguments of ``KernelFamilyUCB``: ``norm_bound`` and those
-                with a default, except for ``mean_module``.
+            outputscale: Prior variance, outcome units squared.
+            mean: Prior mean, outcome units, instead of ``mean_module``.
+            options: Further arguments of the class.
 
         Raises:
-            ValueError: If a name is unknown, a number is out of its range, or there would
-                be too many kernels.
+            ValueError: If there are both kernels and a description, or neither; a mean and
+                a ``mean_module``; a name or number is out of its range, or there would be
+                too many kernels.
             UnsupportedError: If the length scales do not fit the model's inputs.
         """
-        described = {"shortest": shortest, "longest": longest, "kernel": kernel}
+        described: dict[str, Any] = {
+            "shortest": shortest,
+            "longest": longest,
+            "kernel": kernel,
+        }
         described |= {"ratio": ratio, "each_coordinate": each_coordinate}
-        described |= {"outputscale": outputscale, "mean": mean}
-        return cls(**family_inputs(model, **described, **options))
+        described |= {"outputscale": outputscale}
+        if kernels is None:
+            kernels = _described(**described)
+        else:
+            _refuse_both(described)
+        if mean != 0.0:
+            if options.get("mean_module") is not None:
+                raise ValueError(
+                    "Both mean and mean_module are given; leave one of them out."
+                )
+            options = {**options, "mean_module": fixed_mean(mean)}
+        return cls(model=model, kernels=kernels, **options)
 
     @property
     def norm_bounds(self) -> tuple[float, ...]:
@@ -238,3 +260,40 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         count = self.num_observations + num_pending
         widest = explores_for_all(self.select, self.widest_every, count)
         return whole if widest or self.combine == "all" else whole.parts[0]
+
+
+def _described(
+    shortest: Lengths | None,
+    longest: Lengths | None,
+    kernel: str | Sequence[str],
+    ratio: float,
+    each_coordinate: bool,
+    outputscale: float,
+) -> LengthscaleFamily:
+    if shortest is None or longest is None:
+        raise ValueError(
+            "KernelFamilyUCB needs the option `kernels`, or `shortest` and `longest`."
+        )
+    names = [kernel] if isinstance(kernel, str) else kernel
+    one = torch.ones(1, 1, dtype=torch.float64)
+    bases = [named_kernel(name, one, outputscale) for name in names]
+    return lengthscale_family(
+        bases, shortest, longest, ratio, each_coordinate=each_coordinate
+    )
+
+
+def _refuse_both(described: dict[str, Any]) -> None:
+    r"""What describes a family would be ignored where the kernels are there."""
+    defaults = signature(KernelFamilyUCB.from_model).parameters
+    for name, value in described.items():
+        given = (
+            value is not None
+            if name in ("shortest", "longest")
+            else value != defaults[name].default
+        )
+        if given:
+            raise ValueError(
+                f"Both kernels and {name} are given; leave out `kernels`, or all that "
+                "describes them (shortest, longest, kernel, ratio, each_coordinate, "
+                "outputscale)."
+            )

@@ -1,17 +1,38 @@
 r"""Any acquisition function, within the possible maximisers of a band."""
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from inspect import Parameter, getclosurevars, signature
+from typing import Any, Self
 
 import torch
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import BotorchTensorDimensionError
+from botorch.acquisition.acquisition import OneShotAcquisitionFunction
+from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+from botorch.acquisition.input_constructors import (
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
+    get_acqf_input_constructor,
+)
+from botorch.acquisition.multi_objective.base import (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
+from botorch.acquisition.objective import (
+    IdentityMCObjective,
+    LinearMCObjective,
+    MCAcquisitionObjective,
+    PosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.models.model import Model
 from botorch.optim.parameter_constraints import evaluate_feasibility
+from botorch.utils.constraints import get_outcome_constraint_transforms
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import nonnegative_scalar, whole_number
+from kernelucb._numerics.checks import as_double, nonnegative_scalar, whole_number
 from kernelucb._numerics.domains import (
     FixedFeatures,
     LinearConstraints,
@@ -20,22 +41,38 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.constrained import ConstrainedUCB
-from kernelucb.acquisition.edge import edge_penalty, infeasibility_penalty, unit_of
-from kernelucb.acquisition.guarded_checks import (
-    check_guard,
-    check_pending,
+from kernelucb.acquisition.base import AroundBand, KernelUCB
+from kernelucb.acquisition.constrained import (
+    ConstrainedUCB,
+    Limits,
+    constraint_rows,
+    edge_penalty,
+    infeasibility_penalty,
+    matrix_of,
+    objective_weights,
+    unit_of,
 )
-from kernelucb.acquisition.saved import BuiltOnce, plain_limits
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.acquisition.input_constructors import arguments_of
+from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
+from kernelucb.acquisition.meta import MetaPI, MetaUCB
+from kernelucb.acquisition.scalarized import ScalarizedUCB
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.family.select import GOLDEN_RATIO
-from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.regression.from_model import observed_inputs
+from kernelucb.regression.from_model import observed_inputs, single_output_models
+
+Options = Mapping[str, Any]
+
+# Options of the bands that have an argument of their own.
+_SHARED = ("norm_bound", "noise_std", "delta")
+_FOR_SEVERAL = (
+    MultiObjectiveAnalyticAcquisitionFunction,
+    MultiObjectiveMCAcquisitionFunction,
+)
+_OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
 
 
-class GuardedAcquisition(BuiltOnce):
+class GuardedAcquisition(AroundBand):
     r"""An acquisition function within the possible maximisers of a band.
 
     Band and search are two objects: the band says what is known of the function, the
@@ -90,17 +127,15 @@ class GuardedAcquisition(BuiltOnce):
 
     Attributes:
         acqf: As given.
-        band: As given.
-        outcome_constraints: The constraints as given.
         reference: ``1 x d``, the observed point, moved into the domain, whose lower bound
             is largest (whose upper bound is smallest, where small outcomes are sought);
             ``0 x d``, which excludes nothing, if none keeps the constraints for certain.
     """
 
     reference: Tensor
-    others = ("acqf.", "model.")
+    _others = ("acqf.", "model.")
+    _claim = "every best feasible point is within the guard, with temperature=0,"
 
-    @checked
     def __init__(
         self,
         acqf: AcquisitionFunction,
@@ -155,14 +190,14 @@ class GuardedAcquisition(BuiltOnce):
                 not ``2 x d``, or the inputs of the band and of the constraints differ in
                 dimension.
         """
-        check_guard(acqf, band)
+        _check_guard(acqf, band)
         super().__init__(model=getattr(acqf, "model", band.model))
         self.acqf, self.band = acqf, band
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
         points = observed_inputs(band.model) if observed is None else observed
-        points = checked_points("observed", points, band.regression.dimension)
+        points = checked_points("observed", points, band.data.dimension)
         dimension = points.shape[1]
         if bounds is not None:
             points = points.clamp(*checked_box(bounds, dimension).to(points))
@@ -182,14 +217,103 @@ class GuardedAcquisition(BuiltOnce):
         self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
 
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the guard rests on: the band, and those of the constraints."""
-        if self.outcome_constraints is None:
-            return self.band.assumptions
-        bands = {"objective": self.band, **self.outcome_constraints.bands}
-        return joined_assumptions(
-            bands, "every best feasible point is within the guard, with temperature=0,"
+    @classmethod
+    def from_model(
+        cls,
+        model: Model,
+        *,
+        search: str | type[AcquisitionFunction] = "qLogNoisyExpectedImprovement",
+        search_options: Options | None = None,
+        band: type[KernelUCB] = MartingaleMixtureUCB,
+        band_options: Options | None = None,
+        temperature: float = 0.02,
+        ucb_every: int | None = None,
+        training_data: Any = None,
+        X_baseline: Tensor | None = None,
+        bounds: Any = None,
+        fixed_features: FixedFeatures | None = None,
+        inequality_constraints: LinearConstraints | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        constraints: Mapping[int, Limits] | Sequence[Callable[..., Any]] | None = None,
+        constraints_tuple: tuple[Tensor, Tensor] | None = None,
+        objective_index: int = 0,
+        objective: MCAcquisitionObjective | None = None,
+        X_pending: Tensor | None = None,
+    ) -> Self:
+        r"""A guarded search from a model and the two classes, or their names.
+
+        Both are made by the input constructors that are registered with BoTorch. With
+        outcome constraints the bands are those of ``ConstrainedUCB.from_model``, which
+        share ``delta``, and the search is told of the constraints, too.
+
+        Args:
+            model: For both.
+            search: Class of the acquisition function that is guarded, or its name, under
+                which BoTorch has its input constructor.
+            search_options: Arguments of its input constructor beside those below.
+            band: Class of the band; with constraints that of each outcome, also where the
+                objective is a sum of several.
+            band_options: Its arguments.
+            temperature: See the class.
+            ucb_every: See the class.
+            training_data: BoTorch's data sets, which some acquisition functions ask for.
+            X_baseline: ``n x d`` observed points, which some acquisition functions ask for
+                and whose lower bounds are compared; by default those that the model has
+                observed.
+            bounds: Ranges ``(lower, upper)`` of the ``d`` inputs, which limit the domain;
+                some acquisition functions ask for them, too.
+            fixed_features: See the class.
+            inequality_constraints: See the class.
+            posterior_transform: For both.
+            constraints: Outcome constraints, ``{output: (lower, upper)}``; functions of
+                samples are accepted beside ``constraints_tuple`` and not read.
+            constraints_tuple: The same as ``(A, b)`` for ``A f(x) <= b``, as in Ax.
+            objective_index: With constraints, which output is the objective.
+            objective: With constraints, the objective as a ``LinearMCObjective``, as Ax
+                gives it, in place of ``posterior_transform``.
+            X_pending: ``p x d`` points under evaluation, for both.
+
+        Raises:
+            UnsupportedError: If there is no such acquisition function, or it has no input
+                constructor, or it takes no constraints where there are some.
+            ValueError: If a constraint has no limit or no output, or the objective is given
+                twice.
+        """
+        if isinstance(objective, IdentityMCObjective):
+            objective = None
+        searched, told = search_class(search), {}
+        if constraints is None and constraints_tuple is None:
+            if objective is not None or objective_index != 0:
+                raise UnsupportedError(
+                    "objective and objective_index are taken only with constraints; "
+                    "without, the objective is what posterior_transform says."
+                )
+            told_band = {"posterior_transform": posterior_transform, **(band_options or {})}
+            bound = get_acqf_input_constructor(band)(model=model, **told_band)
+            bands: dict[str, Any] = {"band": band(**bound)}
+            told["posterior_transform"] = posterior_transform
+        else:
+            _check_constrained(searched, band)
+            bands, told = _constrained(
+                model,
+                band,
+                band_options or {},
+                (constraints, constraints_tuple),
+                (_transform_of(objective, posterior_transform), objective_index),
+            )
+        data = {"training_data": training_data, "X_baseline": X_baseline, "bounds": bounds}
+        own = {name: value for name, value in (data | told).items() if value is not None}
+        construct = get_acqf_input_constructor(searched)
+        return cls(
+            **bands,
+            acqf=searched(**construct(model=model, **own, **(search_options or {}))),
+            observed=observed_inputs(model) if X_baseline is None else X_baseline,
+            bounds=None if bounds is None else as_double(bounds).mT,
+            fixed_features=fixed_features,
+            inequality_constraints=inequality_constraints,
+            temperature=temperature,
+            ucb_every=ucb_every,
+            X_pending=X_pending,
         )
 
     @property
@@ -205,11 +329,11 @@ class GuardedAcquisition(BuiltOnce):
         self.band.set_X_pending(points)
         count = 0 if points is None else len(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            self.band.regression.num_observations + count, self.ucb_every
+            self.data.num_observations + count, self.ucb_every
         )
         # Some functions forget their own when told of none, and analytic ones refuse to be.
         if not self._is_ucb_turn and (points is not None or self._told):
-            check_pending(self.acqf, count)
+            _check_pending(self.acqf, count)
             self.acqf.set_X_pending(points)
             self._told = points is not None
         self._X_pending = points
@@ -236,13 +360,9 @@ class GuardedAcquisition(BuiltOnce):
 
     def _penalty(self, X: Tensor) -> Tensor:
         r"""What ``n x d`` points pay, ``n`` values; next to nothing inside."""
-        excess = self.excess(X) / self.band.prior_std
-        penalty = edge_penalty(excess, self.temperature)
-        if self.outcome_constraints is None:
-            return penalty
-        return penalty + infeasibility_penalty(
-            self.outcome_constraints, X, self.temperature
-        )
+        excess = self.excess(X) / self.prior_std
+        limits = infeasibility_penalty(self.outcome_constraints, X, self.temperature)
+        return edge_penalty(excess, self.temperature) + limits
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, units of the band's set.
@@ -254,20 +374,22 @@ class GuardedAcquisition(BuiltOnce):
         the point is no possible maximiser. Pending points do not change it. Infinite while
         there is no reference.
         """
-        band = self.band
         if len(self.reference) == 0:
             return torch.full_like(X[:, 0], torch.inf)
         find = partial(
-            band.confidence_set.max_gain_over,
+            self.band.max_gain_over,
             reference=self.reference,
-            sign=band.direction,
+            sign=self.direction,
             cheap=True,
         )
         return in_parts(X, find)
 
     def _settings(self) -> Any:
-        limits = plain_limits(self.outcome_constraints)
-        return self.temperature, self.ucb_every, limits
+        return super()._settings(), self.ucb_every
+
+    def _described(self) -> dict[str, Any]:
+        names = {"acqf": type(self.acqf).__name__, "band": type(self.band).__name__}
+        return {**names, **super()._described(), "delta": self.assumptions.delta}
 
 
 def is_ucb_turn(count: int, every: int) -> bool:
@@ -296,3 +418,165 @@ def _best_known(
     if constraints is not None:
         X = X[constraints.is_feasible(X)]
     return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X
+
+
+def _check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
+    r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
+    name = type(acqf).__name__
+    if isinstance(acqf, OneShotAcquisitionFunction):
+        raise UnsupportedError(
+            f"{name} is a one-shot function: its points are candidates and fantasies "
+            "together. Guard another one, such as qLogNoisyExpectedImprovement."
+        )
+    if _is_of_several(acqf):
+        raise UnsupportedError(
+            f"{name} is for several outcomes, and the band is for one objective: a point "
+            "that cannot be its optimum may be the best for another. Give an objective or "
+            "posterior_transform that makes one of them, or search without a guard."
+        )
+    direction = _direction(acqf)
+    if direction * band.direction < 0:
+        names = {1: "large", -1: "small"}
+        raise UnsupportedError(
+            f"{name} seeks {names[direction]} outcomes and the band "
+            f"{names[band.direction]} ones; give both the same maximize and "
+            "posterior_transform."
+        )
+
+
+def _is_of_several(acqf: AcquisitionFunction) -> bool:
+    r"""Whether it is for several objectives, or nothing makes one of several outcomes."""
+    if isinstance(acqf, _FOR_SEVERAL):
+        return True
+    objective: Any = getattr(acqf, "objective", None)
+    transform: Any = getattr(acqf, "posterior_transform", None)
+    is_one = (
+        hasattr(acqf, "objective_index")
+        or getattr(transform, "scalarize", False)
+        or (objective is not None and not isinstance(objective, _OF_EACH_OUTCOME))
+    )
+    return not is_one and getattr(getattr(acqf, "model", None), "num_outputs", 1) > 1
+
+
+def _direction(acqf: AcquisitionFunction) -> int:
+    r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
+    if isinstance(acqf, Band):
+        return acqf.direction
+    transform = getattr(acqf, "posterior_transform", None)
+    objective = getattr(acqf, "objective", None)
+    maximize = getattr(acqf, "maximize", None)
+    if maximize is None:
+        sign = int(isinstance(objective, IdentityMCObjective))
+    else:
+        sign = 1 if maximize else -1
+    if transform is None:
+        return sign
+    weights = getattr(transform, "weights", None)
+    if not isinstance(weights, Tensor) or weights.numel() != 1:
+        return 0
+    return sign if float(weights) > 0.0 else -sign
+
+
+def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
+    r"""Refuse pending points where the acquisition function cannot have any."""
+    if isinstance(acqf, AnalyticAcquisitionFunction):
+        raise UnsupportedError(
+            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
+            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
+            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
+        )
+
+
+def _check_constrained(searched: type[AcquisitionFunction], band: type[KernelUCB]) -> None:
+    r"""Refuse a search that takes no constraints, and bands not of single outcomes."""
+    if "constraints" not in input_parameters(searched):
+        raise UnsupportedError(
+            f"{searched.__name__} takes no constraints; search with "
+            "qLogNoisyExpectedImprovement, say."
+        )
+    if issubclass(band, ScalarizedUCB):
+        raise UnsupportedError(
+            "With constraints band is the class of the band of each outcome, such as "
+            "MartingaleMixtureUCB; their sum follows from posterior_transform."
+        )
+    if issubclass(band, MetaUCB | MetaPI):
+        raise UnsupportedError(
+            f"{band.__name__} has the prior of one outcome and cannot keep outcome "
+            "constraints; use MartingaleMixtureUCB or KernelFamilyUCB."
+        )
+
+
+def _transform_of(
+    objective: MCAcquisitionObjective | None, transform: PosteriorTransform | None
+) -> PosteriorTransform | None:
+    if objective is None:
+        return transform
+    if transform is not None:
+        raise ValueError(
+            "objective and posterior_transform both say what the objective is; give one "
+            "of them."
+        )
+    if not isinstance(objective, LinearMCObjective):
+        raise UnsupportedError(
+            f"The objective is {type(objective).__name__}; a band is for a weighted sum of "
+            "outcomes, LinearMCObjective."
+        )
+    return ScalarizedPosteriorTransform(objective.get_buffer("weights"))
+
+
+def _constrained(
+    model: Model,
+    band: type[KernelUCB],
+    options: Options,
+    limits: tuple[Any, Any],
+    objective: tuple[PosteriorTransform | None, int],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    r"""Bands and constraints of a guard, and what the search is told of them."""
+    count = len(single_output_models(model))
+    shared = {name: options[name] for name in _SHARED if name in options}
+    inputs = arguments_of(
+        ConstrainedUCB,
+        model=model,
+        constraints=limits[0],
+        constraints_tuple=limits[1],
+        posterior_transform=objective[0],
+        objective_index=objective[1],
+        bound=band,
+        options={name: each for name, each in options.items() if name not in _SHARED},
+        **shared,
+    )
+    weights, _ = objective_weights(*objective, count)
+    rows = constraint_rows(*limits, count)
+    told = {
+        "constraints": get_outcome_constraint_transforms(matrix_of(rows, count)),
+        "objective": LinearMCObjective(
+            as_double([weights.get(j, 0.0) for j in range(count)])
+        ),
+    }
+    return {name: inputs[name] for name in ("band", "constraints")}, told
+
+
+def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
+    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
+    constructor: Any = get_acqf_input_constructor(searched)
+    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
+    return signature(inner).parameters
+
+
+def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
+    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
+    known = {each.__name__: each for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY}
+    found = known.get(search) if isinstance(search, str) else search
+    if found is None:
+        raise UnsupportedError(
+            f"BoTorch has no acquisition function {search!r} with an input constructor; "
+            "import the module that registers one, or give a name such as "
+            "'qLogNoisyExpectedImprovement'."
+        )
+    if found not in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
+        raise UnsupportedError(
+            f"{found.__name__} has no input constructor in BoTorch; register one with "
+            "botorch.acquisition.input_constructors.acqf_input_constructor, or build the "
+            "function yourself and give it to GuardedAcquisition."
+        )
+    return found

@@ -26,16 +26,14 @@ _REJECTED = {
 
 def register_input_constructor(
     acqf_class: type[AcquisitionFunction],
-    build: Callable[..., dict[str, Any]] | None = None,
 ) -> type[AcquisitionFunction]:
     r"""Register a BoTorch input constructor with the arguments of the class itself.
 
-    It checks that every required argument is there, and rejects what would otherwise be
-    ignored silently (constraints, objectives, thresholds). If the class is not built from
-    the model itself, ``build`` makes its arguments from the model and the options; the
-    constructor then accepts what ``build`` accepts, where ``**options`` are the class's.
+    It takes what ``from_model`` of the class takes, or the class where it has none. It
+    checks that every required argument is there, and rejects what would otherwise be
+    ignored silently (constraints, objectives, thresholds).
     """
-    own = parameters_of(acqf_class, build)
+    own = parameters_of(acqf_class)
     named = {parameter.name for parameter in own}
     refused = {name: why for name, why in _REJECTED.items() if name not in named}
     rejected = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in refused]
@@ -53,8 +51,7 @@ def register_input_constructor(
                 raise ValueError(
                     f"{acqf_class.__name__} needs the option `{parameter.name}`."
                 )
-        arguments = {"model": model, **options}
-        return arguments if build is None else build(**arguments)
+        return arguments_of(acqf_class, model=model, **options)
 
     construct_inputs.__name__ = f"construct_inputs_{acqf_class.__name__}"
     construct_inputs.__signature__ = Signature(own + rejected)  # type: ignore[attr-defined]
@@ -62,11 +59,28 @@ def register_input_constructor(
     return acqf_class
 
 
-def parameters_of(
-    acqf_class: type[AcquisitionFunction], build: Callable[..., Any] | None = None
-) -> list[Parameter]:
-    r"""What a bound, or what builds it, takes; its ``**options`` are those of the class."""
-    own = signature(build or acqf_class).parameters
+def arguments_of(acqf_class: type[AcquisitionFunction], **options: Any) -> dict[str, Any]:
+    r"""Arguments of a class for what its ``from_model`` takes, if it has one.
+
+    BoTorch asks for arguments where ``from_model`` gives an object. It ends in
+    ``cls(name=value, ...)``, so with ``dict`` as its class it gives these.
+    """
+    build: Any = getattr(acqf_class, "from_model", None)
+    return options if build is None else build.__func__(dict, **options)
+
+
+def builder_of(acqf_class: type[AcquisitionFunction]) -> Callable[..., Any]:
+    r"""Builder from a model: ``from_model``, or the class itself where it has none."""
+    return getattr(acqf_class, "from_model", acqf_class)
+
+
+def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
+    r"""What a class is built from: a model, and the options that Ax and BoTorch may give.
+
+    The parameters of ``from_model``, whose ``**options`` are those of the class, or else of
+    the class.
+    """
+    own = signature(builder_of(acqf_class)).parameters
     named = {n: each for n, each in own.items() if each.kind is not Parameter.VAR_KEYWORD}
     further = signature(acqf_class).parameters if len(named) < len(own) else {}
     return [*named.values(), *(each for n, each in further.items() if n not in named)]

@@ -1,6 +1,7 @@
 r"""Upper confidence bound for outcomes that are successes or counts."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
@@ -12,7 +13,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.likelihood_inputs import check_alone, likelihood_inputs
 from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
 from kernelucb.confidence.likelihood.problem import (
@@ -23,10 +23,10 @@ from kernelucb.confidence.likelihood.problem import (
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import Lengths
-from kernelucb.regression.likelihood.from_model import Reported
+from kernelucb.regression.likelihood.from_model import Reported, likelihood_data
 from kernelucb.regression.likelihood.losses import Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 
 
 class LikelihoodUCB(KernelUCB[KernelRegression]):
@@ -60,7 +60,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         >>> lower, upper = acqf.bounds(X)  # probabilities
 
     Attributes:
-        data: The outcomes and the prior.
         delta: As given.
         form: As given.
         norm_bound: The norm bound in use; larger than the one given where that contradicts
@@ -129,7 +128,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         band = likelihood_set(data, norm_bound, ratio, form, strict, level)
         state = band.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
-        self.data, self.delta = data, delta
+        self._data, self.delta = data, delta
         self.form: LikelihoodForm = form
         self.norm_bound = band.assumptions["norm"].number(band.constraints.norm)
         self._level = level
@@ -150,7 +149,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         exposure: float | Tensor | None = None,
         outcomes: Reported = "counts",
         **options: Any,
-    ) -> "LikelihoodUCB":
+    ) -> Self:
         r"""The bound from a variational GP, or from an exact one that holds the data.
 
         Of a ``SingleTaskVariationalGP`` or ``ApproximateGP`` it takes data, kernel and
@@ -189,16 +188,35 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             InputDataError: If it keeps no outcomes, or they are impossible.
             ValueError: See the class; or if a kernel's name comes without length scale.
         """
-        described = {"kernel": kernel, "lengthscale": lengthscale, "mean": mean}
-        described |= {"outputscale": outputscale, "outcomes": outcomes}
-        data = {"train_X": train_X, "train_Y": train_Y, "likelihood": likelihood}
-        data |= {"num_trials": num_trials, "exposure": exposure}
-        return cls(**likelihood_inputs(model, **described, **data, **options))
+        if isinstance(model, LikelihoodRegression):
+            given = {"likelihood": likelihood, "kernel": kernel, "lengthscale": lengthscale}
+            given |= {"mean": mean, "train_X": train_X, "train_Y": train_Y}
+            given |= {"num_trials": num_trials, "exposure": exposure}
+            _check_alone("model is a LikelihoodRegression", given)
+            return cls(train_X=model, **options)
+        data = likelihood_data(
+            model,
+            likelihood,
+            _kernel(kernel, lengthscale, outputscale),
+            mean if isinstance(mean, Mean | None) else fixed_mean(mean),
+            train_X,
+            train_Y,
+            num_trials,
+            exposure,
+            outcomes,
+        )
+        check_lengths(lengthscale, data.train_inputs)
+        return cls(train_X=data, **options)
+
+    @property
+    def data(self) -> LikelihoodRegression:
+        r"""The outcomes and the prior."""
+        return self._data
 
     @property
     def least_consistent_norm(self) -> float:
         r"""Lower bound on the norm; it needs all assumptions but the one on the norm."""
-        return EstimatedNumber(least_norm_mode(self.data, self._level).norm)
+        return EstimatedNumber(least_norm_mode(self._data, self._level).norm)
 
 
 def _data(
@@ -217,7 +235,7 @@ def _data(
         given |= {"exposure": exposure, "mean": None if mean == 0.0 else mean}
         if likelihood not in ("bernoulli", train_X.outcomes.kind):
             given["likelihood"] = likelihood
-        check_alone("train_X is a LikelihoodRegression", given)
+        _check_alone("train_X is a LikelihoodRegression", given)
         return train_X
     if train_Y is None or kernel is None:
         raise ValueError("train_Y and kernel are missing; give both beside train_X.")
@@ -231,3 +249,28 @@ def _data(
         exposure=exposure,
         mean_module=module,
     )
+
+
+def _check_alone(what: str, given: Mapping[str, Any]) -> None:
+    r"""Refuse arguments that ``what`` holds already.
+
+    Raises:
+        ValueError: If one of them is not None.
+    """
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(f"{what}, which holds {' and '.join(names)}; leave that out.")
+
+
+def _kernel(
+    kernel: Kernel | str | None, lengthscale: Lengths | None, outputscale: float
+) -> Kernel | None:
+    r"""A kernel as given, or frozen from its name."""
+    if not isinstance(kernel, str):
+        if lengthscale is not None or outputscale != 1.0:
+            raise ValueError(
+                "lengthscale and outputscale go with the name of a kernel; give one, such "
+                'as kernel="rbf", or leave them out.'
+            )
+        return kernel
+    return fixed_kernel(kernel, lengthscale, outputscale)

@@ -9,10 +9,9 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
-from kernelucb._numerics.checks import nonnegative_scalar, probability
+from kernelucb._numerics.checks import nonnegative_scalar, one_of, probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.fit.choice import Fit, check_fit
@@ -36,7 +35,7 @@ Form = Literal["dual", "analytic", "convex"]
 Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
 
 
-class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
+class MartingaleMixtureUCB(RegressionUCB):
     r"""Largest value over the functions that explain the data, anytime.
 
     ``UCB(x) = max f(x)`` over all functions of norm at most ``norm_bound`` that fit the
@@ -153,6 +152,7 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
             InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
+        one_of("form", form, "dual", "analytic", "convex")
         check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
         model_error = nonnegative_scalar("model_error", model_error)
         scale = covariance_scale
@@ -191,7 +191,6 @@ class MartingaleMixtureUCB(KernelUCB[KernelRegression]):
         state: Any = self.confidence_set.regression
         return state.state if isinstance(state, FilteredRegression) else state
 
-    @checked
     def witness(self, X: Tensor, upper: bool = True) -> Witness:
         r"""The function that attains the set's upper (or lower) bound at a ``1 x d`` point.
 

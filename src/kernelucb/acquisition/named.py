@@ -5,7 +5,7 @@ from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -24,7 +24,7 @@ from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 
-class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
+class AbbasiYadkoriUCB(RegressionUCB):
     r"""Self-normalised bound of Abbasi-Yadkori, anytime.
 
     ``mean_alpha +- (B + noise_std sqrt(log_det + 2 ln(1/delta)) / sqrt(alpha)) sd_alpha``.
@@ -65,7 +65,7 @@ class AbbasiYadkoriUCB(KernelUCB[KernelRegression]):
         self.norm_bound = norm.in_outcome_units(regression)
 
 
-class IGPUCB(KernelUCB[KernelRegression]):
+class IGPUCB(RegressionUCB):
     r"""Improved GP-UCB, valid for all rounds up to a horizon.
 
     Source: Chowdhury & Gopalan (2017), Theorem 2, with ``eta = 2 / horizon`` and
@@ -106,7 +106,7 @@ class IGPUCB(KernelUCB[KernelRegression]):
         self.norm_bound = norm.in_outcome_units(regression)
 
 
-class WangDeFreitasUCB(KernelUCB[KernelRegression]):
+class WangDeFreitasUCB(RegressionUCB):
     r"""Bound of Wang & de Freitas, for a fixed design and each round alone (not anytime).
 
     Source: Wang & de Freitas (2014), Proposition 1, as Lemma 3 of Durand et al. (2018) with

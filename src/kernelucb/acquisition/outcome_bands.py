@@ -3,15 +3,14 @@ r"""One band for each outcome of a model, which share a failure probability."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.family_inputs import kernel_inputs
+from kernelucb.acquisition.input_constructors import parameters_of
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -27,7 +26,6 @@ Builder = Callable[..., KernelUCB]
 OWN_KERNEL = ("kernel", "lengthscale", "outputscale", "mean")
 
 
-@checked
 def outcome_bands(
     models: Model | Sequence[Model],
     *,
@@ -61,8 +59,8 @@ def outcome_bands(
             default. A larger number leaves something for bands that are built elsewhere.
         bound: Class of the bands, one for all outcomes or one for each.
         options: Further arguments of that class, one mapping for all outcomes or one for
-            each, such as the ``kernels`` of a ``KernelFamilyUCB``; for a band with a
-            kernel of its own, also those of ``kernel_inputs``.
+            each, such as the ``kernels`` of a ``KernelFamilyUCB``, or of its
+            ``from_model``, for a band with a kernel of its own.
 
     Raises:
         ValueError: If a scalar is out of its range, or a sequence has the wrong length.
@@ -116,27 +114,22 @@ def _norms(norm_bound: Any, count: int) -> list[Any]:
 def _builder(
     bound: type[KernelUCB], norm_bound: Any, noise_std: Any, options: Any
 ) -> Builder:
-    parameters = signature(bound).parameters
+    parameters: Mapping[str, Any] = signature(bound).parameters
     named = {"norm_bound": norm_bound, "noise_std": noise_std}
     own = {n: v for n, v in named.items() if n in parameters or v is not None}
     further = dict(options or {})
     if taken := further.keys() & {"model", "delta", *named}:
         names = ", ".join(sorted(taken))
         raise ValueError(f"options holds {names}; give that as an argument of its own.")
-    described = "kernel" in further and not parameters.keys() & {"kernel", "kernels"}
-    known = {*parameters, *OWN_KERNEL} if described else {*parameters}
-    unknown = (own.keys() | further.keys()) - known
+    build: Any = bound
+    if further.keys() - parameters.keys() and hasattr(bound, "from_model"):
+        build = cast(Any, bound).from_model  # described by names and numbers
+        parameters = {each.name: each for each in parameters_of(bound)}
+    unknown = (own.keys() | further.keys()) - parameters.keys()
     if unknown:
         names = ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
-    if described:
-        return partial(bound_under_kernel, bound, **own, **further)
-    return partial(bound, **own, **further)
-
-
-def bound_under_kernel(bound: type[KernelUCB], model: Model, **options: Any) -> KernelUCB:
-    r"""A bound with a kernel of its own, where options name one; see ``kernel_inputs``."""
-    return bound(**kernel_inputs(model, **options))
+    return partial(build, **own, **further)
 
 
 def build_bands(

@@ -1,7 +1,7 @@
 r"""Upper confidence bound of a weighted sum of several outcomes."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -9,9 +9,8 @@ from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import ModuleList
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.checks import finite_scalar
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import KernelUCB, part_at
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.outcome_bands import (
     BoundClasses,
@@ -21,13 +20,13 @@ from kernelucb.acquisition.outcome_bands import (
     build_bands,
 )
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band, check_dimensions
 from kernelucb.confidence.combined import (
     CombinedPoints,
     CombinedSet,
     CombinedState,
     WeightedSum,
 )
-from kernelucb.confidence.outcome_constraints import check_dimensions
 from kernelucb.regression.from_model import per_output, single_output_models
 from kernelucb.regression.outcome_map import check_identity
 
@@ -107,7 +106,7 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
         options: BoundOptions = None,
         maximize: bool = True,
         X_pending: Tensor | None = None,
-    ) -> "ScalarizedUCB":
+    ) -> Self:
         r"""Bound of a weighted sum of the outputs of a model.
 
         Each output of weight other than zero gets a band of failure probability ``delta``
@@ -122,43 +121,31 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
             ValueError: If a scalar is out of its range, or a sequence has the wrong length.
             UnsupportedError: If the model or the transform cannot be represented.
         """
-        inputs = scalarized_inputs(
-            model,
-            posterior_transform=posterior_transform,
-            norm_bound=norm_bound,
-            noise_std=noise_std,
-            delta=delta,
-            bound=bound,
-            options=options,
+        singles = single_output_models(model)
+        weights, offset = _weights(posterior_transform, len(singles))
+        used = [j for j, weight in enumerate(weights) if weight != 0.0]
+        if not used:
+            raise UnsupportedError("All weights of the posterior transform are 0.")
+        builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
+        bands = build_bands(builders, singles, used, delta, len(used))
+        return cls(
+            acqfs=list(bands.values()),
+            weights=[weights[j] for j in used],
+            offset=offset,
             maximize=maximize,
             X_pending=X_pending,
         )
-        return cls(**inputs)
 
+    @property
+    def parts(self) -> Sequence[Band]:
+        r"""The bounds of the outcomes whose weight is not zero."""
+        return [acqf for acqf in self.acqfs if isinstance(acqf, KernelUCB)]
 
-@checked
-def scalarized_inputs(
-    model: Model | Sequence[Model],
-    *,
-    posterior_transform: PosteriorTransform | None = None,
-    norm_bound: NormBounds = None,
-    noise_std: Any = None,
-    delta: float = 0.05,
-    bound: BoundClasses = MartingaleMixtureUCB,
-    options: BoundOptions = None,
-    maximize: bool = True,
-    X_pending: Tensor | None = None,
-) -> dict[str, Any]:
-    r"""Arguments of ``ScalarizedUCB`` from those of ``ScalarizedUCB.from_model``."""
-    singles = single_output_models(model)
-    weights, offset = _weights(posterior_transform, len(singles))
-    used = [j for j, weight in enumerate(weights) if weight != 0.0]
-    if not used:
-        raise UnsupportedError("All weights of the posterior transform are 0.")
-    builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
-    bands = list(build_bands(builders, singles, used, delta, len(used)).values())
-    sums = {"acqfs": bands, "weights": [weights[j] for j in used], "offset": offset}
-    return {**sums, "maximize": maximize, "X_pending": X_pending}
+    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
+        return {
+            "acqfs": [part_at(part, terms) for part in self.parts],
+            "weights": self.weights,
+        }
 
 
 def _weights(transform: PosteriorTransform | None, count: int) -> tuple[list[float], float]:

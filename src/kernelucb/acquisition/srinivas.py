@@ -3,11 +3,12 @@ r"""GP-UCB with the betas of Srinivas, Krause, Kakade & Seeger (2010)."""
 import math
 
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.confidence.ridge_band import fixed_ridge_band
 from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.regression import KernelRegression
@@ -15,7 +16,7 @@ from kernelucb.regression import KernelRegression
 _FINITE_DOMAIN = FiniteDomain()
 
 
-class SrinivasUCB(KernelUCB[KernelRegression]):
+class SrinivasUCB(RegressionUCB):
     r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
 
     ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
@@ -50,6 +51,12 @@ class SrinivasUCB(KernelUCB[KernelRegression]):
     ) -> None:
         probability("delta", delta)
         positive_scalar("scale", scale)
+        given: object = theorem
+        if not isinstance(given, Theorem):
+            raise UnsupportedError(
+                "theorem must be an instance of FiniteDomain, CompactDomain or "
+                f"BoundedNorm, got {theorem!r}."
+            )
         terms = theorem.terms(KernelRegression.of(model, noise_std), delta)
         assumptions = terms.assumptions
         if scale < 1.0:

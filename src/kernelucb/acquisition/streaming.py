@@ -4,7 +4,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb.acquisition.base import KernelUCB
+from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
@@ -15,7 +15,7 @@ from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 
 
-class StreamingKernelUCB(KernelUCB[KernelRegression]):
+class StreamingKernelUCB(RegressionUCB):
     r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
 
     ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with

@@ -24,8 +24,7 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.guarded import is_ucb_turn
-from kernelucb.acquisition.guarded_inputs import search_class
+from kernelucb.acquisition.guarded import is_ucb_turn, search_class
 from kernelucb.ax.options import (
     OF_THE_GUARD,
     Options,

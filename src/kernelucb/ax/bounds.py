@@ -32,7 +32,7 @@ from kernelucb.ax.experiments import (
 from kernelucb.ax.options import TRANSFORMS
 from kernelucb.ax.spaces import candidates_of, checked_context, inputs_of, mixed_space
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.joined import joined_assumptions
+from kernelucb.confidence.band import joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 Source = Client | GenerationStrategy

@@ -89,7 +89,7 @@ def generation_strategy(
             ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``. With
             ``constraints``, a mapping from the names of the metrics gives each a class of
             its own: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``.
-        options: Arguments of ``acqf_class`` (of ``from_lengthscales`` of
+        options: Arguments of ``acqf_class`` (of ``from_model`` of
             ``KernelFamilyUCB``, of ``from_model`` of ``LikelihoodUCB``), except for the
             model and what Ax sets from the objective and the pending trials. With several
             outcomes each but ``delta``, which they share equally, may be a mapping from

@@ -32,7 +32,7 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.guarded_inputs import input_parameters, search_class
+from kernelucb.acquisition.guarded import input_parameters, search_class
 from kernelucb.ax.counts import expected_outcome
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.norm.tracker import NormTracker

@@ -27,13 +27,14 @@ from kernelucb.bandit.observations import (
     saved_inputs,
 )
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 
-class KernelBandit:
+class KernelBandit(Band):
     r"""Confidence bounds for finite, changing sets of arms, anytime.
 
     Gives the bounds of ``MartingaleMixtureUCB`` (of its filters those that need no spectrum

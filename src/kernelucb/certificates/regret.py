@@ -13,8 +13,9 @@ from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import largest_in_region
 from kernelucb.certificates.spaces import MixedSpace
-from kernelucb.certificates.task import Bound, Task, climbed
+from kernelucb.certificates.task import Task, climbed
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 
@@ -86,7 +87,7 @@ def gaps_in_words(run: Sequence[RegretCertificate]) -> str:
 @points_or_box
 @torch.no_grad()
 def regret_certificate(
-    acqf: Bound,
+    acqf: Band,
     candidates: Tensor | None = None,
     *,
     bounds: Tensor | None = None,

@@ -17,7 +17,8 @@ from kernelucb.certificates.regret import (
     in_outcome_units,
 )
 from kernelucb.certificates.spaces import MixedSpace, Region
-from kernelucb.certificates.task import Bound, Task
+from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _MOST_LINES = 5  # of combinations, in print
@@ -178,7 +179,7 @@ class OptimumReport:
 @points_or_box
 @torch.no_grad()
 def optimum_report(
-    acqf: Bound,
+    acqf: Band,
     candidates: Tensor | None = None,
     *,
     bounds: Tensor | None = None,

@@ -9,7 +9,8 @@ from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
 from kernelucb.certificates.regret import RegretCertificate, regret_certificate
 from kernelucb.certificates.spaces import MixedSpace
-from kernelucb.certificates.task import Bound, Task
+from kernelucb.certificates.task import Task
+from kernelucb.confidence.band import Band
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 
 _LOG = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class CertifiedGapStopping:
 
     def __call__(
         self,
-        acqf: Bound,
+        acqf: Band,
         recommended: Tensor | None = None,
         *,
         fixed_features: FixedFeatures | None = None,

@@ -3,7 +3,7 @@ r"""What is optimised: an objective's bound over a region, within outcome constr
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, cast
 from warnings import catch_warnings
 
 import torch
@@ -19,14 +19,10 @@ from kernelucb.certificates.boxes import CellFunction, Search
 from kernelucb.certificates.changes import gain_over, upper_bound, upper_values
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection
-from kernelucb.confidence.joined import joined_assumptions
-from kernelucb.confidence.outcome_constraints import (
-    Band,
-    OutcomeConstraints,
-    check_dimensions,
-)
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
 
 _SCAN = 1024
@@ -34,20 +30,6 @@ _STARTS, _STEPS = 4, 20
 # Of coordinates, relative: single precision, and decimals that were printed.
 _ROUND_OFF = 1e-6
 _TINY = torch.finfo(torch.float64).tiny
-
-
-class Bound(Band, Protocol):
-    r"""What a certificate needs of an acquisition function: a band with a direction."""
-
-    @property
-    def confidence_set(self) -> ConfidenceSet:
-        r"""The set of functions that explain the data."""
-        ...
-
-    @property
-    def direction(self) -> int:
-        r"""1 where large outcomes are sought, -1 where small ones are."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,14 +44,14 @@ class Task:
         region: Where the optimum is sought.
     """
 
-    bound: Bound
+    bound: Band
     constraints: OutcomeConstraints | None
     region: Region
 
     @classmethod
     def of(
         cls,
-        acqf: Bound,
+        acqf: Band,
         constraints: OutcomeConstraints | None,
         candidates: Tensor | None,
         bounds: Tensor | None,
@@ -77,7 +59,7 @@ class Task:
         fixed_features: FixedFeatures | None,
     ) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it."""
-        own: OutcomeConstraints | None = getattr(acqf, "outcome_constraints", None)
+        own = acqf.outcome_constraints
         if own is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "
@@ -85,7 +67,12 @@ class Task:
             )
         if constraints is not None:
             check_dimensions("bands", [acqf, *constraints.bands.values()])
-        band = acqf if own is None else getattr(acqf, "band", acqf)
+        band = acqf.objective_band
+        if band.confidence_set is None:
+            raise UnsupportedError(
+                f"{type(acqf).__name__} has no set of functions, which certificates are "
+                "about; give a bound such as MartingaleMixtureUCB."
+            )
         dimension = band.confidence_set.regression.dimension
         region = domain_of(dimension, candidates, bounds, space, fixed_features)
         return cls(band, constraints if own is None else own, region)
@@ -93,7 +80,7 @@ class Task:
     @property
     def confidence_set(self) -> ConfidenceSet[Any, Any]:
         r"""The objective's set of functions."""
-        return self.bound.confidence_set
+        return cast(ConfidenceSet[Any, Any], self.bound.confidence_set)
 
     @property
     def sign(self) -> int:

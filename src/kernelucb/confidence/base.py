@@ -67,26 +67,16 @@ class Support(NamedTuple):
 class Described:
     r"""Printed in two lines: what it is, of which numbers, and what may be claimed."""
 
+    assumptions: Any
+
+    def _described(self) -> dict[str, Any]:
+        r"""The numbers and names in the first line; None for what is not known."""
+        return {"delta": self.assumptions.delta}
+
     def __repr__(self) -> str:
-        this: Any = self
-        band: Any = getattr(this, "band", this)
-        norms = getattr(band, "norm_bounds", None) or [
-            getattr(part, "norm_bound", None) for part in getattr(band, "acqfs", [band])
-        ]
-        known = dict.fromkeys(f"{each:.6g}" for each in norms if each is not None)
-        norm, delta = getattr(this, "norm", None), this.assumptions.delta
-        parts = {
-            "acqf": type(this.acqf).__name__ if hasattr(this, "acqf") else None,
-            "band": type(band).__name__ if band is not this else None,
-            "norm_bound": " and ".join(known) or None,
-            "norm": None if norm is None else f"{norm:.6g}",
-            "delta": None if delta is None else f"{delta:.6g}",
-            "num_observations": getattr(
-                getattr(band, "regression", None), "num_observations", None
-            ),
-        }
-        inner = ", ".join(f"{k}={each}" for k, each in parts.items() if each is not None)
-        verdict = str(this.assumptions).partition("\n")[0]
+        known = {k: each for k, each in self._described().items() if each is not None}
+        inner = ", ".join(f"{k}={each}" for k, each in known.items())
+        verdict = str(self.assumptions).partition("\n")[0]
         return f"{type(self).__name__}({inner})\n  {verdict}"
 
 
@@ -117,6 +107,13 @@ class ConfidenceSet(Described, Module, ABC, Generic[StateT, PointsT]):
         Outcome units; zero where ``f`` itself is one of them.
         """
         return 0.0
+
+    def _described(self) -> dict[str, Any]:
+        return {
+            "norm": None if self.norm is None else f"{self.norm:.6g}",
+            "delta": self.assumptions.delta,
+            "num_observations": self.regression.num_observations,
+        }
 
     @abstractmethod
     def project(self, X: Tensor) -> PointsT:

@@ -1,46 +1,21 @@
 r"""Constrained outcomes: what their bands say of a point."""
 
 from collections.abc import Sequence
-from inspect import signature
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.arguments import checked
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import finite_scalar
+from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import ConfidenceSet, Described
-from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.regression.from_model import per_output
-from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 Side = Literal[">=", "<="]
-_NEEDED = ("assumptions", "bounds", "prior_std")
-
-
-class Band(Protocol):
-    r"""What a constraint needs of a confidence band; all bounds of this package have it."""
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the band rests on."""
-        ...
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, units of the band's set."""
-        ...
-
-    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Lower and upper bound at ``n x d`` points, outcome units.
-
-        A band of transformed outcomes has ``latent_bounds`` and ``outcome_map`` as well.
-        """
-        ...
 
 
 class Constraint(NamedTuple):
@@ -68,16 +43,16 @@ class Constraint(NamedTuple):
     def level(self) -> float:
         r"""The threshold on the scale of the band's set: its logarithm, for ``Log``."""
         threshold = torch.tensor(self.threshold, dtype=torch.float64)
-        return float(_outcome_map(self.band).forward(threshold))
+        return float(self.band.outcome_map.forward(threshold))
 
     @property
     def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
         r"""The band's set of functions; None for bands without, as a bandit's are."""
-        return getattr(self.band, "confidence_set", None)
+        return self.band.confidence_set
 
     def margin(self, X: Tensor) -> Tensor:
         r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""
-        return self.margins(*_sides(self.band, X))[0]
+        return self.margins(*self.band.latent_bounds(X))[0]
 
     def margins(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         r"""Least and largest margin of values between two bounds, units of ``level``.
@@ -92,7 +67,7 @@ class Constraint(NamedTuple):
 
     def width(self, X: Tensor) -> Tensor:
         r"""Width of the band at ``n x d`` points, in prior standard deviations."""
-        lower, upper = _sides(self.band, X)
+        lower, upper = self.band.latent_bounds(X)
         return (upper - lower) / self.band.prior_std
 
 
@@ -128,7 +103,6 @@ class OutcomeConstraints(Described):
         names: What they are called, in the same order.
     """
 
-    @checked
     def __init__(
         self,
         bands: Band | Sequence[Band],
@@ -155,13 +129,19 @@ class OutcomeConstraints(Described):
             UnsupportedError: If a band is not one over points.
             BotorchTensorDimensionError: If the bands' inputs differ in dimension.
         """
-        listed = list(bands) if isinstance(bands, Sequence) else [bands]
+        listed: list[Any] = list(bands) if isinstance(bands, Sequence) else [bands]
         if not listed:
             raise ValueError("bands is empty; give a band for each constrained outcome.")
         for band in listed:
-            _check_band(band)
+            if not isinstance(band, Band):
+                raise UnsupportedError(
+                    f"bands must be an instance of Band, got {type(band).__name__}: a "
+                    "confidence band over points, such as MartingaleMixtureUCB."
+                )
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
+        for side in directions:
+            one_of("sides", side, ">=", "<=")
         self.constraints = tuple(
             Constraint(band, _threshold(band, level), side)
             for band, level, side in zip(listed, levels, directions, strict=True)
@@ -174,6 +154,22 @@ class OutcomeConstraints(Described):
         r"""The band of each constraint, by the name it has in ``assumptions``."""
         bands = [constraint.band for constraint in self.constraints]
         return dict(zip(self.names, bands, strict=True))
+
+    @property
+    def settings(self) -> list[Any]:
+        r"""Thresholds, sides and which of them are on one band, as plain values."""
+        places = [id(limit.band) for limit in self.constraints]
+        return [
+            (limit.threshold, limit.side, places.index(id(limit.band)))
+            for limit in self.constraints
+        ]
+
+    def with_bands(self, bands: Sequence[Band]) -> "OutcomeConstraints":
+        r"""The same limits on other bands, one for each constraint in their order."""
+        thresholds, sides = zip(
+            *((x.threshold, x.side) for x in self.constraints), strict=True
+        )
+        return OutcomeConstraints(bands, thresholds, sides=sides, names=self.names)
 
     @property
     def assumptions(self) -> Assumptions:
@@ -229,35 +225,15 @@ class OutcomeConstraints(Described):
     def _margins(self, rows: Tensor) -> Tensor:
         r"""Both margins at ``n x d`` points, ``2 x c x n``; each band is asked once."""
         bands = {id(each.band): each.band for each in self.constraints}
-        sides = {key: _sides(band, rows) for key, band in bands.items()}
+        sides = {key: band.latent_bounds(rows) for key, band in bands.items()}
         pairs = [each.margins(*sides[id(each.band)]) for each in self.constraints]
         certain, possible = zip(*pairs, strict=True)
         return torch.stack([torch.stack(certain), torch.stack(possible)])
 
 
-def check_dimensions(name: str, bands: Sequence[Any]) -> None:
-    r"""Refuse bands on inputs of different dimension; ``name`` is for the message."""
-    states = [getattr(band, "regression", None) for band in bands]
-    known = {state.dimension for state in states if state is not None}
-    if len(known) > 1:
-        raise BotorchTensorDimensionError(
-            f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
-            "every model all input columns, those that do not matter for it too."
-        )
-
-
-def _sides(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The band on the scale of its set; other bands are in outcome units alone."""
-    return getattr(band, "latent_bounds", band.bounds)(X)
-
-
-def _outcome_map(band: Any) -> OutcomeMap:
-    return getattr(band, "outcome_map", IDENTITY)
-
-
 def _threshold(band: Band, value: float) -> float:
     r"""A finite number that is not below all outcomes of the band's model."""
-    threshold, outcome_map = finite_scalar("thresholds", value), _outcome_map(band)
+    threshold, outcome_map = finite_scalar("thresholds", value), band.outcome_map
     if not outcome_map.takes(torch.tensor(threshold, dtype=torch.float64)):
         raise ValueError(
             f"thresholds must be {outcome_map.domain} for a model of the outcome"
@@ -281,13 +257,3 @@ def _checked_names(names: Sequence[str] | None, bands: Sequence[Band]) -> tuple[
                 f"names has {name!r}, which is another band's; give each its own."
             )
     return tuple(names)
-
-
-def _check_band(band: Band) -> None:
-    r"""Refuse what is not a confidence band over points."""
-    lacking = [name for name in _NEEDED if not hasattr(band, name)]
-    if lacking or len(signature(band.bounds).parameters) == 0:
-        raise UnsupportedError(
-            f"{type(band).__name__} is not a band over points: a constraint needs "
-            "bounds(X), assumptions and prior_std, as MartingaleMixtureUCB has them."
-        )

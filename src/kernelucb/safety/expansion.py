@@ -9,7 +9,7 @@ from torch.nn import Module, ModuleList
 
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import rows_of
-from kernelucb.acquisition.saved import BuiltOnce, plain_limits
+from kernelucb.acquisition.base import BuiltOnce
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.safety.safe_set import SafeSet
 
@@ -57,7 +57,7 @@ class ConstraintWidth(BuiltOnce):
             )
 
     def _settings(self) -> Any:
-        return plain_limits(self.safe_set.outcome_constraints)
+        return self.safe_set.outcome_constraints.settings
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Width at ``b x 1 x d`` candidate points, a tensor of shape ``b``.

@@ -11,8 +11,8 @@ from torch import Tensor
 from kernelucb._numerics.domains import checked_points, rows_of
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.band import joined_assumptions
 from kernelucb.confidence.base import Described
-from kernelucb.confidence.joined import joined_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Band,

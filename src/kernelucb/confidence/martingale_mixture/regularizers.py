@@ -28,6 +28,10 @@ def grid_regularizers(
         ValueError: If a ridge parameter is not a finite number above zero.
     """
     if isinstance(alphas, str):
+        if alphas != "paper":
+            raise ValueError(
+                f'alphas must be a tensor, a number, "paper" or None, got {alphas!r}.'
+            )
         return tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
     grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
     if grid.numel() == 0:

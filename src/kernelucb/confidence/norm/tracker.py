@@ -201,7 +201,12 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     r"""The tracker that estimates the norm bound; None where a number was given."""
     if norm_bound is None:
         return NormTracker()
-    if norm_bound == "cautious":
+    if isinstance(norm_bound, str):
+        if norm_bound != "cautious":
+            raise ValueError(
+                'norm_bound must be a number, a NormTracker, "cautious" or None, got '
+                f"{norm_bound!r}."
+            )
         return NormTracker.cautious()
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 

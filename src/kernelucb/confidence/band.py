@@ -1,0 +1,178 @@
+r"""What everything above asks of a confidence band, and what several rest on together."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from botorch.exceptions import BotorchTensorDimensionError, UnsupportedError
+from torch import Tensor
+
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import ConfidenceSet, Described
+from kernelucb.regression.from_model import per_output
+from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
+
+if TYPE_CHECKING:
+    from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+
+
+class Data(Protocol):
+    r"""What a band says of the data it was computed from."""
+
+    @property
+    def dimension(self) -> int:
+        r"""Number of raw input columns ``d``."""
+        ...
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of outcomes."""
+        ...
+
+
+class Band(Described):
+    r"""A confidence band over points, of one outcome or of one number made of several.
+
+    A band that is made elsewhere derives from this class; it needs ``bounds``,
+    ``assumptions`` and ``prior_std``, and the rest has defaults for a band in outcome units
+    that knows nothing of a set of functions.
+    """
+
+    # Limits on other outcomes that a search keeps to.
+    outcome_constraints: "OutcomeConstraints | None" = None
+
+    @property
+    def objective_band(self) -> "Band":
+        r"""The objective's band, where constraints stand beside it; else itself."""
+        return self
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the guarantee rests on: given, estimated or violated."""
+        raise NotImplementedError
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome, units of ``latent_bounds``."""
+        raise NotImplementedError
+
+    def bounds(self, X: Tensor, /) -> tuple[Tensor, Tensor]:
+        r"""Lower and upper bound at ``n x d`` points, ``n`` values each, outcome units."""
+        raise NotImplementedError
+
+    @property
+    def data(self) -> Data | None:
+        r"""What it was computed from; None where that is not known."""
+        return None
+
+    @property
+    def parts(self) -> "Sequence[Band]":
+        r"""The bands it is made of, if it is made of others."""
+        return ()
+
+    @property
+    def norm_bounds(self) -> tuple[float, ...]:
+        r"""Norm bounds in use, outcome units; none where it rests on none."""
+        norms = [norm for part in self.parts for norm in part.norm_bounds]
+        return tuple(dict.fromkeys(norms))
+
+    @property
+    def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
+        r"""The set of functions that explain the data; None where there is none."""
+        return None
+
+    @property
+    def outcome_map(self) -> OutcomeMap:
+        r"""From outcomes to the scale of the set, on which norm and noise are."""
+        return IDENTITY
+
+    @property
+    def direction(self) -> int:
+        r"""1 where large outcomes are sought, -1 where small ones are."""
+        return 1
+
+    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``bounds`` on the scale of ``outcome_map``."""
+        return self.bounds(X)
+
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
+        r"""Upper bound on ``sign * (f(x) - f(reference))``, ``n`` values; see the set's.
+
+        Where there is no set of functions, the difference of two sides of the band.
+        """
+        if self.confidence_set is not None:
+            return self.confidence_set.max_gain_over(X, reference, sign, cheap)
+        above, below = self.latent_bounds(X), self.latent_bounds(reference)
+        return above[1] - below[0] if sign > 0 else below[1] - above[0]
+
+    def at(self, **changes: Any) -> Self:
+        r"""The band of the same data with another norm bound, noise scale or ``delta``.
+
+        Raises:
+            UnsupportedError: If it cannot be computed anew.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot be computed anew.")
+
+    def _described(self) -> dict[str, Any]:
+        known = dict.fromkeys(f"{norm:.6g}" for norm in self.norm_bounds)
+        data = self.data
+        return {
+            "norm_bound": " and ".join(known) or None,
+            "delta": self.assumptions.delta,
+            "num_observations": None if data is None else data.num_observations,
+        }
+
+
+def terms_of(band: Band) -> list[Band]:
+    r"""The bands that a band is made of, at any depth; itself where of none."""
+    return [each for part in band.parts for each in terms_of(part)] or [band]
+
+
+def joined_assumptions(bands: Mapping[str, Band], claim: str) -> Assumptions:
+    r"""What several named bands at once rest on; what stands in it twice counts once.
+
+    ``claim`` says what follows. A weighted sum rests on the bands of its terms; one that is
+    given under two names, or is a term of several sums, adds its failure probability once.
+    """
+    names: dict[int, list[str]] = {}
+    distinct: dict[int, Band] = {}
+    for name, band in bands.items():
+        terms = terms_of(band)
+        for i, term in enumerate(terms, 1):
+            own = name if len(terms) == 1 else f"{name} (term {i})"
+            names.setdefault(id(term), []).append(own)
+            distinct[id(term)] = term
+    parts = {", ".join(names[key]): band.assumptions for key, band in distinct.items()}
+    return Assumptions.joined(parts, claim)
+
+
+def changed_bands(
+    bands: Sequence[Band], *, delta: float | None = None, **changes: Any
+) -> dict[int, Band]:
+    r"""Terms of several bands at other values, by the ``id`` of the term.
+
+    Each change is one value for all distinct terms or one for each, in their order;
+    ``delta`` is the failure probability of all, which they share as before.
+    """
+    terms = list({id(term): term for band in bands for term in terms_of(band)}.values())
+    own = [{} for _ in terms]
+    for name, value in changes.items():
+        for each, entry in zip(own, per_output(name, value, len(terms)), strict=True):
+            each[name] = entry
+    if delta is not None:
+        shares = [term.assumptions.delta or 0.0 for term in terms]
+        for each, share in zip(own, shares, strict=True):
+            each["delta"] = delta * share / sum(shares)
+    pairs = zip(terms, own, strict=True)
+    return {id(term): term.at(**each) for term, each in pairs}
+
+
+def check_dimensions(name: str, bands: Sequence[Band]) -> None:
+    r"""Refuse bands on inputs of different dimension; ``name`` is for the message."""
+    known = {band.data.dimension for band in bands if band.data is not None}
+    if len(known) > 1:
+        raise BotorchTensorDimensionError(
+            f"The {name} are on inputs of {sorted(known)} columns; they must agree: give "
+            "every model all input columns, those that do not matter for it too."
+        )
