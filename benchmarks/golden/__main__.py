@@ -292,10 +292,14 @@ def compare(call: Call) -> None:
         strict = sum(not loose for _, loose in old.values())
         for name, case in cases(part):
             numbers, loose = old.pop(name, ({}, {}))
-            for what, size in differences(numbers, case()):
+            now = case()
+            for what, size in differences(numbers, now):
                 limit = allowed(what, loose)
+                if size == math.inf and what == "words":
+                    name += f": {numbers.get(what)!r} became {now.get(what)!r}"
                 share = 0.0 if size == 0.0 or limit == math.inf else size / limit
-                rows.append((math.inf if limit == 0.0 < size else share, name, what, size))
+                share = math.inf if limit == 0.0 < size else share
+                rows.append((share, name, what, size))
         rows += [(math.inf, name, "not asked any more", math.inf) for name in old]
         share, name, what, size = max(rows)
         count, took = len(frozen[part]), time.perf_counter() - start

@@ -202,10 +202,10 @@ def _streaming(p: Problem) -> Any:
 
 
 MARTINGALE: Options = {"fit": "martingale"}
-SCALE: Options = {"covariance_scale": 0.2}
-THREE: Options = {"covariance_scale": (0.1, 1.0, 10.0)}
-MIXED: Options = {"covariance_scale": "mixture"}
-MIXED_MARTINGALE: Options = {"covariance_scale": "mixture", "fit": "martingale"}
+SCALE: Options = {"fit": k.Filters(covariance_scale=0.2)}
+THREE: Options = {"fit": k.Filters(covariance_scale=(0.1, 1.0, 10.0))}
+MIXED: Options = {"fit": k.Filters(covariance_scale="mixture")}
+MIXED_MARTINGALE: Options = {"fit": k.MartingaleMixture(covariance_scale="mixture")}
 ANALYTIC, CONVEX, PAPER = {"form": "analytic"}, {"form": "convex"}, {"alphas": "paper"}
 ERROR = {"model_error": 0.05}
 _STATE, _FEW, _SMALL = {"form": "state"}, {"form": "state", "most": 20}, {"most": 8}
@@ -248,7 +248,9 @@ KINDS: dict[str, Kind] = {
     "counts estimated norm": Kind(
         "counts", 2, _counts, {"likelihood": "binomial", "norm_bound": None}
     ),
-    "counts mixture": Kind("counts", 2, _counts, {"likelihood": "binomial", **MIXED}),
+    "counts mixture": Kind(
+        "counts", 2, _counts, {"likelihood": "binomial", "covariance_scale": "mixture"}
+    ),
     "family bernoulli": Kind("counts", 3, _counts_family, {"likelihood": "bernoulli"}),
     "family poisson": Kind(
         "counts", 3, _counts_family, {"likelihood": "poisson", "combine": "all"}
