@@ -1,6 +1,5 @@
 r"""What a family of kernels takes from a model."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from kernelucb.regression.prior import Prior
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyData(ABC):
+class _Described:
     r"""The data of a model without its prior.
 
     Attributes:
@@ -39,11 +38,6 @@ class FamilyData(ABC):
     estimated: frozenset[str]
     outcome_map: OutcomeMap
 
-    @property
-    @abstractmethod
-    def precision(self) -> Tensor:
-        r"""How precise each outcome is, ``n`` values that no later round changes."""
-
     def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
         transform, outcome_map = self.input_transform, self.outcome_map
@@ -52,17 +46,9 @@ class FamilyData(ABC):
         prior.check_fits(self.inputs)
         return prior
 
-    @abstractmethod
-    def pooled(self, prior: Prior) -> Any:
-        r"""What is the same for all priors with the same mean: repeated inputs made one."""
-
-    @abstractmethod
-    def under(self, prior: Prior, estimated: frozenset[str], pooled: Any) -> Any:
-        r"""The regression of the data under a prior; ``estimated`` are parts of it."""
-
 
 @dataclass(frozen=True, eq=False)
-class NoisyData(FamilyData):
+class NoisyData(_Described):
     r"""Outcomes with additive noise.
 
     Attributes:
@@ -115,7 +101,7 @@ class NoisyData(FamilyData):
 
 
 @dataclass(frozen=True, eq=False)
-class CountData(FamilyData):
+class CountData(_Described):
     r"""Outcomes that are successes or counts.
 
     Attributes:
@@ -150,3 +136,8 @@ class CountData(FamilyData):
         r"""See ``FamilyData``."""
         known = self.outcomes, self.dimension, self.estimated | estimated
         return LikelihoodRegression.from_parts(prior, self.inputs, *known, pooled)
+
+
+# Each has ``precision`` (of every outcome; no later round changes it), ``pooled`` (the same
+# for all priors with the same mean) and ``under``, their regression under a prior.
+FamilyData = NoisyData | CountData

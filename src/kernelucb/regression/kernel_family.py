@@ -73,12 +73,7 @@ class LengthscaleFamily(Sequence[Kernel]):
     _covering: dict[int, list[Cover]] = field(default_factory=dict, init=False)
 
     def covering(self, dimension: int) -> list[Cover]:
-        r"""For each kernel one that covers its range, and a factor of the norm bound.
-
-        Made once for each dimension.
-
-        Args:
-            dimension: Number of input columns of the kernels.
+        r"""For each kernel one that covers its range, for inputs of so many columns.
 
         Raises:
             UnsupportedError: If the kernels have another number of length scales.
@@ -327,12 +322,6 @@ def cover_of_all(shorter: Kernel, longer: Kernel, ratio: float, dimension: int) 
     whichever has the smaller prior variance.
 
     Source: ours; ``docs/mathematics.md``.
-
-    Args:
-        shorter: Kernel of the shortest length scale.
-        longer: Of the longest, ``ratio`` times that in every coordinate.
-        ratio: At least 1.
-        dimension: Number of coordinates.
     """
     log_nested = dimension * math.log(ratio)
     log_share = _log_weight(ratio, dimension) - log_nested

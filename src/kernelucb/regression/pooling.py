@@ -47,9 +47,7 @@ def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
 def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
     r"""Distinct rows of ``n x d`` inputs, in the order in which they come first.
 
-    Returns:
-        ``u`` positions where they come first, and for each of the ``n`` rows which of the
-        ``u`` it is.
+    ``u`` positions where they come first, and for each row which of the ``u`` it is.
     """
     first, index = _sorted_rows(inputs)
     first, order = first.sort()

@@ -77,10 +77,11 @@ class Prior(Module):
         if self._plain is None:
             kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
             kernel = None if kernel is None else kernel.scaled(self.scale**2)
-            value = 0.0 if mean is None or type(mean) is ZeroMean else None
-            if type(mean) is ConstantMean and mean.constant.numel() == 1:
-                value = float(mean.constant)
-            value = None if value is None else self.offset + self.scale * value
+            value = self.offset if mean is None or type(mean) is ZeroMean else None
+            if type(mean) is ConstantMean:
+                constant: Any = mean.constant
+                if constant.numel() == 1:
+                    value = self.offset + self.scale * float(constant)
             self._plain = _Plain(kernel, value)
         return self._plain
 

@@ -42,13 +42,7 @@ class SketchedArms(Sketched):
     """
 
     def __init__(self, prior: Prior, inputs: Tensor, alpha: float) -> None:
-        r"""Arms without observations.
-
-        Args:
-            prior: Prior of the outcomes.
-            inputs: ``A x d`` arms.
-            alpha: Ridge parameter, in the squared units of the outcomes.
-        """
+        r"""``A x d`` arms without observations."""
         self.prior, self.inputs, self.alpha = prior, inputs, alpha
         self.prior_mean = prior.mean(inputs)
         self.counts = torch.zeros_like(self.prior_mean)
@@ -80,15 +74,8 @@ class SketchedArms(Sketched):
     def hallucination(self, arm: int, earlier: Tensor) -> Tensor:
         r"""What a further observation at an arm takes from quadratic forms.
 
-        ``V^-1 z / sqrt(1 + z^T V^-1 z)`` after the ``earlier`` ones: the square of a
-        feature's product with it is taken away.
-
-        Args:
-            arm: Where the observation would be made.
-            earlier: ``r x h`` columns that this function returned before.
-
-        Returns:
-            ``r`` numbers.
+        ``V^-1 z / sqrt(1 + z^T V^-1 z)``, ``r`` numbers, after ``earlier`` ones (``r x h``
+        columns): the square of a feature's product with it is taken away.
         """
         z = self.features[arm]
         column = _solve(self.sketch.factor, z.unsqueeze(-1))[:, 0] - earlier @ (
@@ -97,12 +84,7 @@ class SketchedArms(Sketched):
         return column / (1.0 + z @ column).sqrt()
 
     def observe(self, change: Change, inducing: Tensor) -> "SketchedArms":
-        r"""The arms with more observations, and with more inducing arms.
-
-        Args:
-            change: The observations, by arm.
-            inducing: ``k`` arms that are not inducing yet.
-        """
+        r"""The arms with more observations, and ``k`` arms more that are inducing."""
         arms, counts, sums, squares = change
         state = copy(self)
         state.counts = self.counts.index_add(0, arms, counts)
@@ -172,11 +154,9 @@ class SketchedArms(Sketched):
         self._append(added)
 
     def _absorbed(self, arms: Tensor, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Observations added to ``V``.
+        r"""Observations added to ``V``: columns by whose squares quadratic forms fall.
 
-        Returns:
-            ``r x b`` columns, whose squares are what quadratic forms fall by; ``Z^T Z``;
-            and the factor of ``V``.
+        ``r x b`` of them, and ``Z^T Z`` and the factor of ``V``.
         """
         weighted = counts.sqrt().unsqueeze(-1) * self.features[arms]
         columns = _solve(self.sketch.factor, weighted.mT)
@@ -226,13 +206,9 @@ class _Directions(NamedTuple):
         return cls(covariance @ new, left.mT @ new, state.residual_variance, basis)
 
     def coordinates(self, arms: Tensor | slice, spanned: Tensor) -> Tensor:
-        r"""Coordinates of arms along the directions.
+        r"""Coordinates of arms along the directions, from old features times ``spanned``.
 
         Reduced where round-off would explain more than there is.
-
-        Args:
-            arms: Which arms.
-            spanned: Products of their old features with ``spanned``.
         """
         added, room = self.covariance[arms] - spanned, self.room[arms]
         explained = added.square().sum(-1)

@@ -48,7 +48,7 @@ class Basis(Module):
         return cls(prior, like[:0], like.new_zeros(0, 0))
 
     def extended(self, inputs: Tensor) -> "Basis":
-        r"""The basis with what ``p x d'`` kernel inputs add to it, behind the old one."""
+        r"""The basis with what ``p x d'`` kernel inputs add, behind the old directions."""
         features = self(inputs)
         rest = self.prior.covariance(inputs, inputs) - features @ features.mT
         return self.bordered(
@@ -58,10 +58,8 @@ class Basis(Module):
     def bordered(self, inputs: Tensor, features: Tensor, new: Tensor) -> "Basis":
         r"""The basis with directions of more sections behind the old ones.
 
-        Args:
-            inputs: ``p x d'`` kernel inputs of the sections.
-            features: ``p x r`` old features of these.
-            new: ``p x r'`` columns that make directions of what those leave.
+        From ``p x d'`` kernel inputs, their ``p x r`` old features and ``p x r'`` columns
+        that make directions of what those leave.
         """
         old = torch.cat([self.matrix, -self.matrix @ features.mT @ new], dim=-1)
         new = pad(new, (self.matrix.shape[-1], 0))

@@ -34,15 +34,7 @@ class DTCState(Sketched):
     def __init__(
         self, prior: Prior, like: Tensor, alpha: float, qbar: float, seed: int
     ) -> None:
-        r"""State without observations.
-
-        Args:
-            prior: Prior in the units of the outcomes.
-            like: ``n x d'`` kernel inputs, of which shape and device count.
-            alpha: Ridge parameter, in the squared units of the outcomes.
-            qbar: Oversampling factor.
-            seed: Seed of the draws.
-        """
+        r"""State without observations, for kernel inputs like ``n x d'`` ones."""
         self.prior, self.qbar = prior, qbar
         self.inputs, self.counts, self.sums, self.squares = Tally.empty(like)
         self.residual_variance = self.counts
@@ -75,10 +67,7 @@ class DTCState(Sketched):
 
         In blocks that at most double the number of observations: a block is drawn with the
         variances of the step before, which are larger: as accurate, and more generous.
-
-        Args:
-            inputs: ``n x d'`` kernel inputs.
-            residuals: ``n`` outcomes minus prior means.
+        ``residuals`` are outcomes minus prior means.
         """
         state, start = copy(self), 0
         while start < len(inputs):
@@ -94,12 +83,7 @@ class DTCState(Sketched):
 
     @torch.no_grad()
     def conditioned(self, inputs: Tensor, residuals: Tensor) -> "DTCState":
-        r"""With more observations, whose inputs become inducing points, without a draw.
-
-        Args:
-            inputs: ``n x d'`` kernel inputs.
-            residuals: ``n`` outcomes minus prior means.
-        """
+        r"""With more observations, whose inputs become inducing points, without a draw."""
         state = copy(self)
         change = state._add(inputs, residuals)
         index = torch.cat([self.inducing_index, change.places]).unique()

@@ -41,13 +41,8 @@ class DTCRegression(RidgeState):
     ) -> None:
         r"""State of a sketch; one ``eigh``.
 
-        Args:
-            prior: Prior in outcome units; its ``scale`` is outcome units per unit of the
-                data.
-            data: Observations and sketch.
-            noise_std: Noise scale, outcome units.
-            dimension: Number of raw input columns.
-            estimated: Parts of the model that were fitted to the data.
+        Prior and noise scale are in outcome units, of which ``prior.scale`` make a unit of
+        the data.
         """
         super().__init__()
         self.prior, self.dimension, self.estimated = prior, dimension, estimated

@@ -64,13 +64,7 @@ class Sketch(NamedTuple):
         return float((pivots / self.alpha).log().sum())
 
     def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
-        r"""With more observations; one Cholesky factorisation.
-
-        Args:
-            features: ``n x r`` features of distinct inputs.
-            counts: ``n`` numbers of observations there.
-            sums: ``n`` sums of outcomes minus prior means.
-        """
+        r"""With observations added up at ``n`` inputs; one Cholesky factorisation."""
         gram = self.gram.clone()
         for part, weights in zip(features.split(ROWS), counts.split(ROWS), strict=True):
             gram.addmm_(part.mT, weights.unsqueeze(-1) * part)
@@ -88,9 +82,7 @@ class Sketch(NamedTuple):
     def variance(self, features: Tensor, residual_variance: Tensor) -> Tensor:
         r"""Latent variance: a sum of positive terms, so it does not cancel near the data.
 
-        Args:
-            features: ``n x r`` features.
-            residual_variance: ``n`` values ``k(x, x) - |z(x)|^2``.
+        Of ``n x r`` features and ``n`` values ``k(x, x) - |z(x)|^2``.
         """
         parts = features.split(ROWS)
         left = [self.residual_features(part).square().sum(-1) for part in parts]
@@ -149,16 +141,7 @@ class Sketched:
 
 
 def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
-    r"""Check that outcomes of the prior's size tell the noise from their rounding.
-
-    Args:
-        name: What the noise scale is called, for the message.
-        noise_std: The least noise scale.
-        variance: Prior variances, at least one.
-
-    Raises:
-        ValueError: Otherwise.
-    """
+    r"""Raise ``ValueError`` where the least noise is rounding beside prior variances."""
     deviation = float(variance.max().sqrt())
     least = _LEAST_NOISE * deviation
     if noise_std < least:

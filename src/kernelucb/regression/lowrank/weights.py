@@ -77,13 +77,6 @@ class Sums(NamedTuple):
 
         One pass over the new observations, and one over their pairs with all where
         ``residual`` is kept: ``O(t r)`` for each new one, in blocks of ``chunk_size``.
-
-        Args:
-            basis: The coordinates of the sums.
-            inputs: ``n x d'`` kernel inputs.
-            targets: ``n`` outcomes.
-            noise_std: ``n`` noise scales.
-            chunk_size: Rows and columns of a block.
         """
         prior = basis.prior
         pooled = pool(inputs, targets - prior.mean(inputs), noise_std)
@@ -149,10 +142,8 @@ class WeightProblem(NamedTuple):
     def of(cls, basis: Basis, sums: Sums) -> "WeightProblem":
         r"""The problem of some data, with the split that is best on average over them.
 
-        Args:
-            basis: The coordinates that the weights are made of, the first ones of
-                those that the sums are over.
-            sums: The data.
+        The weights are made of the coordinates of ``basis``, the first ones of those that
+        the sums are over.
         """
         own = [*range(basis.matrix.shape[-1]), -1]
         further = slice(len(own) - 1, -1)
@@ -183,11 +174,8 @@ class WeightProblem(NamedTuple):
     def with_rows(self, coordinates: Tensor, noise_std: Tensor) -> "WeightProblem":
         r"""The problem with ``p`` free weights more, for observations without outcomes.
 
-        Along coordinates that are new, the observations so far count as residual_variance.
-
-        Args:
-            coordinates: ``p x m'`` of the new observations, the old coordinates first.
-            noise_std: One noise scale.
+        Along coordinates that are new, the observations so far count as residual variance.
+        ``coordinates`` are ``p x m'``, the old ones first.
         """
         rows, added = len(coordinates), coordinates.shape[-1] - len(self.scale)
         scale = pad(self.scale, (0, added), value=(1.0 + self.split) ** 0.5)
