@@ -17,7 +17,7 @@ from benchmarks.filters.problems import Problem
 from benchmarks.filters.sets import Mixture
 from benchmarks.filters.width import FITS
 from benchmarks.runner import stream
-from kernelucb.confidence.fit.e_processes import Hybrids
+from kernelucb.confidence.fit.filters import Hybrids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.filtered import SpectralFilter
 

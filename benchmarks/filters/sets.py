@@ -4,8 +4,7 @@ from typing import Any
 
 from benchmarks.filters.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.e_processes import Array, EProcesses
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.filters import Array, FilterMixture
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
@@ -19,18 +18,19 @@ class Mixture:
     def __init__(self, problem: Problem) -> None:
         self.regression = problem.regression
         self.norm = problem.norm_bound  # in prior units: all variances are one
-        self.e_processes = EProcesses(problem.regression, problem.delta, 1.0, self.norm)
-        self.chosen: Any = FilterMixture(self.e_processes).for_band(self.norm)
+        self.fit = FilterMixture(problem.regression, problem.delta, 1.0, self.norm)
+        self.chosen: Any = self.fit.for_band(self.norm)
         self.assumptions = problem.band("filters").assumptions
 
     def of_weights(self, weights: Array) -> ConfidenceSet:
         r"""The set of ``J`` weights that sum up to one."""
-        squared = self.e_processes.squared_radius(weights)
-        return self.of_filter(self.e_processes.spectral_filter(weights), squared)
+        return self._of(self.fit.filtered(weights), self.fit.squared_radius(weights))
 
     def of_filter(self, spectral_filter: SpectralFilter, squared: float) -> ConfidenceSet:
         r"""The set of a filter and a squared radius in noise units."""
-        state = FilteredRegression(self.regression, spectral_filter)
+        return self._of(FilteredRegression(self.regression, spectral_filter), squared)
+
+    def _of(self, state: FilteredRegression, squared: float) -> ConfidenceSet:
         tau = squared / self.norm**2
         radius = Radius(tau, squared - float(state.quadratic_form(tau)))
         least = least_norm(state, radius)

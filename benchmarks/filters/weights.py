@@ -51,10 +51,10 @@ class _Objective:
     """
 
     def __init__(self, mixture: Mixture, points: Tensor) -> None:
-        e_processes, state = mixture.e_processes, mixture.regression
-        self.filters = torch.from_numpy(e_processes.filters)
-        self.prices = torch.from_numpy(e_processes.prices)
-        self.confidence = e_processes.confidence
+        fit, state = mixture.fit, mixture.regression
+        self.filters = torch.from_numpy(fit.filters)
+        self.prices = torch.from_numpy(fit.prices)
+        self.confidence = fit.confidence
         self.eigenvalues, self.targets = state.eigenvalues, state.targets.square()
         projected = state.project(points)
         self.features = projected.features.square()
@@ -110,8 +110,8 @@ def _width(band, points: Tensor) -> float:
 
 def _fixed_point(mixture: Mixture) -> np.ndarray:
     r"""The library's iteration, half a step at a time, until nothing changes."""
-    widths = _Widths(mixture.e_processes, mixture.norm)
-    log_weights = np.zeros(len(mixture.e_processes.prices))
+    widths = _Widths(mixture.fit, mixture.norm)
+    log_weights = np.zeros(len(mixture.fit.prices))
     for _ in range(_FIXED_POINT_STEPS):
         target = widths.appraise(_normalized(log_weights)).log_weights
         log_weights = 0.5 * (log_weights + target - target.max())

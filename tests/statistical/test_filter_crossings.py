@@ -19,7 +19,7 @@ from simulation import Arms, crossings
 from torch.testing import assert_close
 
 from kernelucb import KernelRegression
-from kernelucb.confidence.fit.e_processes import EProcesses
+from kernelucb.confidence.fit.filters import FilterMixture
 from oracles.crossings import Sequences, gaussian, nearest_miss, optimistic, rademacher
 from oracles.filters import (
     Filters,
@@ -127,7 +127,7 @@ def test_the_library_s_mixture_is_left_no_sooner(arms, count):
     chosen, _, noise = noise_at(arms, count)
     scale = arms.noise_std[chosen]
     state = KernelRegression(arms.inputs[chosen], noise * scale, arms.kernel, scale)
-    library = EProcesses(state, DELTA, 1.0, NORM)
+    library = FilterMixture(state, DELTA, 1.0, NORM)
     scales, floors = library.hybrids
     filters = Filters(arms.gram(), scales, floors, 1)
     game = Sequences(arms.gram()[None], arms.truth(0.0, 1))

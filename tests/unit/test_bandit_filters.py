@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
 from kernelucb.confidence.fit import energy
-from kernelucb.confidence.fit.e_processes import ALONE
+from kernelucb.confidence.fit.filters import ALONE
 from problems import float64, frozen_kernel
 from tolerances import BANDIT, PARTIAL_FRACTIONS, REARRANGED
 
@@ -29,7 +29,7 @@ def test_prices_are_those_of_the_whole_mixture():
     r"""At the round in which the weights are chosen, with the slope of that round."""
     bandit, _ = played(64)
     bound, filters = bandit.bands.bound, bandit.bands.filters
-    mixture = bound.mixture(bandit.observations.regression()).e_processes
+    mixture = bound.mixture(bandit.observations.regression())
     weights = [0.0] * len(mixture.prices)
     weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share
     expected = mixture.squared_radius(float64(weights).numpy())

@@ -16,9 +16,8 @@ from kernelucb import (
 )
 from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.fit.e_processes import EProcesses, Hybrids
 from kernelucb.confidence.fit.energy import noise_ball, with_energy
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
 from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
@@ -186,12 +185,12 @@ def test_the_energy_of_the_noise_costs_little_and_helps_bad_predictions():
 def test_weights_that_are_chosen_keep_their_price():
     r"""``sum_j w_j b_j + 2 KL(w || pi) + 2 ln(1/delta)``; here ``pi`` is in ``b``."""
     problem = make_problem(n=12)
-    e_processes = EProcesses(problem.state, 0.05, 1.0, NORM)
-    weights = uniform(len(e_processes.prices), 1, 3)[:, 0].numpy()
+    mixture = FilterMixture(problem.state, 0.05, 1.0, NORM)
+    weights = uniform(len(mixture.prices), 1, 3)[:, 0].numpy()
     weights /= weights.sum()
     entropy = sum(w * math.log(w) for w in weights)
-    expected = weights @ e_processes.prices + 2.0 * entropy + 2.0 * math.log(20.0)
-    assert e_processes.squared_radius(weights) == pytest.approx(expected)
+    expected = weights @ mixture.prices + 2.0 * entropy + 2.0 * math.log(20.0)
+    assert mixture.squared_radius(weights) == pytest.approx(expected)
 
 
 def test_round_off_takes_no_more_than_the_outcomes_that_it_hides():
@@ -232,7 +231,7 @@ def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, 
     weights /= weights.sum()
     bands = []
     for state in (cut, whole):
-        mixture = FilterMixture(EProcesses(state, 0.05, 1.0, norm))
+        mixture = FilterMixture(state, 0.05, 1.0, norm)
         fit = mixture.constraint(weights)
         fit = fit.beside_hidden(norm) if state is cut else fit
         constraints = Constraints(fit.radius, norm, None)

@@ -20,8 +20,8 @@ from kernelucb import (
     least_consistent_norm,
     regret_certificate,
 )
-from kernelucb.confidence.fit.e_processes import EProcesses
 from kernelucb.confidence.fit.energy import noise_energy_bound
+from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.mixture import mixture_radius
 from kernelucb.regression.filtered import FilteredRegression
 from oracles import socp
@@ -57,8 +57,8 @@ def narrower(acqf):
     assert isinstance(filtered, FilteredRegression)
     weights = filtered.spectral_filter.weights
     weights = torch.cat([1.0 - weights.sum(0, keepdim=True), weights]).clamp_min(0.0)
-    e_processes = EProcesses(state, acqf.delta, 1.0, acqf.norm_bound)
-    return e_processes.squared_radius(weights.numpy()), A
+    mixture = FilterMixture(state, acqf.delta, 1.0, acqf.norm_bound)
+    return mixture.squared_radius(weights.numpy()), A
 
 
 def wider(acqf):

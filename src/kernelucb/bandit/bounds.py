@@ -21,9 +21,8 @@ from kernelucb.confidence.fit.choice import (
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.fit.e_processes import EProcesses, first_ball
 from kernelucb.confidence.fit.energy import energy_source, with_energy
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.filters import FilterMixture, first_ball
 from kernelucb.confidence.fit.mixture import (
     FitConstraint,
     Radius,
@@ -271,8 +270,7 @@ class Dual(MixtureBound):
 
     def mixture(self, regression: KernelRegression) -> FilterMixture:
         r"""The mixture of filters."""
-        norm = self._given_norm
-        return FilterMixture(EProcesses(regression, self.delta, self.scales, norm))
+        return FilterMixture(regression, self.delta, self.scales, self._given_norm)
 
     def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as narrow as the stateless sets have it."""

@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from kernelucb.bandit.spectral import Moments, Points, SchurSystems, Spectrum
-from kernelucb.confidence.fit.e_processes import ALONE, first_ball, first_price
-from kernelucb.confidence.fit.filters import FilterMixture
+from kernelucb.confidence.fit.filters import (
+    ALONE,
+    FilterMixture,
+    first_ball,
+    first_price,
+)
 from kernelucb.confidence.norm.least import least_norm
 
 # A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
@@ -44,7 +48,7 @@ class Ratio(NamedTuple):
 
 
 class TwoFilters(NamedTuple):
-    r"""Weights of the first member and of one hybrid; see ``EProcesses``.
+    r"""Weights of the first member and of one hybrid; see ``FilterMixture``.
 
     Weights may depend on the data and change at any time: chosen where the whole spectrum
     is at hand, they are kept until it is again. So is the slope of the first member's
@@ -76,18 +80,17 @@ class TwoFilters(NamedTuple):
         """
         if mixture.regression.num_observations < _FEWEST:
             return None
-        found = mixture.two_for_band(norm)
-        if found.gain < _LEAST_GAIN:
+        weights, gain = mixture.two_for_band(norm)
+        if gain < _LEAST_GAIN:
             return None
-        if least_norm(*mixture.constraint(found.weights)) > _MOST_NEEDED * norm:
+        if least_norm(*mixture.constraint(weights)) > _MOST_NEEDED * norm:
             return None
-        e_processes = mixture.e_processes
-        index = int(found.weights[1:].argmax())
-        corner = float(e_processes.hybrids.corners[index])
+        index = int(weights[1:].argmax())
+        corner = float(mixture.hybrids.corners[index])
         if mixture.regression.eigenvalue_cutoff > _SMALL * corner:
             return None
-        floor = float(e_processes.hybrids.floors[index])
-        return cls(float(found.weights[0]), e_processes.level, index, corner, floor)
+        floor = float(mixture.hybrids.floors[index])
+        return cls(float(weights[0]), mixture.level, index, corner, floor)
 
     @property
     def ratio(self) -> Ratio:

@@ -8,7 +8,7 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.family.tracker import FamilyKey
 from kernelucb.confidence.fit.choice import Fit, fit_source
-from kernelucb.confidence.fit.e_processes import ALONE, Shares
+from kernelucb.confidence.fit.filters import ALONE, Shares
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet

@@ -6,9 +6,13 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from kernelucb.confidence.fit.e_processes import ALONE, EProcesses, Shares
 from kernelucb.confidence.fit.energy import energy_source, with_energy
-from kernelucb.confidence.fit.filters import FILTERS_SOURCE, FilterMixture
+from kernelucb.confidence.fit.filters import (
+    ALONE,
+    FILTERS_SOURCE,
+    FilterMixture,
+    Shares,
+)
 from kernelucb.confidence.fit.mixture import (
     CovarianceScale,
     FitConstraint,
@@ -143,9 +147,7 @@ def data_fit(
     """
     misfit, fit = misfit_of_error(regression, model_error), fit_of(fit, covariance_scale)
     if isinstance(fit, Filters):
-        return FilterMixture(
-            EProcesses(regression, delta, fit.scales, norm, misfit, shares)
-        )
+        return FilterMixture(regression, delta, fit.scales, norm, misfit, shares)
     radius = (
         fit.radius(regression)
         if isinstance(fit, PrequentialRadius)

@@ -13,7 +13,7 @@ from kernelucb.confidence.fit.choice import (
     fit_source,
     with_noise_of,
 )
-from kernelucb.confidence.fit.e_processes import ALONE, Shares
+from kernelucb.confidence.fit.filters import ALONE, Shares
 from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.geometry import (

@@ -10,8 +10,7 @@ from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
-from kernelucb.confidence.fit.e_processes import Array
-from kernelucb.confidence.fit.filters import Appraisal
+from kernelucb.confidence.fit.filters import Appraisal, Array
 from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
@@ -120,23 +119,22 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
     """
     if isinstance(fit, FitConstraint):
         return LeastNorm(fit, least_norm(*fit))
-    e_processes, tied = fit.e_processes, fit.e_processes.untied
     lam, z = _spectrum(fit.regression)
     cutoff = start = fit.regression.eigenvalue_cutoff
 
     def appraise(weights: Array) -> Appraisal:
         nonlocal start
-        values = weights @ e_processes.filters
+        values = weights @ fit.filters
         counted = values * lam, values * z**2
-        squared = e_processes.squared_radius(weights)
+        squared = fit.squared_radius(weights)
         tau = _least_regularizer(*counted, squared, cutoff, start, _NEAR)
         ridge = cutoff if tau is None else tau
         least = math.inf if tau is None else _ridge_norm(*counted, ridge)
         start = start if math.isinf(ridge) else ridge
         residuals = (z / (values * lam / ridge + 1.0)) ** 2
-        residuals *= e_processes.decisive_share(weights)
-        log_weights = e_processes.log_values(residuals)
-        log_weights[tied:] = -math.inf  # the same norm whatever the norm bound
+        residuals *= fit.decisive_share(weights)
+        log_weights = fit.log_values(residuals)
+        log_weights[fit.untied :] = -math.inf  # the same norm whatever the norm bound
         return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
 
     return _resolved(fit.best(appraise, _STEPS))
