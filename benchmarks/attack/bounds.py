@@ -14,6 +14,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     BKBBandit,
     BoundedNorm,
+    Filters,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -223,7 +224,7 @@ def _bandit(bound: str) -> Callable[..., Attacked]:
         options = {}
         if bound not in _WIDTHS:
             scale = SCALES[random.integers(len(SCALES))]
-            options = {} if scale is None else {"covariance_scale": scale}
+            options = {} if scale is None else {"fit": Filters(scale)}
         bandit = bandit_of(bound, problem, norm, **options)
         like = None
         if bound in _WIDTHS:
@@ -245,17 +246,15 @@ def _scalarized(problem: Problem, norm: float, random: np.random.Generator) -> A
     return Attacked(acqf.bounds, acqf, sum(weights))
 
 
-def _scale_of(random: np.random.Generator) -> Any:
-    return SCALES[random.integers(len(SCALES))]
+def _fit_of(random: np.random.Generator) -> Any:
+    return Filters(SCALES[random.integers(len(SCALES))])
 
 
 _MIXTURE = MartingaleMixtureUCB
 KINDS: dict[str, Kind] = {
-    "dual": Kind(_acqf(_MIXTURE, covariance_scale=_scale_of), weight=4),
-    "grid": Kind(_acqf(_MIXTURE, alphas="paper", covariance_scale=_scale_of), weight=2),
-    "analytic": Kind(
-        _acqf(_MIXTURE, form="analytic", covariance_scale=_scale_of), weight=2
-    ),
+    "dual": Kind(_acqf(_MIXTURE, fit=_fit_of), weight=4),
+    "grid": Kind(_acqf(_MIXTURE, alphas="paper", fit=_fit_of), weight=2),
+    "analytic": Kind(_acqf(_MIXTURE, form="analytic", fit=_fit_of), weight=2),
     "convex": Kind(_acqf(_MIXTURE, form="convex"), weight=0.05, largest=8),
     "unknown noise": Kind(_unknown, "exact", 1.5),
     "abbasi_yadkori": Kind(_acqf(AbbasiYadkoriUCB)),

@@ -46,8 +46,8 @@ def _attempt(seed: int) -> None:
         state: Any = KernelRegression(X, Y, kernel, question.noise_std)
         band = MartingaleMixtureUCB(
             state,
-            norm_bound=question.norm_bound, delta=_DELTA, fit="martingale",
-            covariance_scale=question.scale,
+            norm_bound=question.norm_bound, delta=_DELTA,
+            fit=MartingaleMixture(question.scale),
         )  # fmt: skip
     lower, upper = band.bounds(points)
     exact = torch.tensor(exact_bands(question, points.tolist()), dtype=torch.float64)
