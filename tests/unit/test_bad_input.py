@@ -310,3 +310,8 @@ def test_a_misspelt_fit_is_not_another(call):
     norm = {"norm_bound": 3.0} if call is check_consistency else {}
     with pytest.raises(ValueError, match='fit must be "filters", "martingale"'):
         call(PROBLEM.model, **norm, fit="filter")
+
+
+def test_what_has_no_confidence_set_has_no_certificate():
+    with pytest.raises(UnsupportedError, match="SingleTaskGP has no confidence set"):
+        regret_certificate(PROBLEM.model, PROBLEM.X)

@@ -1,6 +1,7 @@
 r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -335,40 +336,32 @@ def _combinations(
 
     ``region`` has a box for each combination of the space.
     """
-    columns, count = space.listed_columns, len(region.lower)
-    rows = region.lower[:, columns]
+    columns = space.listed_columns
     open_columns = [i for i in range(len(names)) if i not in region.fixed]
-    tried = _owners(rows, possible.points[:, columns])
-    left, all_tried = (
-        torch.bincount(each, minlength=count).double()
-        for each in (tried[possible.mask], tried)
-    )
-    shares = left / all_tried.clamp_min(1.0)
-    owners = _owners(rows, possible.lower[:, columns])
-    order = owners.argsort()
-    present, sizes = owners[order].unique_consecutive(return_counts=True)
+
+    def listed(X: Tensor) -> list[tuple[float, ...]]:
+        return [tuple(row) for row in X[:, columns].tolist()]
+
+    tried = Counter(listed(possible.points))
+    left = Counter(listed(possible.points[possible.mask]))
+    pieces: dict[tuple[float, ...], list[int]] = {}
+    for index, row in enumerate(listed(possible.lower)):
+        pieces.setdefault(row, []).append(index)
     found: list[PossibleCombination] = []
-    for index, pieces in zip(present.tolist(), order.split(sizes.tolist()), strict=True):
-        at_most = min(float(possible.sizes[pieces].sum()), 1.0)
-        lower = possible.lower[pieces].amin(0).tolist()
-        upper = possible.upper[pieces].amax(0).tolist()
-        values = dict(zip(columns, rows[index].tolist(), strict=True))
+    for row in filter(pieces.__contains__, listed(region.lower)):
+        own = pieces[row]
+        at_most = min(float(possible.sizes[own].sum()), 1.0)
+        lower, upper = possible.lower[own].amin(0), possible.upper[own].amax(0)
+        ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
+        values = dict(zip(columns, row, strict=True))
         found.append(
             PossibleCombination(
                 label=space.label(values, names),
                 values={names[i]: value for i, value in values.items()},
-                region={names[i]: (lower[i], upper[i]) for i in open_columns},
-                share=min(float(shares[index]), at_most),
+                region={names[i]: ends[i] for i in open_columns},
+                share=min(left[row] / max(tried[row], 1), at_most),
                 share_at_most=at_most,
             )
         )
     found.sort(key=lambda each: (each.share_at_most, each.share), reverse=True)
     return tuple(found)
-
-
-def _owners(rows: Tensor, values: Tensor) -> Tensor:
-    r"""For each of ``n x c`` values the index of the row that it equals."""
-    _, inverse = torch.cat([rows, values]).unique(dim=0, return_inverse=True)
-    index_of = torch.empty_like(inverse)
-    index_of[inverse[: len(rows)]] = torch.arange(len(rows), device=rows.device)
-    return index_of[inverse[len(rows) :]]

@@ -69,10 +69,7 @@ class Task:
             check_dimensions("bands", [acqf, *constraints.bands.values()])
         band = acqf.objective_band
         if band.confidence_set is None:
-            raise UnsupportedError(
-                f"{type(acqf).__name__} has no set of functions, which certificates are "
-                "about; give a bound such as MartingaleMixtureUCB."
-            )
+            raise UnsupportedError(NO_SET.format(type(acqf).__name__))
         dimension = band.confidence_set.regression.dimension
         region = domain_of(dimension, candidates, bounds, space, fixed_features)
         return cls(band, constraints if own is None else own, region)
