@@ -154,7 +154,7 @@ def regret_certificate(
     """
     task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
     if recommended is not None:
-        recommended = task.given_point("recommended", recommended, fixed_features)
+        recommended = task.recommended(recommended, fixed_features)
     found = certificate_of(task, recommended, tolerance, max_evaluations)
     return in_outcome_units(found, task)
 

@@ -216,7 +216,7 @@ def optimum_report(
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
     if recommended is not None:
-        recommended = task.given_point("recommended", recommended, fixed_features)
+        recommended = task.recommended(recommended, fixed_features)
     budget = tolerance, max_evaluations
     certificate = certificate_of(task, recommended, *budget)
     lower, upper = interval(task, certificate, *budget)

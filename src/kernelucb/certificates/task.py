@@ -175,36 +175,34 @@ class Task:
             best.append(tried[values.argmax()])
         return torch.stack(best).unique(dim=0)
 
-    def given_point(
-        self, name: str, given: Tensor, fixed_features: FixedFeatures | None = None
-    ) -> Tensor:
-        r"""The point that a user gives, in the region, ``1 x d``.
+    def recommended(self, given: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
+        r"""The point that a user recommends, in the region, ``1 x d``.
 
         Elsewhere a function may be larger than anywhere in the domain: an interval that
         begins there need not hold the optimum, nor need what may be better than that point.
-        ``name`` is for messages; ``given`` is ``d`` or ``1 x d``, and is moved into the
-        context of ``fixed_features``.
+        ``given`` is ``d`` or ``1 x d``, and is moved into the context of ``fixed_features``.
 
         Raises:
             ValueError: If it lies outside, by more than round-off.
             NoSafePointError: If it is not certainly feasible.
         """
         dimension = self.region.lower.shape[1]
-        row = tensor(name, given).reshape(1, -1)
-        point = checked_points(name, row, dimension)[0].clone()
+        row = tensor("recommended", given).reshape(1, -1)
+        point = checked_points("recommended", row, dimension)[0].clone()
         for column, value in checked_fixed(fixed_features, dimension).items():
             point[column] = value
         inside = _without_round_off(point.to(self.region.lower), self.region)
         if inside is None:
             raise ValueError(
-                f"{name} lies outside the domain: {point.tolist()}. What it is worth says "
-                "nothing of the optimum there. Give a point of the domain (add this one to "
-                f"candidates, widen bounds, loosen constraints), or leave {name} out."
+                f"recommended lies outside the domain: {point.tolist()}. What it is worth "
+                "says nothing of the optimum there. Give a point of the domain (add this "
+                "one to candidates, widen bounds, loosen constraints), or leave "
+                "recommended out."
             )
         row = inside.unsqueeze(0)
         if len(self.feasible(row)) == 0:
             raise NoSafePointError(
-                f"{name} is not certainly feasible: the bands do not show that it "
+                "recommended is not certainly feasible: the bands do not show that it "
                 "satisfies every constraint. Leave it out, or observe them there."
             )
         return row
