@@ -313,5 +313,5 @@ def test_a_misspelt_fit_is_not_another(call):
 
 
 def test_what_has_no_confidence_set_has_no_certificate():
-    with pytest.raises(UnsupportedError, match="SingleTaskGP has no confidence set"):
+    with pytest.raises(UnsupportedError, match="SingleTaskGP has no set of functions"):
         regret_certificate(PROBLEM.model, PROBLEM.X)

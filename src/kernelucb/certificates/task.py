@@ -51,7 +51,7 @@ class Task:
     @classmethod
     def of(
         cls,
-        acqf: Band,
+        acqf: Any,
         constraints: OutcomeConstraints | None,
         candidates: Tensor | None,
         bounds: Tensor | None,
@@ -59,17 +59,20 @@ class Task:
         fixed_features: FixedFeatures | None,
     ) -> Self:
         r"""From what users give: a bound with constraints of its own, or beside it."""
-        own = acqf.outcome_constraints
+        band = acqf.objective_band if isinstance(acqf, Band) else None
+        if band is None or band.confidence_set is None:
+            raise UnsupportedError(
+                f"{type(acqf).__name__} has no set of functions, which certificates are "
+                "about; give a bound such as MartingaleMixtureUCB."
+            )
+        own: OutcomeConstraints | None = acqf.outcome_constraints
         if own is not None and constraints is not None:
             raise UnsupportedError(
                 f"{type(acqf).__name__} has constraints of its own; leave out constraints, "
                 "or give its band."
             )
         if constraints is not None:
-            check_dimensions("bands", [acqf, *constraints.bands.values()])
-        band = acqf.objective_band
-        if band.confidence_set is None:
-            raise UnsupportedError(NO_SET.format(type(acqf).__name__))
+            check_dimensions("bands", [band, *constraints.bands.values()])
         dimension = band.confidence_set.regression.dimension
         region = domain_of(dimension, candidates, bounds, space, fixed_features)
         return cls(band, constraints if own is None else own, region)
@@ -180,7 +183,7 @@ class Task:
 
         Elsewhere a function may be larger than anywhere in the domain: an interval that
         begins there need not hold the optimum, nor need what may be better than that point.
-        ``given`` is ``d`` or ``1 x d``, and is moved into the context of ``fixed_features``.
+        ``given`` is ``d`` or ``1 x d``, moved into the context of ``fixed_features``.
 
         Raises:
             ValueError: If it lies outside, by more than round-off.

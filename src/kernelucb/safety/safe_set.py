@@ -156,9 +156,8 @@ class SafeSet(Described):
     @property
     def dimension(self) -> int | None:
         r"""Number of columns of the bands' inputs; None where no band says so."""
-        bands: list[Any] = [constraint.band for constraint in self.constraints]
-        states = [getattr(band, "regression", None) for band in bands]
-        return next((each.dimension for each in states if each is not None), None)
+        data = [constraint.band.data for constraint in self.constraints]
+        return next((each.dimension for each in data if each is not None), None)
 
     @property
     def assumptions(self) -> Assumptions:
