@@ -122,21 +122,17 @@ class Hybrids(NamedTuple):
         return cls(grid[:, 0], grid[:, 1])
 
     @classmethod
-    def for_prior(cls, scales: Sequence[float]) -> "Hybrids":
-        r"""The grid for a prior, its covariance multiplied by the mean of ``scales``."""
-        logs = [math.log(scale) for scale in scales]
-        return cls.for_norm(_UNIT_NORM * math.exp(0.5 * sum(logs) / len(logs)))
-
-    @classmethod
     def of(cls, scales: Sequence[float], norm: float | None) -> "Hybrids":
-        r"""The grid for the prior, and then that for the norm bound, if there is one."""
-        own = cls.for_prior(scales)
-        return own if norm is None else own.and_others(cls.for_norm(norm))
+        r"""The grid for the prior, and then that for the norm bound, if there is one.
 
-    def and_others(self, others: "Hybrids") -> "Hybrids":
-        r"""Both grids as one."""
-        both = zip(self, others, strict=True)
-        return Hybrids(*(torch.cat(pair) for pair in both))
+        The prior's has its covariance multiplied by the mean of ``scales``.
+        """
+        logs = [math.log(scale) for scale in scales]
+        own = cls.for_norm(_UNIT_NORM * math.exp(0.5 * sum(logs) / len(logs)))
+        if norm is None:
+            return own
+        both = zip(own, cls.for_norm(norm), strict=True)
+        return cls(*(torch.cat(pair) for pair in both))
 
     @property
     def corners(self) -> Tensor:

@@ -243,10 +243,10 @@ class Outcomes(NamedTuple):
             name, amount = "exposure", 1.0 if exposure is None else exposure
         amounts = positive_values(name, amount, len(counts)).to(counts)
         outcomes = cls(likelihood, counts, amounts)
-        outcomes.check()
+        outcomes._check()
         return outcomes
 
-    def check(self) -> None:
+    def _check(self) -> None:
         r"""Refuse outcomes that the likelihood gives no probability."""
         if self.kind != "poisson":
             _check_whole("num_trials", self.amounts)
