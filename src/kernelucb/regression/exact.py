@@ -299,7 +299,7 @@ class KernelRegression(RidgeState):
         return self.project_inputs(self.prior.transform(X.to(self.eigenvalues)))
 
     def project_inputs(self, inputs: Tensor) -> Projection:
-        r"""As ``project``, for ``b x d'`` inputs as the kernel sees them."""
+        r"""Coordinates of ``b x d'`` inputs as the kernel sees them."""
         sections = self.distinct_sections
         covariance = self.prior.covariance(inputs, sections.inputs)
         prior_variance = self.prior.variance(inputs)
@@ -330,7 +330,7 @@ class KernelRegression(RidgeState):
         return Sections(self.distinct_inputs, self.distinct_variance, self.distinct_lost)
 
     def hidden_part(self, norm: float) -> float:
-        r"""What a squared radius must grow by for what round-off hides of the outcomes.
+        r"""Growth of a squared radius for the part of outcomes that round-off hides.
 
         For functions of at most the given norm, prior units; see ``spectral.hidden_part``.
         """

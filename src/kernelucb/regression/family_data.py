@@ -1,4 +1,4 @@
-r"""What a family of kernels takes from a model."""
+r"""The data of a model without its prior, for a family of kernels."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +87,7 @@ class NoisyData(_Described):
         return noise.to(self.inputs)
 
     def pooled(self, prior: Prior) -> Pooled:
-        r"""Their means."""
+        r"""Means at the distinct inputs."""
         return pool(self.inputs, self.targets - prior.mean(self.inputs), self.precision)
 
     def under(

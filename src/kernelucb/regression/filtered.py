@@ -62,12 +62,12 @@ class FilteredRegression(RidgeState):
 
     @property
     def scatter(self) -> float:
-        r"""What repeated outcomes alone misfit, whatever the function."""
+        r"""Misfit of repeated outcomes alone, whatever the function."""
         rest = len(self.eigenvalues) - len(self.state.distinct_inputs)
         return float(self.targets[:rest].square().sum())
 
     def hidden_part(self, norm: float) -> float:
-        r"""As for ``state``, times what the filter counts there."""
+        r"""The hidden part of ``state``, times the filter there."""
         return self._least_filter * self.state.hidden_part(norm)
 
     def project(self, X: Tensor) -> Projection:
@@ -96,5 +96,5 @@ class FilteredRegression(RidgeState):
         return self.state.mean(X, regularizer)
 
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
-        r"""Its latent variance; see ``RidgeState``."""
+        r"""Latent variance of the data at ``b x d`` points; see ``RidgeState``."""
         return self.state.variance(X, regularizer)

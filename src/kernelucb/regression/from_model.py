@@ -32,7 +32,7 @@ _COMPARED, _COMPARED_POSTERIOR, _NEARBY = 512, 8, 0.9
 
 
 class ModelData(NamedTuple):
-    r"""What the confidence bounds need of a model, in outcome units and float64.
+    r"""A model in numbers, for confidence bounds: outcome units, float64.
 
     Where outcomes are transformed by more than ``Standardize``, outcome units are those
     after that: of ``log(Y)``, for ``Log``.
@@ -289,7 +289,7 @@ def _check_outputs(model: Any, name: str) -> None:
 
 
 def _check_plain(model: Any, name: str) -> None:
-    r"""What BoTorch sees to and GPyTorch does not: one input, a vector, no transforms."""
+    r"""Refuse inputs and outcomes of GPyTorch models that BoTorch would not make."""
     if model.train_inputs is None or model.train_targets is None:
         raise InputDataError(f"{name} has no training data; a bound needs at least one.")
     if len(model.train_inputs) != 1:

@@ -36,7 +36,7 @@ Lengths = float | Sequence[float] | Tensor
 
 
 class Cover(NamedTuple):
-    r"""What covers a range of length scales.
+    r"""A kernel whose balls hold those of a range of length scales.
 
     Attributes:
         kernel: The kernel.

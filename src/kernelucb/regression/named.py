@@ -45,7 +45,7 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
 def fixed_kernel(
     name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
 ) -> ScaleKernel:
-    r"""The same from one length scale or one for each input column, frozen.
+    r"""A frozen kernel from its name and one length scale, or one for each column.
 
     Raises:
         ValueError: If there is no length scale, or as for ``named_kernel``.
@@ -79,7 +79,7 @@ def constant_mean(value: float) -> ConstantMean:
 
 
 def fixed_mean(value: float) -> ConstantMean | None:
-    r"""The same, frozen; None, which stands for zero, if it is that."""
+    r"""A frozen constant mean; None, which stands for zero, where the value is zero."""
     return None if value == 0.0 else constant_mean(value).requires_grad_(False)
 
 

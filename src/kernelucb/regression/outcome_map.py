@@ -117,7 +117,7 @@ class OutcomeMap(NamedTuple):
 
     @property
     def statement(self) -> str:
-        r"""What a bound assumes of outcomes on this scale, in words."""
+        r"""Assumption of a bound on this scale about outcomes, in words."""
         words = (
             f"f, its norm and the noise are those of the outcome{self.after}, where the "
             "noise is additive; in outcome units a bound is for the median of an outcome "
@@ -239,7 +239,7 @@ class OutcomeUnits(NamedTuple):
 
 
 def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
-    r"""What an outcome transform does: increasing steps, then ``Standardize``.
+    r"""Map and units of an outcome transform: increasing steps, then ``Standardize``.
 
     Raises:
         UnsupportedError: If it does anything else; the message says what to use.

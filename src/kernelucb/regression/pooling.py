@@ -55,7 +55,7 @@ def distinct_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sorted_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    r"""As ``distinct_rows``, with the ``u`` rows in ascending order."""
+    r"""Distinct rows as for ``distinct_rows``, in ascending order."""
     rows = torch.arange(len(inputs), device=inputs.device)
     distinct, index = torch.unique(inputs, dim=0, return_inverse=True)
     first = rows.new_full((len(distinct),), len(inputs))
@@ -108,7 +108,7 @@ class Tally(NamedTuple):
         return cls(like[:0], none, none, none)
 
     def extended(self, inputs: Tensor, residuals: Tensor) -> tuple["Tally", Change]:
-        r"""With ``n`` more observations, at equal inputs or new ones."""
+        r"""The tally after ``n`` more observations, at equal inputs or new ones."""
         known, every = len(self.inputs), torch.cat([self.inputs, inputs])
         first, index = distinct_rows(every)
         change = Change.of(index[known:], residuals)

@@ -73,7 +73,7 @@ class Prior(Module):
 
     @property
     def plain(self) -> "_Plain":
-        r"""What of the prior is plain numbers; read when first asked for."""
+        r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
             kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
             kernel = None if kernel is None else kernel.scaled(self.scale**2)

@@ -30,7 +30,7 @@ class Points(Protocol):
 
 
 class State(Protocol):
-    r"""What every confidence set and acquisition function asks of its state."""
+    r"""The members of a state that confidence sets and acquisition functions read."""
 
     @property
     def dimension(self) -> int:
@@ -95,7 +95,7 @@ class Projection(NamedTuple):
 
     @property
     def baseline(self) -> Tensor:
-        r"""What the support function is measured from: the prior mean, ``b`` values."""
+        r"""The prior mean, from which support functions are measured, ``b`` values."""
         return self.prior_mean
 
     def detach(self) -> "Projection":
@@ -104,7 +104,7 @@ class Projection(NamedTuple):
         return Projection._make(parts)
 
     def rows(self, mask: Tensor | slice) -> "Projection":
-        r"""Those of the points in a slice, or where ``mask`` is true."""
+        r"""The points in a slice, or where ``mask`` is true."""
         parts = (None if part is None else part[mask] for part in self)
         return Projection._make(parts)
 

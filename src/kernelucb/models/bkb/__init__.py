@@ -1,8 +1,7 @@
 r"""Budgeted GPs with inducing points drawn by posterior variance (Calandriello et al.).
 
 ``strategy`` is GPyTorch's view of the state in ``kernelucb.regression.lowrank``, ``model``
-BoTorch's, whose saved states ``saved`` checks; ``allocator`` is for BoTorch's own
-variational GP.
+BoTorch's; ``allocator`` is for BoTorch's own variational GP.
 """
 
 from kernelucb.models.bkb.allocator import BKBInducingPointAllocator

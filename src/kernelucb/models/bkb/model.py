@@ -285,7 +285,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         self._replace_state(self.state.replaced(data, index, generator.cpu()))
 
     def _settings(self, inputs: Tensor) -> dict[str, Any]:
-        r"""What must be the same where a state is loaded; the prior at some inputs."""
+        r"""Settings that a loaded state must share, with the prior at some inputs."""
         first, prior, constants = inputs[:_COMPARED], self.state.prior, {}
         outcome, transform = (
             getattr(self, name, None) for name in ("outcome_transform", "input_transform")

@@ -121,7 +121,7 @@ class Evidence(NamedTuple):
         return coordinates + correction, rest.masked_fill(known, 0.0)
 
     def repeated(self, position: int, outcome: Tensor) -> "Evidence":
-        r"""With one more outcome at an input that is there already."""
+        r"""The evidence after one more outcome at an input that is there already."""
         one = torch.zeros_like(self.counts)
         one[position] = 1.0
         return self._replace(sums=self.sums + outcome * one, counts=self.counts + one)
@@ -129,7 +129,7 @@ class Evidence(NamedTuple):
     def extended(
         self, x: Tensor, outcome: Tensor, prior_mean: Tensor, parts: tuple[Tensor, Tensor]
     ) -> "Evidence":
-        r"""With an outcome at a new input.
+        r"""The evidence after an outcome at a new input.
 
         Args:
             x: ``1 x d`` input.

@@ -80,7 +80,7 @@ def listed_tasks(
 
 
 def _each(tasks: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
-    r"""What is given for each task; nothing in a single number."""
+    r"""The values of each task; none in a single number."""
     if isinstance(tasks, Tensor):
         return tasks.unbind() if tasks.dim() > 0 else ()
     return tasks

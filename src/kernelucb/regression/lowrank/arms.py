@@ -72,7 +72,7 @@ class SketchedArms(Sketched):
         return self.residual_variance + self.alpha * self.quadratic
 
     def hallucination(self, arm: int, earlier: Tensor) -> Tensor:
-        r"""What a further observation at an arm takes from quadratic forms.
+        r"""Drop of the quadratic forms for a further observation at an arm, as a column.
 
         ``V^-1 z / sqrt(1 + z^T V^-1 z)``, ``r`` numbers, after ``earlier`` ones (``r x h``
         columns): the square of a feature's product with it is taken away.
@@ -193,7 +193,7 @@ class _Directions(NamedTuple):
 
     @classmethod
     def of(cls, state: SketchedArms, arms: Tensor) -> "_Directions":
-        r"""One ``eigh`` of the size of their number."""
+        r"""Directions of ``k`` arms; one ``eigh`` of that size."""
         left = state.features[arms]
         if len(arms) == 0:
             nothing = state.inputs.new_zeros(len(state.inputs), 0)

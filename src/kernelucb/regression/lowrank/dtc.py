@@ -63,7 +63,7 @@ class DTCState(Sketched):
 
     @torch.no_grad()
     def observe(self, inputs: Tensor, residuals: Tensor) -> "DTCState":
-        r"""With more observations, and the inducing points drawn again.
+        r"""The state after more observations, with inducing points drawn again.
 
         In blocks that at most double the number of observations: a block is drawn with the
         variances of the step before, which are larger: as accurate, and more generous.
@@ -83,7 +83,7 @@ class DTCState(Sketched):
 
     @torch.no_grad()
     def conditioned(self, inputs: Tensor, residuals: Tensor) -> "DTCState":
-        r"""With more observations, whose inputs become inducing points, without a draw."""
+        r"""The state after observations whose inputs become inducing points, undrawn."""
         state = copy(self)
         change = state._add(inputs, residuals)
         index = torch.cat([self.inducing_index, change.places]).unique()
@@ -96,7 +96,7 @@ class DTCState(Sketched):
 
     @torch.no_grad()
     def resampled(self) -> "DTCState":
-        r"""With inducing points drawn again, by the variances of now."""
+        r"""The state with inducing points drawn again, by the variances of now."""
         state = copy(self)
         state._resample(self.variance)
         return state
@@ -105,7 +105,7 @@ class DTCState(Sketched):
     def replaced(
         self, tally: Tally, inducing_index: Tensor, generator_state: Tensor
     ) -> "DTCState":
-        r"""With other observations and inducing points; see the attributes."""
+        r"""A state of other observations and inducing points; see the attributes."""
         state = copy(self)
         state.inputs, state.counts, state.sums, state.squares = tally
         state.inducing_index, state.generator_state = inducing_index, generator_state
@@ -152,7 +152,7 @@ class DTCState(Sketched):
         self.sketch, self._variance = sketch, None
 
     def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Of very many inputs, in memory for hardly more than the result."""
+        r"""Features of very many inputs, in memory for hardly more than the result."""
         features = inputs.new_empty(len(inputs), self.basis.matrix.shape[-1])
         residual_variance = inputs.new_empty(len(inputs))
         for start in range(0, len(inputs), ROWS):

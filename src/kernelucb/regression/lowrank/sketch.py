@@ -1,4 +1,4 @@
-r"""What observations say about the features of a few inducing points.
+r"""Observations as the features of a few inducing points see them.
 
 With features ``z(x) = (K_SS^{1/2})^+ k_S(x)``, ``Z`` the features of the observed inputs
 and ``V = Z^T Z + alpha I``::
@@ -51,7 +51,7 @@ class Sketch(NamedTuple):
 
     @classmethod
     def empty(cls, num_features: int, alpha: float, like: Tensor) -> "Sketch":
-        r"""Without observations: the prior."""
+        r"""The prior, without observations."""
         gram = like.new_zeros(num_features, num_features)
         return cls.of(gram, like.new_zeros(num_features), alpha)
 
@@ -64,14 +64,14 @@ class Sketch(NamedTuple):
         return float((pivots / self.alpha).log().sum())
 
     def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
-        r"""With observations added up at ``n`` inputs; one Cholesky factorisation."""
+        r"""A sketch of more observations, summed at ``n`` inputs; one Cholesky factor."""
         gram = self.gram.clone()
         for part, weights in zip(features.split(ROWS), counts.split(ROWS), strict=True):
             gram.addmm_(part.mT, weights.unsqueeze(-1) * part)
         return Sketch.of(gram, self.moments + features.mT @ sums, self.alpha)
 
     def residual_features(self, features: Tensor) -> Tensor:
-        r"""What the observations leave of ``n x r`` features.
+        r"""Posterior features: those that observations leave of ``n x r`` ones.
 
         Inner products of ``sqrt(alpha) V^{-1/2} z(x)`` are posterior covariances in the
         span of the inducing points.

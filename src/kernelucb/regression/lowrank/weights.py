@@ -36,7 +36,7 @@ class _Rows(NamedTuple):
 
 
 class Sums(NamedTuple):
-    r"""What ``t`` observations say about the ``r`` coordinates, and what they leave open.
+    r"""Statistics of ``t`` observations on ``r`` coordinates, and of what these leave.
 
     With ``W = D^-1/2 [Z, y - m]`` (one row an observation, ``D`` the noise variances) and
     ``E = K - Z Z^T``.
