@@ -41,7 +41,7 @@ class TestAtConstruction:
             ({"safe_arms": ARMS, "expand_every": 0}, "expand_every must be a whole"),
             (
                 {"safe_arms": ARMS, "optimizer_options": {"sequential": True}},
-                "A safe search has no optimizer option `sequential`",
+                "A safe search has no optimizer option sequential",
             ),
             (
                 {"safe_arms": ARMS, "options": {"norm_bound": {"y": 1.0}, "delta": {}}},

@@ -232,14 +232,3 @@ class TestConstraints:
             json.loads(json.dumps(client._to_json_snapshot()))
         )
         assert next_trial(again) == next_trial(client)
-
-    @pytest.mark.parametrize("threshold", [0.0, 1.0, 5.0])
-    def test_thresholds_are_probabilities(self, threshold):
-        client = both_client("safe")
-        client.configure_optimization(
-            "wins", outcome_constraints=[f"failures <= {threshold}"]
-        )
-        with pytest.raises(
-            ValueError, match=r"probability, so its threshold must be strictly"
-        ):
-            client.get_next_trials(max_trials=1)

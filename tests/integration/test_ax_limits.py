@@ -110,24 +110,12 @@ class TestErrors:
                 WangDeFreitasUCB, OPTIONS | {"fixed_design": True}
             )
 
-    def test_a_horizon_that_ends_before_the_bound_begins(self):
-        options = OPTIONS | {"horizon": 3}
-        with pytest.raises(ValueError, match="horizon is 3, but the bound waits for 4"):
-            kernelucb.ax.generation_strategy(IGPUCB, options, num_initial=8)
-        kernelucb.ax.generation_strategy(IGPUCB, options, num_initial=8, min_observed=3)
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"num_restart": 2}, "have no option `num_restart`"),
-            ({"bounds": 2}, "have no option `bounds`"),
-            ({"post_processing_func": print}, "post_processing_func cannot be a builtin"),
-        ],
-    )
-    def test_wrong_optimizer_options(self, options, message):
-        with pytest.raises(ValueError, match=message):
+    def test_wrong_optimizer_options(self):
+        with pytest.raises(ValueError, match="post_processing_func cannot be a builtin"):
             kernelucb.ax.generation_strategy(
-                MartingaleMixtureUCB, OPTIONS, optimizer_options=options
+                MartingaleMixtureUCB,
+                OPTIONS,
+                optimizer_options={"post_processing_func": print},
             )
 
     @pytest.mark.parametrize("options", [{}, None])

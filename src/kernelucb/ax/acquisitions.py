@@ -103,13 +103,13 @@ class BoundAcquisition(Acquisition):
         self._build_bands(botorch_acqf_class, botorch_acqf_options, model)
         kind, observed = self.options.get("constraints"), self.X_observed
         if kind is not None:
-            self._build_constraints()
-        if kind == "safe":
-            self.safe_set = self._build_safe_set()
+            self._build_constraints(kind == "safe")
+        if self.safe_set is not None:
+            arms = self.safe_set.safe_points
+            known = [] if arms is None else [arms]
             if observed is not None:
-                observed = observed[self.safe_set.is_safe(observed)]
-                arms = self.safe_set.safe_points
-                observed = observed if arms is None else torch.cat([arms, observed])
+                known.append(observed[self.safe_set.is_safe(observed)])
+            observed = torch.cat(known) if known else None
         limits = self.outcome_constraints if kind == "explored" else None
         if "search" not in self.options:
             if limits is None:
@@ -154,50 +154,42 @@ class BoundAcquisition(Acquisition):
             sums = list(used.values())
             self.band = ScalarizedUCB(parts, sums, X_pending=self.X_pending)
 
-    def _build_constraints(self) -> None:
+    def _build_constraints(self, safely: bool) -> None:
         if self._outcome_constraints is None:
             raise InputDataError(
                 "No trial inside the search space has reported a constrained outcome."
             )
-        names, levels, sides = [], [], []
+        rows: list[tuple[str, float, Any]] = []
         for row, threshold in zip(*self._outcome_constraints, strict=True):
             # A constraint is on one outcome: row @ f <= threshold.
             pairs = zip(self.bands, row.tolist(), strict=True)
             ((name, weight),) = [(n, w) for n, w in pairs if w]
-            names.append(name)
-            levels.append(float(threshold) / weight)
-            sides.append("<=" if weight > 0.0 else ">=")
-        self.statements = [
-            f"{name} {side} {level:g}"
-            for name, side, level in zip(names, sides, levels, strict=True)
-        ]
-        self.outcome_constraints = OutcomeConstraints(
-            [self.bands[name] for name in names],
-            levels,
-            sides=sides,
+            side = "<=" if weight > 0.0 else ">="
+            rows.append((name, float(threshold) / weight, side))
+        self.statements = [f"{name} {side} {level:g}" for name, level, side in rows]
+        limits: dict[str, Any] = {
+            "bands": [self.bands[name] for name, _, _ in rows],
+            "thresholds": [level for _, level, _ in rows],
+            "sides": [side for _, _, side in rows],
             # "objective" names the objective's band among those of an assumption.
-            names=["metric objective" if n == "objective" else n for n in names],
-        )
-
-    def _build_safe_set(self) -> SafeSet:
-        limits: Any = self.outcome_constraints
-        for limit, words in zip(limits.constraints, self.statements, strict=True):
-            if limit.band.assumptions.violated:
+            "names": ["metric objective" if n == "objective" else n for n, _, _ in rows],
+        }
+        self.outcome_constraints = OutcomeConstraints(**limits)
+        if not safely:
+            return
+        for band, words in zip(limits["bands"], self.statements, strict=True):
+            if band.assumptions.violated:
                 raise UncertifiedError(
                     f"No trial is known to satisfy {words}: its band rests on an "
-                    f"assumption that does not hold.\n{limit.band.assumptions}\nGive the "
-                    "client a strategy with other assumptions (a larger norm_bound, say); "
-                    "it goes on from the same trials."
+                    f"assumption that does not hold.\n{band.assumptions}\nGive the client "
+                    "a strategy with other assumptions (a larger norm_bound, say); it goes "
+                    "on from the same trials."
                 )
-        rows = self.options.get("safe_points") or []
-        return SafeSet(
-            [limit.band for limit in limits.constraints],
-            [limit.threshold for limit in limits.constraints],
-            sides=[limit.side for limit in limits.constraints],
-            names=limits.names,
-            safe_points=torch.tensor(rows, dtype=torch.float64) if rows else None,
-            allow_estimated=self.options["allow_estimated"],
+        points = self.options.get("safe_points")
+        limits["safe_points"] = (
+            torch.tensor(points, dtype=torch.float64) if points else None
         )
+        self.safe_set = SafeSet(**limits, allow_estimated=self.options["allow_estimated"])
 
     def optimize(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, n: int, search_space_digest: SearchSpaceDigest, **options: Any

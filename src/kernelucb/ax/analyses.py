@@ -57,6 +57,9 @@ class BoundAnalysis(Analysis):
     Attributes:
         fixed_parameters: A context: arms and optimum are compared there.
         units: Of parameters and metrics by their names, ``{"temperature": "°C"}``.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
 
     _: KW_ONLY
@@ -117,9 +120,9 @@ class BoundAnalysis(Analysis):
         name = type(self).__name__
         return create_plotly_analysis_card(name, title, subtitle, df, _noted(figure, note))
 
-    def _unit(self, name: str) -> str:
-        r"""A unit after a number of it, or nothing."""
-        return f" {self.units[name]}" if name in self.units else ""
+    def _number(self, name: str, value: Any) -> str:
+        r"""``52.5 °C``."""
+        return f"{in_words(value)} {self.units.get(name, '')}".rstrip()
 
     def _label(self, name: str) -> str:
         r"""``temperature (°C)``."""
@@ -138,11 +141,7 @@ class BandAnalysis(BoundAnalysis):
             by itself.
         metric: The outcome; the objective when absent.
         num_points: How many values of a continuous parameter are looked at.
-        fixed_parameters: A context: the recommended arm is the one for it.
-        units: Of parameters and metrics by their names.
-
-    Raises:
-        ValueError: If a number is out of its range.
+        fixed_parameters, units: See ``BoundAnalysis``.
     """
 
     parameter: str
@@ -172,7 +171,7 @@ class BandAnalysis(BoundAnalysis):
             xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
         )
         title = f"Band of {metric} along {self.parameter}: {summary}"
-        there = [f"{k} = {in_words(v)}{self._unit(k)}" for k, v in others.items()]
+        there = [f"{k} = {self._number(k, v)}" for k, v in others.items()]
         where = f"Through arm {arm.name}{', at ' if there else ''}{', '.join(there)}"
         subtitle = f"Through arm {arm.name}; the dots are outcomes of trials"
         return self._create(title, subtitle, f"{where}\n{band.assumptions}", df, figure)
@@ -204,11 +203,7 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: After how many of the trials the gap is computed: the last one and
             others evenly spaced before it.
         max_evaluations: Largest number of points that branch and bound looks at in a round.
-        fixed_parameters: A context: the optimum and the arms are compared there.
-        units: Of parameters and metrics by their names.
-
-    Raises:
-        ValueError: If a number is out of its range.
+        fixed_parameters, units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
@@ -232,17 +227,12 @@ class GapAnalysis(BoundAnalysis):
             _LOG.info("gap after trial %d: at most %.4g, %s", *parts)
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
-        df = pd.DataFrame(
-            {
-                "trial_index": [each.trial_index for each in rounds],
-                "arm_name": [each.arm_name for each in rounds],
-                "gap": [each.certificate.gap for each in rounds],
-                "certified": [each.certificate.certified for each in rounds],
-            }
-        )
+        df = pd.DataFrame(rounds).drop(columns="certificate")
+        df["gap"] = [each.certificate.gap for each in rounds]
+        df["certified"] = [each.certificate.certified for each in rounds]
         last = rounds[-1].certificate
         metric, arm = _objective(experiment).lstrip("-"), rounds[-1].arm_name
-        gap = f"{last.gap:.4g}{self._unit(metric)}"
+        gap = self._number(metric, last.gap)
         title = f"Gap of arm {arm}: at most {gap}, {last.summary}"
         subtitle = f"How much more {metric} any other arm can have than the best one so far"
         figure = _gap_figure(rounds)
@@ -252,9 +242,10 @@ class GapAnalysis(BoundAnalysis):
     def _round(
         self, strategy: GenerationStrategy, experiment: Experiment, index: int
     ) -> "Round":
-        known = [i for i in sorted(experiment.trials) if i <= index]
-        kept = list(experiment._properties)
-        earlier = experiment.clone_with(trial_indices=known, properties_to_keep=kept)
+        earlier = experiment.clone_with(
+            trial_indices=[i for i in sorted(experiment.trials) if i <= index],
+            properties_to_keep=list(experiment._properties),
+        )
         fitted = FittedBound(strategy, earlier, self.fixed_parameters)
         arm, point = fitted.best_arm(by_bands=True)
         certificate = regret_certificate(
@@ -285,11 +276,7 @@ class OptimumAnalysis(BoundAnalysis):
 
     Attributes:
         max_evaluations: Largest number of points that branch and bound looks at.
-        fixed_parameters: A context: the optimum and the arms are compared there.
-        units: Of parameters and metrics by their names.
-
-    Raises:
-        ValueError: If a number is out of its range.
+        fixed_parameters, units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
@@ -312,8 +299,9 @@ class OptimumAnalysis(BoundAnalysis):
             }
         )
         metric = _objective(experiment).lstrip("-")
-        between = f"{report.lower:.4g} and {report.upper:.4g}{self._unit(metric)}"
-        title = f"Optimum of {metric} between {between}: {report.summary}"
+        upper = self._number(metric, report.upper)
+        between = f"between {report.lower:.4g} and {upper}"
+        title = f"Optimum of {metric} {between}: {report.summary}"
         subtitle = "Where it may be, and the recommended arm"
         figure = _region_figure(report, {name: self._label(name) for name in names})
         return self._create(title, subtitle, str(report), df, figure)
@@ -327,8 +315,7 @@ def _objective(experiment: Experiment) -> str:
 
 def _spread(count: int, most: int) -> list[int]:
     r"""At most so many of the places ``0, ..., count - 1``, even and with the last one."""
-    if count <= most:
-        return list(range(count))
+    most = min(count, most)
     return [round((k + 1) * count / most) - 1 for k in range(most)]
 
 
@@ -340,26 +327,25 @@ def _points_along(
     Points outside the search space, by its parameter constraints, are left out.
 
     Raises:
-        ValueError: If there is no such parameter, or it has one value only.
+        ValueError: If there is no such parameter, it has one value only, or it is computed
+            from others.
     """
     parameter = space.parameters.get(name)
     if parameter is None:
         raise ValueError(f"No parameter {name!r}; there are {[*space.parameters]}.")
-    values, discrete = values_of(parameter), True
-    if values is None:
-        if not isinstance(parameter, RangeParameter):
-            raise ValueError(f"The parameter {name!r} is computed from others.")
+    listed = values_of(parameter)
+    values = listed
+    if isinstance(parameter, RangeParameter) and listed is None:
         low, high = float(parameter.lower), float(parameter.upper)
         shares = torch.linspace(0.0, 1.0, num_points, dtype=torch.float64)[1:-1]
+        between = low + (high - low) * shares
         if parameter.log_scale:
             between = low * (high / low) ** shares
-        else:
-            between = low + (high - low) * shares
-        values, discrete = [low, *between.tolist(), high], False
-    if len(values) < 2:
-        raise ValueError(f"The parameter {name!r} has one value only.")
+        values = [low, *between.tolist(), high]
+    if values is None or len(values) < 2:
+        raise ValueError(f"The parameter {name!r} cannot vary by itself.")
     points = [{**centre, name: value} for value in values]
-    return [point for point in points if space.check_membership(point)], discrete
+    return [p for p in points if space.check_membership(p)], listed is not None
 
 
 def _outcomes_along(
@@ -387,19 +373,16 @@ def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
     """
     # As lists, which every version of plotly's script reads.
     x, lower, upper = (df[column].tolist() for column in (df.columns[0], "lower", "upper"))
+    shown: dict[str, Any] = {"x": x, "name": name, "showlegend": True}
+    figure = go.Figure()
     if discrete:
-        middle = (0.5 * (df["lower"] + df["upper"])).tolist()
         half = (0.5 * (df["upper"] - df["lower"])).tolist()
-        bars = {"type": "data", "array": half, "width": 8}
-        style: dict[str, Any] = {"mode": "markers", "marker": {"color": BLUE, "size": 6}}
-        return go.Figure(
-            go.Scatter(x=x, y=middle, error_y=bars, name=name, showlegend=True, **style)
-        )
-    figure = go.Figure(
-        go.Scatter(x=x, y=lower, line_color=BLUE, name="lower bound", showlegend=False)
-    )
-    filled: dict[str, Any] = {"fill": "tonexty", "fillcolor": _FILL, "line_color": BLUE}
-    return figure.add_scatter(x=x, y=upper, name=name, showlegend=True, **filled)
+        shown |= {"error_y": {"type": "data", "array": half, "width": 8}}
+        shown |= {"mode": "markers", "marker": {"color": BLUE, "size": 6}}
+        return figure.add_scatter(y=(0.5 * (df["lower"] + df["upper"])).tolist(), **shown)
+    figure.add_scatter(x=x, y=lower, line_color=BLUE, name="lower bound", showlegend=False)
+    shown |= {"fill": "tonexty", "fillcolor": _FILL, "line_color": BLUE}
+    return figure.add_scatter(y=upper, **shown)
 
 
 def _add_outcomes(figure: go.Figure, seen: pd.DataFrame) -> None:
@@ -445,7 +428,7 @@ def _gap_figure(rounds: Sequence[Round]) -> go.Figure:
 def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Figure:
     r"""Where the optimum may be in each parameter, from its lower to its upper limit."""
     names, told = report.parameters, report.to_dict()
-    bars = dict[str, list[Any]](y=[], x=[], base=[], text=[])
+    rows: list[dict[str, Any]] = []
     for name, label in labels.items():
         left = told["region"][name]
         if names.is_choice(name):
@@ -453,17 +436,13 @@ def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Fi
             own = [(names.share(name, v) - width / 2, width, in_words(v)) for v in left]
         else:
             start, end = (names.share(name, value) for value in left)
-            words = report.range_in_words(name, left)
-            own = [(start, max(end - start, 0.005), words)]
-        for start, width, text in own:
-            for column, entry in zip(
-                bars.values(), (label, width, start, text), strict=True
-            ):
-                column.append(entry)
+            own = [(start, max(end - start, 0.005), report.range_in_words(name, left))]
+        rows += [{"base": base, "x": x, "text": text, "y": label} for base, x, text in own]
     style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
     style |= {"textposition": "inside", "insidetextanchor": "start"}
     shown = "where the optimum may be"
     shown += "" if report.certificate.rigorous else ", of the points looked at"
+    bars = {column: [row[column] for row in rows] for column in ("base", "x", "text", "y")}
     figure = go.Figure(go.Bar(**bars, name=shown, **style))
     values = told["recommended"]
     figure.add_scatter(

@@ -54,14 +54,12 @@ _WAYS = {
 
 
 def last_bound(source: Source) -> KernelUCB:
-    r"""The bound that chose the last trial, for its ``bounds`` and ``assumptions``.
+    r"""The bound that chose the last trial, or that the search for it was kept to.
 
-    With a ``search`` of its own, the band that the search was kept to.
-
-    It was computed before the last trial was observed, and its ``assumptions`` name the
-    trials that had failed, been abandoned or stopped early, or been completed without an
-    outcome by then; ``current_bound`` has seen all outcomes. Its inputs are those of Ax
-    after the logarithm of log-scaled parameters and the encoding of choices.
+    It was computed before the last trial was observed; ``current_bound`` has seen all
+    outcomes. Its inputs are those of Ax after the logarithm of log-scaled parameters and
+    the encoding of choices. Its ``assumptions`` name the trials that had failed, been
+    abandoned or stopped early, or been completed without an outcome.
 
     Args:
         source: An Ax client, or its generation strategy.
@@ -84,9 +82,7 @@ def current_bound(source: Source) -> KernelUCB:
     r"""The bound from all outcomes so far, also with trials under way.
 
     Computed anew, with the model fitted anew unless its prior is given. The experiment and
-    its next trials do not change. Inputs are those of ``last_bound``. ``assumptions`` names
-    the trials that failed, were abandoned or stopped early, or were completed without an
-    outcome: only the user can know whether that depended on the noise of their outcomes.
+    its next trials do not change. Inputs and assumptions are as those of ``last_bound``.
 
     Args:
         source: An Ax client, or its generation strategy.
@@ -195,12 +191,11 @@ class FittedBound:
         self.context = checked_context(experiment.search_space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
-        data = experiment.lookup_data()
-        if data.empty:
+        if experiment.lookup_data().empty:
             raise ValueError("No trial has been observed yet; complete one first.")
         if is_constrained(spec):
             check_observed(experiment)
-        spec.fit(experiment, data)
+        spec.fit(experiment, experiment.lookup_data())
         self.adapter: Any = spec.fitted_adapter
         features = ObservationFeatures(parameters=self.context) if self.context else None
         arguments = self.adapter._get_transformed_gen_args(
@@ -214,20 +209,16 @@ class FittedBound:
         )
         own = spec.generator_kwargs
         safe = safe_points(spec, self.adapter, experiment.search_space, self.context)
-        # The path on which Ax builds the bound for a trial, so that it refuses what that
-        # does.
-        self._acquisition: BoundAcquisition = (
-            self.adapter.generator._instantiate_acquisition(
-                search_space_digest=self.digest,
-                torch_opt_config=self._config,
-                botorch_acqf_options=own["botorch_acqf_options"],
-                acq_options={**own["acquisition_options"], **safe},
-            )
+        # As Ax builds the bound for a trial, so that the same is refused.
+        built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
+            search_space_digest=self.digest,
+            torch_opt_config=self._config,
+            botorch_acqf_options=own["botorch_acqf_options"],
+            acq_options={**own["acquisition_options"], **safe},
         )
-        complete_bands(self._acquisition, self.adapter, experiment)
-        self.band = self._acquisition.band
-        constrained = self._acquisition.outcome_constraints is not None
-        self.bands = self._acquisition.bands if constrained else {}
+        complete_bands(built, self.adapter, experiment)
+        self._acquisition, self.band = built, built.band
+        self.bands = built.bands if is_constrained(spec) else {}
 
     def inputs(self, points: Sequence[Parameters]) -> Tensor:
         r"""``n x d`` inputs of the bound, from parameters."""
@@ -307,16 +298,9 @@ class FittedBound:
         return arms[index], X[index]
 
 
-def check_given(
-    user: str, assumptions: Sequence[Assumptions], allow_estimated: bool
-) -> None:
-    r"""Refuse estimates unless they are allowed, and say what to change in Ax.
-
-    Raises:
-        UncertifiedError: If one of the ``assumptions`` was estimated and that is not
-            allowed. ``user`` is what would act on it.
-    """
-    estimated = dict.fromkeys(name for each in assumptions for name in each.estimated)
+def check_given(user: str, bands: Sequence[KernelUCB], allow_estimated: bool) -> None:
+    r"""Refuse that ``user`` acts on estimates unless they are allowed."""
+    estimated = dict.fromkeys(n for band in bands for n in band.assumptions.estimated)
     if allow_estimated or not estimated:
         return
     names = [name.rpartition(": ")[2] for name in estimated]
@@ -330,11 +314,7 @@ def check_given(
 
 
 def complete_bands(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
-    r"""Complete the assumptions of all bands of an acquisition just made.
-
-    Raises:
-        InputDataError: If Ax left out a constraint.
-    """
+    r"""Complete the assumptions of all bands of an acquisition just made."""
     config = experiment.optimization_config
     if acquisition.outcome_constraints is not None and config is not None:
         check_kept(acquisition.statements, config)
@@ -384,12 +364,7 @@ def safe_arms_of(spec: GeneratorSpec) -> list[dict[str, Any]] | None:
 def arms_in_context(
     arms: Sequence[Parameters], space: SearchSpace, context: Parameters
 ) -> list[dict[str, Any]]:
-    r"""The safe arms that agree with the fixed parameters of a trial, completed by them.
-
-    Raises:
-        ValueError: If an arm lacks a parameter that is not fixed, or lies outside the
-            search space.
-    """
+    r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
     constant = {
         name: parameter.value
         for name, parameter in space.parameters.items()

@@ -17,33 +17,19 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.counts import check_threshold, impossible
-from kernelucb.ax.options import bound_of_spec, with_columns
+from kernelucb.ax.options import bound_of_outcome, with_columns
 from kernelucb.ax.spaces import input_names, parameters_of_columns
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
-
-_ENDS = {
-    TrialStatus.FAILED: ("failed", "failed"),
-    TrialStatus.ABANDONED: ("was abandoned", "were abandoned"),
-    TrialStatus.EARLY_STOPPED: ("was stopped early", "were stopped early"),
-}
-_NO_OUTCOME = ("was completed without an outcome", "were completed without an outcome")
 
 
 def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:
     r"""Refuse an experiment that the bound does not support, or with unusable outcomes.
 
     Raises:
-        UnsupportedError: If there are several objectives, outcome constraints of which the
-            strategy was not told, none where it was, or relative ones, or the objective is
-            a sum of outcomes and the bound is not ``ScalarizedUCB``.
-        ValueError: If options have an entry for each outcome, or the kernel a length
-            scale for each input, and their number is wrong.
-        InputDataError: If an outcome is infinite or too large to be squared, or no
-            proportion or count where it must be one; if a standard error is negative,
-            infinite or too large, only some outcomes have one, or one is zero and the noise
-            scale is not given otherwise.
+        UnsupportedError: If it does not support the objective or the constraints.
+        ValueError: If options are for other outcomes or inputs.
+        InputDataError: If an outcome or a standard error cannot be used.
     """
     check_objective(spec, experiment)
     _check_outcomes(spec, experiment)
@@ -79,14 +65,15 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
             f"objective and the constraints are on {', '.join(sorted(names))}."
         )
     columns = parameters_of_columns(input_names(experiment.search_space))
-    own = {metric: bound_of_spec(spec, metric, names) for metric in names}
-    for _, options in own.values():
+    for _, options in _bounds_of(spec, names).values():
         with_columns(options, columns)
-    for constraint in config.all_constraints:
-        ((metric, weight),) = constraint.metric_weights
-        bound, options = own[metric]
-        if bound is LikelihoodUCB:
-            check_threshold(options, str(constraint), constraint.bound / weight)
+
+
+def _bounds_of(spec: GeneratorSpec, names: set[str]) -> dict[str, tuple[Any, Any]]:
+    r"""Class and options of the band of each outcome."""
+    own = spec.generator_kwargs
+    chosen = own["botorch_acqf_class"], own["botorch_acqf_options"]
+    return {name: bound_of_outcome(*chosen, name, names) for name in names}
 
 
 def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
@@ -142,10 +129,6 @@ def check_observed(experiment: Experiment) -> None:
     r"""Refuse an experiment of which an outcome was never reported.
 
     Ax would drop constraints on it without a word.
-
-    Raises:
-        InputDataError: If no trial has reported some outcome of the objective or the
-            constraints.
     """
     config = experiment.optimization_config
     if config is None:
@@ -176,7 +159,7 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
         f"a standard error lies between 0 and {LARGEST:g}",
     )
     config = experiment.optimization_config
-    used = set() if config is None else set(config.metric_names)
+    own = {} if config is None else _bounds_of(spec, set(config.metric_names))
     for name, rows in data.groupby("metric_name"):
         if rows["sem"].notna().any():
             _refuse(
@@ -185,13 +168,11 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
                 "others have a standard error, and Ax takes one with every outcome or with "
                 "none: report it",
             )
-        if name not in used:
+        if name not in own:
             continue
-        acqf_class, options = bound_of_spec(spec, str(name), used)
-        if acqf_class is LikelihoodUCB:
-            wrong, reason = impossible(options, rows["mean"])
-            _refuse(rows[wrong], "mean", reason)
-        elif acqf_class not in META_ACQUISITIONS and options.get("noise_std") is None:
+        acqf_class, options = own[str(name)]
+        needed = acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB)
+        if needed and options.get("noise_std") is None:
             _refuse(
                 rows[rows["sem"] == 0.0],
                 "sem",
@@ -222,20 +203,24 @@ def _refuse(rows: Any, column: str, reason: str) -> None:
 
 def missing_outcomes(experiment: Experiment) -> str:
     r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
-    by_status = experiment.trial_indices_by_status
-    counts = {verbs: len(by_status[status]) for status, verbs in _ENDS.items()}
-    counts[_NO_OUTCOME] = _completed_without_outcome(experiment)
+    counts = {
+        ended: len(experiment.trial_indices_by_status[status])
+        for ended, status in (
+            ("failed", TrialStatus.FAILED),
+            ("was abandoned", TrialStatus.ABANDONED),
+            ("was stopped early", TrialStatus.EARLY_STOPPED),
+        )
+    }
+    counts["was completed without an outcome"] = _completed_without_outcome(experiment)
     parts: list[str] = []
-    for (one, several), count in counts.items():
+    for ended, count in counts.items():
         if count > 0:
             noun = "" if parts else "trial " if count == 1 else "trials "
-            parts.append(f"{count} {noun}{one if count == 1 else several}")
-    arms = sum(
-        len(trial.abandoned_arms)
-        for trial in experiment.trials.values()
-        if trial.status is not TrialStatus.ABANDONED
-    )
-    if arms > 0:
+            verb = ended if count == 1 else ended.replace("was ", "were ")
+            parts.append(f"{count} {noun}{verb}")
+    trials = experiment.trials.values()
+    lost = [t.abandoned_arms for t in trials if t.status is not TrialStatus.ABANDONED]
+    if (arms := sum(map(len, lost))) > 0:
         noun = "arm of a batch was" if arms == 1 else "arms of batches were"
         parts.append(f"{arms} {noun} abandoned")
     *others, last = parts or [""]
@@ -245,12 +230,10 @@ def missing_outcomes(experiment: Experiment) -> str:
 def _completed_without_outcome(experiment: Experiment) -> int:
     r"""Number of completed trials that lack an outcome of objective or constraints."""
     config = experiment.optimization_config
-    if config is None:
-        return 0
+    needed = set() if config is None else set(config.metric_names)
     data = experiment.lookup_data().df
     data = data[data["mean"].notna()]
     observed = data.groupby("trial_index")["metric_name"].agg(set).to_dict()
-    needed = set(config.metric_names)
     completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
     return sum(not needed <= observed.get(index, set()) for index in completed)
 
@@ -258,8 +241,7 @@ def _completed_without_outcome(experiment: Experiment) -> int:
 def complete_assumptions(acqf: KernelUCB, adapter: Any, experiment: Experiment) -> None:
     r"""Add to the assumptions of a bound just made what Ax did to its data.
 
-    They name the missing outcomes, and the kernel is marked as estimated where Ax scales a
-    progression by the range of the data.
+    Outcomes are missing, or a progression is scaled by the range of the data.
     """
     missing = missing_outcomes(experiment)
     transforms = adapter.transforms.values()

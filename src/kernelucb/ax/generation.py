@@ -1,7 +1,6 @@
 r"""A generation strategy that maximises a bound, in raw outcome units."""
 
 from collections.abc import Mapping, Sequence
-from inspect import Parameter, signature
 from typing import Any, Literal
 
 import torch
@@ -13,10 +12,9 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generation_strategy.transition_criterion import MinTrials
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
-from botorch.optim import optimize, optimize_mixed
 
 from kernelucb._numerics.checks import whole_number
-from kernelucb.acquisition import META_ACQUISITIONS, MetaPI
+from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, MetaPI
 from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.bounds import check_given
 from kernelucb.ax.nodes import KernelUCBNode, SafeArmsNode
@@ -37,14 +35,6 @@ Kinds = Literal["safe", "explored"]
 
 # What optimize_acqf_safely takes of the options of Ax's optimisers.
 _SAFE_OPTIMIZER = ("num_restarts", "raw_samples", "options")
-# Ax chooses among these by the search space.
-_OPTIMIZERS = (
-    optimize.optimize_acqf,
-    optimize.optimize_acqf_discrete,
-    optimize.optimize_acqf_discrete_local_search,
-    optimize.optimize_acqf_mixed,
-    optimize_mixed.optimize_acqf_mixed_alternating,
-)
 
 
 def generation_strategy(
@@ -69,13 +59,8 @@ def generation_strategy(
     The bound takes kernel and mean from it, marked as estimated, unless the options name a
     ``kernel`` of its own (or kernels, of ``KernelFamilyUCB``): then it takes the data only,
     and ``search`` still runs on the fitted model. ``docs/ax.md`` says all of this at
-    length: units, inputs, kernels, several outcomes, what the two kinds of outcome
-    constraints promise, contexts (parameters that are fixed for a trial), parallel trials
-    and storage.
-
-    An experiment that the strategy does not support raises ``UnsupportedError`` before a
-    trial is handed out: several objectives, sums of outcomes without ``ScalarizedUCB``,
-    outcome constraints without ``constraints``, and constraints relative to a baseline.
+    length. An experiment that the strategy does not support raises ``UnsupportedError``
+    before a trial is handed out.
 
     Example:
         >>> client.set_generation_strategy(
@@ -89,38 +74,29 @@ def generation_strategy(
             ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``. With
             ``constraints``, a mapping from the names of the metrics gives each a class of
             its own: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``.
-        options: Arguments of ``acqf_class`` (of ``from_model`` of
-            ``KernelFamilyUCB``, of ``from_model`` of ``LikelihoodUCB``), except for the
-            model and what Ax sets from the objective and the pending trials. With several
-            outcomes each but ``delta``, which they share equally, may be a mapping from
-            the names of the metrics.
-            ``noise_std`` must be one number for an outcome. For a bound with a prior of
-            its own, also ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or
-            ``"matern52"``), ``lengthscale`` (in units of the unit cube: one number, a list
-            with one for each input, or a mapping from the names of the parameters),
-            ``outputscale`` and ``mean`` in outcome units.
+        options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax passes. With several outcomes each but ``delta``, which they share equally, may
+            be a mapping from the names of the metrics. For a bound with a prior of its own:
+            ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``),
+            ``lengthscale`` (in units of the unit cube: one number, a list with one for each
+            input, or a mapping from the names of the parameters), ``outputscale`` and
+            ``mean`` in outcome units.
         num_initial: Number of initial trials, at least one.
         min_observed: Number of observed trials that the bound waits for, from 1 to
             ``num_initial``; half of ``num_initial`` when absent.
         seed: Seed of the Sobol points; random when absent. The bound's trials follow from
             those before them, whatever the global seeds.
         model_config: Ax configuration of the model, or a mapping from the names of the
-            metrics; its outcome transform must be ``Standardize``, or absent. By default
-            ``SingleTaskGP`` with ``Standardize``.
-        optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``
-            and ``raw_samples``; those that Ax chooses when absent.
-        search: Class of the acquisition function that searches within the bound, or its
-            name, such as ``qLogNoisyExpectedImprovement``; by default the bound itself is
-            maximised. A class of your own is stored by its name: import its module before
-            an experiment is reopened.
-        search_options: Options of the search: ``temperature`` and ``ucb_every`` are those
-            of ``GuardedAcquisition``, all others go to the input constructor of ``search``
-            (its ``beta`` or ``tau_max``, say). ``temperature`` is 0 with a prior that is
-            known at candidates only.
-        constraints: How outcome constraints are kept. ``"safe"``: trials stay where the
-            bands show that they are satisfied, starting from ``safe_arms``, so that with
-            probability ``1 - delta`` no trial violates one. ``"explored"``: trials stay
-            where they may be satisfied. ``recommended_arm`` satisfies them either way.
+            metrics. By default ``SingleTaskGP`` with ``Standardize``.
+        optimizer_options: Arguments for BoTorch's optimiser, such as ``num_restarts``.
+        search: Acquisition function that searches within the bound, or its name, such as
+            ``qLogNoisyExpectedImprovement``; by default the bound itself is maximised. A
+            class of your own is stored by its name: import its module before an experiment
+            is reopened.
+        search_options: ``temperature`` and ``ucb_every`` of ``GuardedAcquisition``; all
+            others go to the input constructor of ``search``.
+        constraints: ``"safe"``: trials stay where the bands show that the outcome
+            constraints are satisfied, so that with probability ``1 - delta`` no trial
+            violates one. ``"explored"``: trials stay where they may be satisfied.
         safe_arms: Parameters of arms that are known to satisfy the constraints, handed out
             in turn as the initial trials of a safe experiment.
         expand_every: In a safe experiment, one trial in each block of so many is where the
@@ -133,8 +109,7 @@ def generation_strategy(
 
     Raises:
         UnsupportedError: If ``acqf_class`` is not one of the bounds, or does not support
-            the model or constraints, or ``search`` cannot search within it (one-shot
-            functions, and those for several objectives or without an input constructor).
+            the model or constraints, or ``search`` cannot be told the objective.
         UncertifiedError: If a safe experiment would rest on estimates and
             ``allow_estimated`` is not set.
         ValueError: If an option is unknown, missing, out of range or cannot be stored, or
@@ -149,21 +124,34 @@ def generation_strategy(
     classes = acqf_class.values() if isinstance(acqf_class, Mapping) else [acqf_class]
     bound, own = checked_bounds(acqf_class, options)
     name = " and ".join(dict.fromkeys(each.__name__ for each in classes))
-    spec = surrogate_spec(model_config, acqf_class, options)
-    bands = rehearsed_bounds(bound, own, spec)
     further = _checked_constraints(constraints, safe_arms, expand_every, allow_estimated)
+    spec = surrogate_spec(model_config, acqf_class, options)
+    arguments = {
+        "surrogate_spec": spec,
+        "acquisition_class": BoundAcquisition,
+        "acquisition_options": further,
+        "botorch_acqf_class": bound,
+        "botorch_acqf_options": own,
+        "transforms": [*TRANSFORMS],
+    }
+    bands = rehearsed_bounds(arguments)
     if constraints is not None and bound in META_ACQUISITIONS:
         raise UnsupportedError(
             f"{name} has the prior of one outcome and cannot keep outcome constraints; use "
             "MartingaleMixtureUCB or KernelFamilyUCB."
         )
     if constraints == "safe":
-        given = [band.assumptions for band in bands]
-        check_given('constraints="safe"', given, allow_estimated)
+        check_given('constraints="safe"', bands, allow_estimated)
         for band in bands:
             # Any that the outcome can have; those of the experiment are not known yet.
             threshold = float(band.outcome_map.inverse(torch.zeros(()).double()))
-            SafeSet(band, threshold, allow_estimated=allow_estimated)
+            if not isinstance(band, LikelihoodUCB):
+                SafeSet(band, threshold, allow_estimated=allow_estimated)
+        if others := {*(optimizer_options or ())} - {*_SAFE_OPTIMIZER}:
+            raise ValueError(
+                f"A safe search has no optimizer option {', '.join(sorted(others))}; it "
+                f"takes {', '.join(_SAFE_OPTIMIZER)}."
+            )
     if search is None and search_options is not None:
         raise ValueError("search_options is given without search; give both or none.")
     if search is not None:
@@ -177,34 +165,31 @@ def generation_strategy(
         further |= checked_search(search, search_options or {}, model_class, limited)
         name = f"{further['search']} within {name}"
     name = name if constraints is None else f"{name}, {constraints}"
-    optimizing = _checked_optimizer(optimizer_options or {}, constraints)
-    model_gen_options = {"optimizer_kwargs": optimizing}
-    arguments = {
-        "surrogate_spec": spec,
-        "acquisition_class": BoundAcquisition,
-        "acquisition_options": further,
-        "botorch_acqf_class": bound,
-        "botorch_acqf_options": own,
-        "transforms": [*TRANSFORMS],
-    }
-    searching = KernelUCBNode(
+    optimizing = plain_value("optimizer_options", optimizer_options or {})
+    searching = GeneratorSpec(
+        generator_enum=Generators.BOTORCH_MODULAR,
+        generator_kwargs=arguments,
+        generator_gen_kwargs={"model_gen_options": {"optimizer_kwargs": optimizing}},
+    )
+    node = KernelUCBNode(
         name=name,
-        generator_specs=[
-            GeneratorSpec(
-                generator_enum=Generators.BOTORCH_MODULAR,
-                generator_kwargs=arguments,
-                generator_gen_kwargs={"model_gen_options": model_gen_options},
-            )
-        ],
+        generator_specs=[searching],
         # A safe set may consist of its safe arms alone, to be observed again.
         should_deduplicate=constraints != "safe",
         suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
     )
-    horizon = own.get("horizon")
-    initial = _initial_node(name, num_initial, min_observed, horizon, seed, constraints)
-    return GenerationStrategy(
-        name=f"{initial.name}+{searching.name}", nodes=[initial, searching]
-    )
+    trials = _transitions(name, num_initial, min_observed)
+    shared: dict[str, Any] = {
+        "transition_criteria": trials,
+        "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
+    }
+    if constraints == "safe":
+        initial = SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
+    else:
+        sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed})
+        shared["should_deduplicate"] = True
+        initial = KernelUCBNode(name="Sobol", generator_specs=[sobol], **shared)
+    return GenerationStrategy(name=f"{initial.name}+{name}", nodes=[initial, node])
 
 
 def _checked_constraints(
@@ -238,48 +223,16 @@ def _checked_constraints(
     return options
 
 
-def _checked_optimizer(options: Options, kind: Kinds | None) -> dict[str, Any]:
-    r"""Arguments of BoTorch's optimisers, of known names, as Ax can store them."""
-    known = {
-        parameter.name
-        for each in _OPTIMIZERS
-        for parameter in signature(each).parameters.values()
-        if parameter.default is not Parameter.empty  # others are Ax's to set
-    }
-    for option in options:
-        if option not in known:
-            raise ValueError(
-                f"BoTorch's optimisers have no option `{option}`; see "
-                "botorch.optim.optimize_acqf for what they take."
-            )
-        if kind == "safe" and option not in _SAFE_OPTIMIZER:
-            raise ValueError(
-                f"A safe search has no optimizer option `{option}`; it takes "
-                f"{', '.join(_SAFE_OPTIMIZER)}."
-            )
-    return {option: plain_value(option, value) for option, value in options.items()}
-
-
-def _initial_node(
-    next_node: str,
-    num_initial: int,
-    min_observed: int | None,
-    horizon: int | None,
-    seed: int | None,
-    constraints: Kinds | None,
-) -> KernelUCBNode:
-    r"""Sobol trials, or safe arms, until enough exist and enough of them are observed."""
+def _transitions(
+    next_node: str, num_initial: int, min_observed: int | None
+) -> list[MinTrials]:
+    r"""Until enough initial trials exist, and enough of them are observed."""
     num_initial = whole_number("num_initial", num_initial)
     least = max(1, num_initial // 2)
     if min_observed is not None:
         least = whole_number("min_observed", min_observed)
         if least > num_initial:
             raise ValueError(f"min_observed is {least}, above num_initial = {num_initial}.")
-    if isinstance(horizon, int) and horizon < least:
-        raise ValueError(
-            f"horizon is {horizon}, but the bound waits for {least} observed trials; "
-            "make it larger, or min_observed smaller."
-        )
     enough = MinTrials(
         threshold=num_initial,
         transition_to=next_node,
@@ -293,13 +246,4 @@ def _initial_node(
         use_all_trials_in_exp=True,
         count_only_trials_with_data=True,
     )
-    shared: dict[str, Any] = {
-        "transition_criteria": [enough, observed],
-        "suggested_experiment_status": ExperimentStatus.INITIALIZATION,
-    }
-    if constraints == "safe":
-        return SafeArmsNode(name="Safe arms", generator_specs=[], **shared)
-    sobol = GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs={"seed": seed})
-    return KernelUCBNode(
-        name="Sobol", generator_specs=[sobol], should_deduplicate=True, **shared
-    )
+    return [enough, observed]

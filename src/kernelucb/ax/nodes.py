@@ -165,8 +165,7 @@ class SafeArmsNode(KernelUCBNode):
                 "these parameters out of an arm that is safe whatever they are."
             )
         runs = self.generation_strategy._generator_runs
-        own = [run for run in runs if run._generation_node_name == self.name]
-        start = sum(len(run.arms) for run in own)
+        start = sum(len(r.arms) for r in runs if r._generation_node_name == self.name)
         # One arm twice in a batch would be one arm of twice the weight.
         count = min(n or 1, len(fitting))
         turns = [fitting[(start + i) % len(fitting)] for i in range(count)]
@@ -192,11 +191,7 @@ def _check_combinations(space: SearchSpace, context: Parameters) -> None:
 
 
 def _keep_safe(run: GeneratorRun, safe_set: Any, adapter: Any, arms: Any) -> None:
-    r"""Give safe arms back as they were given, and refuse what is not in the safe set.
-
-    Raises:
-        NoSafePointError: If an arm left the safe set when Ax turned it into parameters.
-    """
+    r"""Give safe arms back as they were given, and refuse what left the safe set."""
     images = {tuple(row): arm for arm in arms for row in images_of(adapter, arm)}
 
     def exact(parameters: Parameters) -> Parameters:

@@ -3,18 +3,17 @@ r"""Classes, options and models of the bounds, for one outcome or by names of se
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import torch
 from ax.adapter.registry import MBM_X_trans
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.core.data import MAP_KEY
-from ax.generation_strategy.generator_spec import GeneratorSpec
 from ax.generators.torch.botorch_modular.kernels import DefaultRBFKernel
 from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
 from ax.generators.torch.botorch_modular.utils import ModelConfig, fit_botorch_model
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.exceptions import UnsupportedError
 from botorch.models import SingleTaskGP
 from botorch.models.transforms.outcome import Standardize
@@ -33,11 +32,11 @@ from kernelucb.acquisition import (
 )
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import input_parameters, search_class
-from kernelucb.ax.counts import expected_outcome
-from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.acquisition.input_constructors import builder_of
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.unknown_noise import UnknownNoise
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.models.meta import MetaModel
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.from_model import per_output
@@ -64,10 +63,12 @@ LENGTHS = ("shortest", "longest", "lengthscale")
 # Options of the guard itself; all others of a search are the searched function's.
 OF_THE_GUARD = ("temperature", "ucb_every")
 
-_BY_AX = "Ax passes it from the experiment"
+_BY_AX = """
+training_data X_baseline X_pending bounds train_X train_Y constraints constraints_tuple
+objective objective_thresholds ref_point target_fidelities
+"""
 _NOT_AN_OPTION = {
-    **dict.fromkeys(("training_data", "X_baseline", "X_pending", "bounds"), _BY_AX),
-    **dict.fromkeys(("train_X", "train_Y"), _BY_AX),
+    **dict.fromkeys(_BY_AX.split(), "Ax passes it from the experiment"),
     "model": "Ax builds the model; change it with `model_config`",
     "maximize": "Ax takes the direction from the objective (`-y` minimises y)",
     "posterior_transform": "Ax passes the direction of the objective through it",
@@ -85,15 +86,10 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
     KernelFamilyUCB: ("shortest", "longest"),
     LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
 }
-# Of input constructors, for several objectives, outcome constraints or fidelities.
-_NOT_TAKEN = (
-    "constraints",
-    "constraints_tuple",
-    "objective",
-    "objective_thresholds",
-    "ref_point",
-    "target_fidelities",
-)
+_INSTEAD: Mapping[type, str] = {
+    NormTracker: 'with "cautious" (the estimate of NormTracker.cautious()), or without a '
+    "norm bound, the norm is estimated anew in every trial",
+}
 
 
 def check_names(
@@ -103,14 +99,10 @@ def check_names(
 ) -> None:
     r"""Refuse options that a class does not take, and missing ones, by its signature.
 
-    ``further`` are taken beside those of the class.
-
-    Raises:
-        ValueError: BoTorch would drop some names without a word.
+    BoTorch would drop some without a word. ``further`` are taken beside those of the class.
     """
     name, parameters = acqf_class.__name__, input_parameters(acqf_class)
-    refused = {*_NOT_AN_OPTION, *_NOT_TAKEN}
-    taken = [*further, *(each for each in parameters if each not in refused)]
+    taken = [*further, *(each for each in parameters if each not in _NOT_AN_OPTION)]
     for option in options:
         if option in _NOT_AN_OPTION:
             raise ValueError(f"Leave out the option `{option}`: {_NOT_AN_OPTION[option]}.")
@@ -126,31 +118,16 @@ def check_names(
 
 
 def plain_value(option: str, value: Any) -> Any:
-    r"""A number, a word, a value object, or a list or dictionary of these.
-
-    Raises:
-        ValueError: If Ax cannot store it.
-    """
+    r"""A number, a word, a value object, or a list or dictionary of these."""
     if isinstance(value, VALUES):
         fields = {name: plain_value(name, entry) for name, entry in vars(value).items()}
         return type(value)(**fields)
-    if isinstance(value, PrequentialRadius):
-        raise ValueError(
-            f"{option} cannot be a PrequentialRadius: it needs the predictions made before "
-            "each outcome, which Ax does not keep."
-        )
     if isinstance(value, Tensor | np.ndarray | np.generic):
-        return plain_value(option, value.tolist())
+        value = value.tolist()
     if isinstance(value, Mapping):
         return {key: plain_value(key, entry) for key, entry in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
+    if isinstance(value, list | tuple | range):
         return [plain_value(option, entry) for entry in value]
-    if isinstance(value, NormTracker):
-        raise ValueError(
-            f"{option} cannot be a NormTracker, which Ax cannot store; with "
-            '"cautious" (the estimate of NormTracker.cautious()), or without a norm bound, '
-            "the norm is estimated anew in every trial."
-        )
     if is_estimate(value):
         cautious = 'use "cautious", or ' if option == "norm_bound" else ""
         raise ValueError(
@@ -159,9 +136,9 @@ def plain_value(option: str, value: Any) -> Any:
         )
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    instead = _INSTEAD.get(type(value), "give a number, a word or a list")
     raise ValueError(
-        f"{option} cannot be a {type(value).__name__}, which Ax cannot store; give a "
-        "number, a word or a list."
+        f"{option} cannot be a {type(value).__name__}, which Ax cannot store; {instead}."
     )
 
 
@@ -170,10 +147,7 @@ def checked_bounds(
 ) -> tuple[type[KernelUCB], dict[str, Any]]:
     r"""A class and its options; of outcomes with classes of their own, one and all options.
 
-    Raises:
-        ValueError: If an option is unknown, missing or cannot be stored, or is for an
-            outcome whose class does not take it.
-        UnsupportedError: If a class is not one of the bounds, or not for single outcomes.
+    An option is for the outcomes whose class takes it, or for those that it names.
     """
     if not isinstance(acqf_class, Mapping):
         if acqf_class not in KNOWN:
@@ -238,13 +212,7 @@ def checked_search(
     model_class: Any,
     constrained: bool,
 ) -> dict[str, Any]:
-    r"""Name and options of a search within a bound, as Ax can store them.
-
-    Raises:
-        ValueError: If an option is unknown, missing or cannot be stored.
-        UnsupportedError: If the function has no input constructor, or cannot be told the
-            objective or the constraints.
-    """
+    r"""Name and options of a search within a bound, as Ax can store them."""
     searched = search_class(search)
     name = searched.__name__
     if search_class(name) is not searched:
@@ -282,10 +250,6 @@ def surrogate_spec(
     r"""What Ax makes models of outcomes from, each outcome its own.
 
     Outcomes with classes of their own that a mapping of models lacks have the default.
-
-    Raises:
-        UnsupportedError: If outcomes are transformed by anything but ``Standardize``, or
-            model and class do not belong together.
     """
     default = default_model_config(data_only=options.get("kernel") is not None)
     other = configs if isinstance(configs, ModelConfig) else default
@@ -374,9 +338,6 @@ def bound_of_outcome(
     r"""Class and options of the band of one outcome by itself, among all ``names``.
 
     The lists of a sum have an entry for each outcome, by their names in the alphabet.
-
-    Raises:
-        ValueError: If an option has entries for other outcomes, or another number.
     """
     own: dict[str, Any] = {}
     for option, each in options.items():
@@ -396,32 +357,18 @@ def bound_of_outcome(
     return MartingaleMixtureUCB if acqf_class is ScalarizedUCB else acqf_class, own
 
 
-def bound_of_spec(
-    spec: GeneratorSpec, name: str, names: Collection[str]
-) -> tuple[type[KernelUCB], dict[str, Any]]:
-    r"""Class and options of the band of one outcome of a strategy."""
-    own = spec.generator_kwargs
-    chosen = own["botorch_acqf_class"], own["botorch_acqf_options"]
-    return bound_of_outcome(*chosen, name, names)
-
-
 def built(
     acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
 ) -> KernelUCB:
-    r"""A bound by its input constructor; ``columns`` are the parameters of its inputs."""
+    r"""A bound from a model; ``columns`` are the parameters of its inputs."""
     own = with_columns(options, columns)
     if acqf_class is LikelihoodUCB:
         own["outcomes"] = "rates"
-    inputs = get_acqf_input_constructor(acqf_class)
-    return acqf_class(**inputs(model=model, **own))
+    return builder_of(acqf_class)(model, **own)
 
 
 def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
-    r"""Options of an outcome with a list in the place of length scales by parameters.
-
-    Raises:
-        ValueError: If length scales are not those of the inputs.
-    """
+    r"""Options of an outcome with a list in the place of length scales by parameters."""
     own, inputs = dict(options), {*columns} - {MAP_KEY}
     for option in LENGTHS:
         given = own.get(option)
@@ -442,18 +389,17 @@ def with_columns(options: Options, columns: Sequence[str]) -> dict[str, Any]:
     return own
 
 
-def rehearsed_bounds(
-    acqf_class: type[KernelUCB], options: Options, spec: SurrogateSpec
-) -> list[KernelUCB]:
+def rehearsed_bounds(arguments: Options) -> list[KernelUCB]:
     r"""The band of each outcome after one observation, equal to its prior mean.
 
     What their constructors refuse, and what their assumptions call estimated, will be so in
-    every trial. Bounds with an estimated prior are left out, and the default model stands
-    for every other that is fitted.
+    every trial. ``arguments`` are those of Ax's generator. None for an estimated prior.
     """
+    acqf_class, options = arguments["botorch_acqf_class"], arguments["botorch_acqf_options"]
     if acqf_class in META_ACQUISITIONS:
         return []
-    configs = spec.metric_to_model_configs
+    models = arguments["surrogate_spec"]
+    configs = models.metric_to_model_configs
     named = [each for option, each in options.items() if is_by_outcome(option, each)]
     names = {*configs, *(name for each in named for name in each)}
     if not names:
@@ -463,7 +409,7 @@ def rehearsed_bounds(
     return [
         _rehearsed(
             *bound_of_outcome(acqf_class, options, name, names),
-            configs.get(name, spec.model_configs)[0],
+            configs.get(name, models.model_configs)[0],
         )
         for name in sorted(names)
     ]
@@ -480,10 +426,11 @@ def _rehearsed(
             break
     X = torch.zeros(1, len(columns), dtype=torch.float64)
     counts = acqf_class is LikelihoodUCB
-    mean = expected_outcome(options) if counts else options.get("mean", 0.0)
-    Y = X[:, :1] + finite_scalar("mean", mean)
+    Y = X[:, :1] + finite_scalar("mean", 0.0 if counts else options.get("mean", 0.0))
     model: Any = SingleTaskGP(X, Y, torch.ones_like(Y))
     if config.botorch_model_class is not SingleTaskGP:
         # What Ax makes of any other configuration shows in a trial.
         model = KernelRegression(X, Y, RBFKernel().requires_grad_(False), noise_std=1.0)
-    return built(acqf_class, model, options, columns)
+    with catch_warnings():  # a count of zero may contradict what is expected of one
+        simplefilter("ignore", InconsistentConfidenceSetWarning)
+        return built(acqf_class, model, options, columns)

@@ -21,7 +21,6 @@ from kernelucb.ax.bounds import (
 from kernelucb.ax.experiments import check_objective, missing_outcomes
 from kernelucb.ax.options import rehearsed_bounds
 from kernelucb.certificates import CertifiedGapStopping, RegretCertificate
-from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.exceptions import NoSafePointError
 
 
@@ -44,38 +43,9 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
     It may be asked at any time, also with trials under way. With a certified anytime bound
     the probability of ever stopping with an arm that is too far from the optimum is at most
     its ``delta``. Each check fits the bound to all outcomes of the experiment and changes
-    neither the strategy nor its next trials.
-
-    **What it acts on.** A bound with an estimated assumption is refused, if possible when
-    the stopping strategy is made: kernel and mean are estimated unless the options name
-    a ``kernel`` or the bound is ``KernelFamilyUCB``, the norm unless
-    ``norm_bound`` is a number, the noise unless it is given or standard errors are
-    reported. With ``allow_estimated=True`` it is acted on; the probability of an error is
-    then unknown, and the reason says so. The strategy never stops if the data contradict an
+    neither the strategy nor its next trials. It never stops if the data contradict an
     assumption, nor on a bound that is not anytime or does not hold at all points at once.
-
-    **Which gap.** That of the completed arm whose pessimistic bound is best, compared with
-    all arms that the search space allows. Up to 2000 parameter combinations are checked one
-    by one. Otherwise branch and bound finds an upper bound on the maximum, over the box of
-    the numbers for each combination of integers and choices; where these are many, and for
-    progressions, over intervals in their place, which can only make the gap larger. Beyond
-    three numbers the gap mostly stays large (see ``regret_certificate``). On a bound
-    without a norm the maximum comes from a search, and the strategy never stops on that.
-
-    **Outcome constraints.** With ``constraints=...`` in the generation strategy the arm is
-    certainly feasible, and the optimum is the one among the feasible arms. While no
-    completed arm is certainly feasible it goes on.
-
-    **Contexts.** ``decide(fixed_parameters={"temperature": 21.0})`` compares arms at that
-    temperature, in which the recommended one need not have been completed. The band holds
-    in all contexts at once, and so do such decisions.
-
-    **Trials without an outcome.** Failed and abandoned trials do not count, even if they
-    reported something; trials under way and trials stopped early count with their last
-    report. The guarantee needs that whether and when an outcome is reported does not depend
-    on its noise, which only the user can know: the certificate's assumptions and the reason
-    say how many trials failed, were abandoned or stopped early, or were completed without
-    an outcome. Stopping a trial early because of its own noisy outcomes breaks it.
+    ``docs/ax.md`` says which gap it is and what trials without an outcome mean.
 
     Ax's ``Client`` has no place for such a strategy: ask it in your own loop. The
     ``Orchestrator`` and ``AxClient`` take it as ``global_stopping_strategy``. It is not
@@ -88,6 +58,23 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         >>> while not (decision := stopping.decide()).stop:
         ...     ...
         >>> decision.arm.parameters
+
+    Args:
+        gap: Largest regret to accept, in units of the metric.
+        source: The client, or its strategy from ``generation_strategy``.
+        min_trials: Number of completed trials before it is asked.
+        max_evaluations: Largest number of points that branch and bound looks at.
+        inactive_when_pending_trials: Whether to wait until no trial is under way. With
+            parallel workers that may never happen.
+        allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm was
+            estimated; the probability of an error is then unknown.
+
+    Raises:
+        ValueError: If a number is out of its range.
+        UncertifiedError: If the bound will have an estimated assumption in every trial, and
+            ``allow_estimated`` is not set.
+        UnsupportedError: If the generation strategy has no bound, or the bound does not
+            support the experiment as it is configured by now.
     """
 
     def __init__(
@@ -100,26 +87,6 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         inactive_when_pending_trials: bool = False,
         allow_estimated: bool = False,
     ) -> None:
-        r"""Stopping strategy.
-
-        Args:
-            gap: Largest regret to accept, in units of the metric.
-            source: The client, or its strategy from ``generation_strategy``.
-            min_trials: Number of completed trials before it is asked.
-            max_evaluations: Largest number of points that branch and bound looks at; see
-                ``regret_certificate``.
-            inactive_when_pending_trials: Whether to wait until no trial is under way. With
-                parallel workers that may never happen.
-            allow_estimated: Whether to stop on a bound whose kernel, mean, noise or norm
-                was estimated.
-
-        Raises:
-            ValueError: If a number is out of its range.
-            UncertifiedError: If the bound has an estimated assumption in every trial, and
-                ``allow_estimated`` is not set.
-            UnsupportedError: If the generation strategy has no bound, or the bound does not
-                support the experiment as it is configured by now.
-        """
         super().__init__(
             min_trials=whole_number("min_trials", min_trials),
             inactive_when_pending_trials=inactive_when_pending_trials,
@@ -131,11 +98,8 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         spec = bound_spec(self.generation_strategy)
         if (experiment := self.generation_strategy._experiment) is not None:
             check_objective(spec, experiment)
-        own = spec.generator_kwargs
-        bands = rehearsed_bounds(
-            own["botorch_acqf_class"], own["botorch_acqf_options"], own["surrogate_spec"]
-        )
-        self._check([band.assumptions for band in bands])
+        bands = rehearsed_bounds(spec.generator_kwargs)
+        check_given(type(self).__name__, bands, allow_estimated)
 
     def decide(
         self,
@@ -160,22 +124,22 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
         if experiment is None:
             experiment = self.generation_strategy.experiment
         fitted = FittedBound(self.generation_strategy, experiment, fixed_parameters)
-        self._check([band.assumptions for band in fitted.bands.values() or [fitted.band]])
+        bands = [*fitted.bands.values()] or [fitted.band]
+        check_given(type(self).__name__, bands, self.allow_estimated)
         try:
             arm, recommended = fitted.best_arm(by_bands=True)
         except NoSafePointError as error:
             return ArmDecision(False, str(error), None, None)
         domain = fitted.domain
-        in_round = {
-            name: domain.pop(name, None) for name in ("constraints", "fixed_features")
-        }
+        in_round = ("constraints", "fixed_features")
+        options = {name: domain.pop(name, None) for name in in_round}
         rule = CertifiedGapStopping(
             self.gap,
             **domain,
             max_evaluations=self.max_evaluations,
             allow_estimated=self.allow_estimated,
         )
-        decision = rule(fitted.band, recommended, **in_round)
+        decision = rule(fitted.band, recommended, **options)
         reason = f"arm {arm.name}: {decision.reason}"
         if missing := missing_outcomes(experiment):
             reason += (
@@ -183,9 +147,6 @@ class CertifiedGapStoppingStrategy(BaseGlobalStoppingStrategy):
                 f"{missing}"
             )
         return ArmDecision(decision.stop, reason, decision.certificate, arm)
-
-    def _check(self, assumptions: list[Assumptions]) -> None:
-        check_given(type(self).__name__, assumptions, self.allow_estimated)
 
     def _should_stop_optimization(
         self, experiment: Experiment, **_: Any
