@@ -121,7 +121,7 @@ def test_explored_with_a_family(search):
             OPTIONS | {"mean": {"failure": -2.5}},
             "`mean` is given for failure, and is taken by .* outcomes: y, failures",
         ),
-        (CLASSES, OPTIONS | {"likelihood": None}, "likelihood must be one of"),
+        (CLASSES, OPTIONS | {"likelihood": None}, "give likelihood="),
         (CLASSES, OPTIONS | {"norm_bound": {"y": -1.0}}, "norm_bound must be"),
     ],
 )

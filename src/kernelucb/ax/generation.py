@@ -74,7 +74,8 @@ def generation_strategy(
             ``LikelihoodUCB``, ``MetaUCB``, ``MetaPI``, ``ScalarizedUCB``. With
             ``constraints``, a mapping from the names of the metrics gives each a class of
             its own: ``MartingaleMixtureUCB``, ``KernelFamilyUCB`` or ``LikelihoodUCB``.
-        options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax passes. With several outcomes each but ``delta``, which they share equally, may
+        options: Arguments of ``acqf_class`` or of its ``from_model``, but for what Ax
+            passes. With several outcomes each but ``delta``, which they share equally, may
             be a mapping from the names of the metrics. For a bound with a prior of its own:
             ``kernel`` (``"rbf"``, ``"matern12"``, ``"matern32"`` or ``"matern52"``),
             ``lengthscale`` (in units of the unit cube: one number, a list with one for each
