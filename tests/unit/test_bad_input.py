@@ -14,8 +14,12 @@ from kernelucb import (
     CertifiedGapStopping,
     CompactDomain,
     FiniteDomain,
+    GuardedAcquisition,
+    KernelBandit,
+    KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
+    NormTracker,
     SafeSet,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -312,6 +316,36 @@ def test_a_misspelt_fit_is_not_another(call):
         call(PROBLEM.model, **norm, fit="filter")
 
 
-def test_what_has_no_confidence_set_has_no_certificate():
-    with pytest.raises(UnsupportedError, match="SingleTaskGP has no set of functions"):
-        regret_certificate(PROBLEM.model, PROBLEM.X)
+@pytest.mark.parametrize("kernel", ["rbf", type(PROBLEM.kernel), None])
+def test_a_kernel_is_an_object(kernel):
+    for build in (
+        lambda: KernelRegression(PROBLEM.X, PROBLEM.Y, kernel, 0.1),
+        lambda: KernelBandit(kernel, norm_bound=3.0, noise_std=0.1),
+        lambda: KernelFamilyUCB(PROBLEM.model, kernels=[kernel], norm_bound=3.0),
+    ):
+        with pytest.raises(UnsupportedError, match="Expected a GPyTorch kernel or mean"):
+            build()
+
+
+def test_a_model_is_no_band():
+    acqf = build(MartingaleMixtureUCB)
+    for use, message in (
+        (lambda: regret_certificate(PROBLEM.model, candidates=PROBLEM.X), "has no set of"),
+        (lambda: optimum_report(PROBLEM.model, candidates=PROBLEM.X), "has no set of"),
+        (lambda: SafeSet(PROBLEM.model, 0.0), "must be an instance of Band, got Sin"),
+        (
+            lambda: GuardedAcquisition(acqf, PROBLEM.model, observed=PROBLEM.X),
+            "must be an instance of Band, got Sin",
+        ),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            use()
+
+
+def test_each_tracker_has_its_place():
+    with pytest.raises(UnsupportedError, match="an instance of StreamingNoiseTracker"):
+        build(StreamingKernelUCB, tracker=NormTracker())
+    with pytest.raises(UnsupportedError, match="an instance of FamilyTracker"):
+        KernelFamilyUCB(
+            PROBLEM.model, [PROBLEM.kernel], norm_bound=3.0, tracker=NormTracker()
+        )

@@ -2,7 +2,7 @@ r"""Checks of quantities where they enter: a typed error that says what to chang
 
 Numbers come back as floats, or as ``EstimatedNumber`` where they were marked as estimated.
 Scalars out of range are ``ValueError``, tensors that are none ``InputDataError``, shapes
-``BotorchTensorDimensionError``.
+``BotorchTensorDimensionError``, objects of another class ``UnsupportedError``.
 """
 
 import math
@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions import (
+    BotorchTensorDimensionError,
+    InputDataError,
+    UnsupportedError,
+)
 from torch import Tensor
 
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
@@ -98,6 +102,14 @@ def one_of(name: str, value: object, *options: str) -> str:
             f"{name} must be {', '.join(words[:-1])} or {words[-1]}, got {value!r}."
         )
     return value
+
+
+def instance_of(name: str, value: object, kind: type) -> None:
+    r"""Refuse an object of another class than the one that is meant."""
+    if not isinstance(value, kind):
+        raise UnsupportedError(
+            f"{name} must be an instance of {kind.__name__}, got {type(value).__name__}."
+        )
 
 
 def positive_values(name: str, value: object, count: int) -> Tensor:

@@ -9,7 +9,7 @@ from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.frozen import frozen_copy
+from kernelucb._numerics.frozen import check_module, frozen_copy
 
 
 class EstimatedNumber(float):
@@ -115,7 +115,10 @@ def remember_trained(module: Module, names: frozenset[str]) -> None:
 
 def trainable(module: Module | None) -> bool:
     r"""Whether a fit would change any of the module's parameters, or may have done so."""
-    return module is not None and any(map(trained_parameters, module.modules()))
+    if module is None:
+        return False
+    check_module(module)
+    return any(map(trained_parameters, module.modules()))
 
 
 def frozen_estimates(module: Module) -> Module:

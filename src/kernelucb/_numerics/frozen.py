@@ -14,8 +14,9 @@ def frozen_copy(module: Module) -> Module:
     r"""A float64 copy that is not trained.
 
     Raises:
-        UnsupportedError: If it cannot be copied.
+        UnsupportedError: If it is no module, or cannot be copied.
     """
+    check_module(module)
     name = type(module).__name__
     try:
         frozen = deepcopy(module)
@@ -26,6 +27,15 @@ def frozen_copy(module: Module) -> Module:
         ) from error
     frozen.eval()  # LCEAKernel's returns nothing
     return frozen.to(torch.float64).requires_grad_(False)
+
+
+def check_module(module: object) -> None:
+    r"""Refuse what is no kernel and no mean: a name, or a class in place of an object."""
+    if not isinstance(module, Module):
+        raise UnsupportedError(
+            f"Expected a GPyTorch kernel or mean, got {module!r}; give one that was built, "
+            "such as gpytorch.kernels.RBFKernel()."
+        )
 
 
 def draft_of(module: ModuleT) -> ModuleT:

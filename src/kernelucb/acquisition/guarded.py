@@ -56,7 +56,7 @@ from kernelucb.acquisition.input_constructors import arguments_of
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
 from kernelucb.acquisition.scalarized import ScalarizedUCB
-from kernelucb.confidence.band import Band
+from kernelucb.confidence.band import Band, check_band
 from kernelucb.confidence.family.select import GOLDEN_RATIO
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import observed_inputs, single_output_models
@@ -422,6 +422,7 @@ def _best_known(
 
 def _check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
+    check_band("band", band)
     name = type(acqf).__name__
     if isinstance(acqf, OneShotAcquisitionFunction):
         raise UnsupportedError(

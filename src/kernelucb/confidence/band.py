@@ -124,6 +124,15 @@ class Band(Described):
         }
 
 
+def check_band(name: str, band: object) -> None:
+    r"""Refuse what is no band, such as a model."""
+    if not isinstance(band, Band):
+        raise UnsupportedError(
+            f"{name} must be an instance of Band, got {type(band).__name__}: a confidence "
+            "band over points, such as MartingaleMixtureUCB."
+        )
+
+
 def terms_of(band: Band) -> list[Band]:
     r"""The bands that a band is made of, at any depth; itself where of none."""
     return [each for part in band.parts for each in terms_of(part)] or [band]

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
-from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
+from kernelucb.confidence.band import Band, check_band, check_dimensions, joined_assumptions
 from kernelucb.confidence.base import ConfidenceSet, Described
 from kernelucb.regression.from_model import per_output
 
@@ -133,11 +132,7 @@ class OutcomeConstraints(Described):
         if not listed:
             raise ValueError("bands is empty; give a band for each constrained outcome.")
         for band in listed:
-            if not isinstance(band, Band):
-                raise UnsupportedError(
-                    f"bands must be an instance of Band, got {type(band).__name__}: a "
-                    "confidence band over points, such as MartingaleMixtureUCB."
-                )
+            check_band("bands", band)
         levels = per_output("thresholds", thresholds, len(listed))
         directions = per_output("sides", sides, len(listed))
         for side in directions:

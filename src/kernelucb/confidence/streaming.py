@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -330,6 +330,8 @@ def corollary_tracker(
     """
     share = 0.75 * probability("delta", delta)
     _smallest_scale(noise)
+    if tracker is not None:
+        instance_of("tracker", tracker, StreamingNoiseTracker)
     if tracker is not None and norm_bound is None:
         norm_bound = tracker.norm_bound
     norm_tracker = tracker_of(norm_bound)

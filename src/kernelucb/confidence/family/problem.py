@@ -6,6 +6,7 @@ from functools import cache, partial
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 
+from kernelucb._numerics.checks import instance_of
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
 from kernelucb._numerics.saving import digest
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -55,6 +56,8 @@ def family_of(
             'tracker is for combine="any": with "all" a contradicted kernel is not left '
             "out, it contradicts the whole. Leave it out."
         )
+    if tracker is not None:
+        instance_of("tracker", tracker, FamilyTracker)
     union = combine == "any"
     covers = covering(kernels, data.inputs.shape[-1]) if union else alone(kernels)
     priors = [data.prior(cover.kernel, mean_module) for cover in covers]
