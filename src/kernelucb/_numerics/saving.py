@@ -66,7 +66,7 @@ def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
 def same_values(one: Any, other: Any) -> bool:
     r"""Whether nested values and tensors agree, up to what devices make of tensors."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        if one.shape != other.shape:
+        if one.shape != other.shape or one.dtype != other.dtype:
             return False
         return torch.allclose(one.to(other), other, rtol=1e-9, atol=1e-12)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -118,11 +118,6 @@ def plain_digest(values: Any) -> Tensor:
     r"""Hash of plain values, nested or not, 16 bytes as ``uint8``."""
     hashed = blake2b(repr(values).encode(), digest_size=16)
     return torch.tensor(list(hashed.digest()), dtype=torch.uint8)
-
-
-def same_tensors(one: Tensor, other: Tensor) -> bool:
-    r"""Whether dtype, shape and values agree, whatever the devices."""
-    return one.dtype == other.dtype and torch.equal(one.to(other.device), other)
 
 
 def digest(module: Module) -> str:

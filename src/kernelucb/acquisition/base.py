@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
-from kernelucb._numerics.saving import fingerprint, plain_digest, same_tensors
+from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, changed_bands, joined_assumptions
 from kernelucb.confidence.base import (
@@ -105,8 +105,7 @@ class BuiltOnce(Described, AcquisitionFunction):
             for each in (state_dict, self.state_dict(prefix=prefix))
         )
         if saved.keys() != own.keys() or not all(
-            isinstance(saved[name], Tensor) and same_tensors(saved[name], value)
-            for name, value in own.items()
+            same_values(saved[name], value) for name, value in own.items()
         ):
             raise StateError(
                 f"This state was not saved by this {type(self).__name__}: data, prior, "
