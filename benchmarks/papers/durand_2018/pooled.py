@@ -86,7 +86,7 @@ class PooledRegression(KernelRegression):
         self.targets = torch.cat([scatter, self.targets])
         for name in ("eigenvalues", "singular_values", "feature_basis"):
             setattr(self, name, pad(getattr(self, name), (1, 0)))
-        self.noise_std = self.noise_std.new_ones(1)
+        self.noise_scales = self.noise_scales.new_ones(1)
 
     @property
     def num_observations(self) -> int:
