@@ -5,11 +5,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.checks import LARGEST
-from kernelucb.exceptions import StateError
-
-LARGEST_COUNT = 2.0**53  # beyond, one more observation would be lost to rounding
-
 
 class Pooled(NamedTuple):
     r"""Observations with repeated inputs made one.
@@ -118,20 +113,3 @@ class Tally(NamedTuple):
             for old, more in zip(self[1:], change[1:], strict=True)
         )
         return Tally(every[first], *totals), change
-
-
-def check_tally(counts: Tensor, sums: Tensor, squares: Tensor) -> None:
-    r"""Check that a saved tally is one of some outcomes; see ``Tally``.
-
-    Raises:
-        StateError: If it is none.
-    """
-    if not torch.equal(counts, counts.round()):
-        raise StateError("counts must be whole numbers.")
-    # Of outcomes, and of prior means, none of which is larger than LARGEST.
-    if bool((sums.abs() > 2.0 * LARGEST * counts).any()):
-        raise StateError("sums are larger than those of so many outcomes can be.")
-    least = sums.square() / counts.clamp_min(1.0)  # of such sums
-    possible = (squares >= least * (1.0 - 1e-9)) & (squares <= 4.0 * LARGEST**2 * counts)
-    if not bool(possible.all()):
-        raise StateError("squares must be those of outcomes with these counts and sums.")
