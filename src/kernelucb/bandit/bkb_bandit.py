@@ -122,6 +122,7 @@ class BKBBandit:
             raise InputDataError("There are no arms to select from.")
         tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         self._given = tracker or float(positive_scalar("norm_bound", norm_bound))
+        self._shares_tracker = isinstance(norm_bound, NormTracker)
         qbar = positive_scalar("qbar", qbar)
         self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
         self.noise_std = float(positive_scalar("noise_std", noise_std))
@@ -322,7 +323,7 @@ class BKBBandit:
         self.arms = self.arms.rebuilt(inducing.to(like.device), *tally)
         self._generator, self._information = generator, information
         if isinstance(self._given, NormTracker):
-            own = self._given.estimates
+            own = self._given.estimates if self._shares_tracker else (0.0, 0.0)
             self._given.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
     @property

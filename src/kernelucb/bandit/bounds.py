@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import (
-    ClosedForm,
     Filters,
     MartingaleMixture,
     data_fit,
@@ -264,13 +263,10 @@ class Dual(MixtureBound):
 
     source = ExactSet.source
 
-    @property
-    def _given_norm(self) -> float | None:
-        return None if self.tracker is not None else self.norm_bound
-
     def mixture(self, regression: KernelRegression) -> FilterMixture:
-        r"""The mixture of filters."""
-        return FilterMixture(regression, self.delta, self.scales, self._given_norm)
+        r"""The mixture of filters, tied to the norm bound where it was given."""
+        norm = None if self.tracker is not None else self.norm_bound
+        return FilterMixture(regression, self.delta, self.scales, norm)
 
     def constraint(self, regression: KernelRegression) -> FitConstraint[Any]:
         r"""The fit, as narrow as the stateless sets have it."""
@@ -312,10 +308,9 @@ class Grid(MixtureBound):
 
     def regularizers(self, tau_ref: float) -> Tensor:
         r"""The grid, by default around ``tau_ref``; see ``MixtureBound``."""
-        return self._default(tau_ref) if self.grid is None else self.grid
-
-    def _default(self, tau_ref: float) -> Tensor:
-        return grid_regularizers("paper", tau_ref, self.noise_std**2)
+        if self.grid is None:
+            return grid_regularizers("paper", tau_ref, self.noise_std**2)
+        return self.grid
 
     def confidence_set(
         self, regression: RidgeState, constraints: Constraints
@@ -330,17 +325,10 @@ class Analytic(Grid):
 
     source = ANALYTIC_SOURCE
 
-    def _default(self, tau_ref: float) -> Tensor:
-        return torch.tensor([tau_ref], dtype=torch.float64)
-
-
-class Options(NamedTuple):
-    r"""Arguments of ``KernelBandit`` that not every bound takes; None by default."""
-
-    form: Form | None = None
-    alphas: Alphas = None
-    fit: ClosedForm | None = None
-    horizon: int | None = None
+    def regularizers(self, tau_ref: float) -> Tensor:
+        r"""The one ``tau``; see ``MixtureBound``."""
+        own = torch.tensor([tau_ref], dtype=torch.float64)
+        return own if self.grid is None else self.grid
 
 
 _TAKEN = {
@@ -355,43 +343,37 @@ def bound_of(
     norm_bound: NormBoundLike,
     noise_std: float,
     delta: float,
-    options: Options,
+    **options: Any,
 ) -> BanditBound:
-    r"""The bound that the arguments of ``KernelBandit`` name, once they are checked."""
+    r"""The bound that the arguments of ``KernelBandit`` name, once they are checked.
+
+    Options are those that not every bound takes; None is the default of each.
+    """
     one_of("bound", name, *_TAKEN)
-    for argument, value in options._asdict().items():
-        if value is not None and argument not in _TAKEN[name]:
-            raise ValueError(f'bound="{name}" takes no {argument}; leave it out.')
+    options = {key: value for key, value in options.items() if value is not None}
+    for argument in options.keys() - _TAKEN[name]:
+        raise ValueError(f'bound="{name}" takes no {argument}; leave it out.')
     tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
     norm = tracker or float(positive_scalar("norm_bound", norm_bound))
     noise_std = float(positive_scalar("noise_std", noise_std))
     shared = norm, noise_std, probability("delta", delta)
+    alphas = options.get("alphas")
     if name == "igp_ucb":
-        horizon = 1000 if options.horizon is None else options.horizon
-        positive_scalar("horizon", horizon)
-        return IGP(*shared, igp_ucb_regularizer(noise_std, horizon), int(horizon))
+        horizon = int(positive_scalar("horizon", options.get("horizon", 1000)))
+        return IGP(*shared, igp_ucb_regularizer(noise_std, horizon), horizon)
     if name == "abbasi_yadkori":
-        tau = _one_tau('bound="abbasi_yadkori"', options.alphas, noise_std)
+        tau = _one_tau('bound="abbasi_yadkori"', alphas, noise_std)
         return AbbasiYadkori(*shared, 1.0 if tau is None else float(tau))
-    return _mixture(options, *shared)
-
-
-def _mixture(
-    options: Options, norm: float | NormTracker, noise_std: float, delta: float
-) -> MixtureBound:
-    alphas, fit = options.alphas, fit_of(options.fit or "filters")
+    fit = fit_of(options.get("fit", "filters"))
     if isinstance(fit, PrequentialRadius):
         raise ValueError('fit must be "filters", "martingale" or one of their classes.')
-    shared = norm, noise_std, delta, fit
-    if options.form is not None:
-        one_of("form", options.form, "dual", "analytic")
-    if options.form == "analytic":
-        return Analytic(*shared, _one_tau('form="analytic"', alphas, noise_std))
+    if one_of("form", options.get("form", "dual"), "dual", "analytic") == "analytic":
+        return Analytic(*shared, fit, _one_tau('form="analytic"', alphas, noise_std))
     if alphas is None:
-        return Dual(*shared)
+        return Dual(*shared, fit)
     if isinstance(alphas, str):
-        return Grid(*shared, None)
-    return Grid(*shared, grid_regularizers(alphas, 1.0, noise_std**2))
+        return Grid(*shared, fit, None)
+    return Grid(*shared, fit, grid_regularizers(alphas, 1.0, noise_std**2))
 
 
 def _one_tau(owner: str, alphas: Alphas, noise_std: float) -> Tensor | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, one_of, whole_number
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.bandit.bounds import Options, bound_of
+from kernelucb.bandit.bounds import bound_of
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import allowed_columns, saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -168,8 +168,8 @@ class FamilyBandit:
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
         norm, given = self._norms[0], self._estimated
-        options = Options(fit=self._fit_for(norm))
-        bound = bound_of("martingale_mixture", norm, self._noise_std, self.delta, options)
+        shared = norm, self._noise_std, self.delta
+        bound = bound_of("martingale_mixture", *shared, fit=self._fit_for(norm))
         known = Knowledge(given, torch.tensor([bound.noise_std], dtype=torch.float64))
         member = bound.assumptions(known)
         whole = of_family(member, self.kernels, self._norms, given, combine="any")

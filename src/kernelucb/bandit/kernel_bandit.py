@@ -17,7 +17,7 @@ from kernelucb._numerics.estimates import (
 )
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.bounds import Alphas, BanditBound, BoundName, Form, Options, bound_of
+from kernelucb.bandit.bounds import Alphas, BanditBound, BoundName, Form, bound_of
 from kernelucb.bandit.observations import (
     Arms,
     Observations,
@@ -29,7 +29,7 @@ from kernelucb.bandit.observations import (
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import ClosedForm
-from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
@@ -104,11 +104,12 @@ class KernelBandit(Band):
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
                 data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
-        options = Options(form, alphas, fit, horizon)
-        played = bound_of(bound, norm_bound, noise_std, delta, options)
+        options = {"form": form, "alphas": alphas, "fit": fit, "horizon": horizon}
+        played = bound_of(bound, norm_bound, noise_std, delta, **options)
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module)
+        self._shares_tracker = isinstance(norm_bound, NormTracker)
         self._columns = allowed_columns(covar_module)
         self.bands = self._empty(played)  # all that changes
         if self.prior.has_constant_variance:
@@ -231,14 +232,17 @@ class KernelBandit(Band):
         settings = self.settings(saved_inputs(state_dict, self.observations.inputs))
         names = "inputs", "outcomes", "norm", "grid"
         inputs, outcomes, norm, grid = opened(self, settings, state_dict, *names)
+        tracker = self._bound.tracker
+        if tracker is not None and not self._shares_tracker:
+            tracker.estimates = 0.0, 0.0
         self.bands = self._empty(self._bound)
         inputs = inputs.to(self.observations.inputs)
         for x, y in zip(inputs.unsqueeze(1), outcomes.tolist(), strict=True):
             self.bands.observe(self.observations.arms(x), y)
         self.bands.grid.recall(grid)
-        if self._bound.tracker is not None:
-            own = self._bound.tracker.estimates
-            self._bound.tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
+        if tracker is not None:
+            own = tracker.estimates
+            tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
     def settings(self, inputs: Tensor) -> dict[str, Any]:
         r"""What must be the same where a state is loaded, with the prior at some inputs."""
