@@ -101,7 +101,11 @@ def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
         ValueError: If a scale is not a finite number above zero, or there is none.
     """
     if isinstance(value, str):
-        return DEFAULT_SCALES
+        if value == "mixture":
+            return DEFAULT_SCALES
+        raise ValueError(
+            f'covariance_scale must be a number, several or "mixture", got {value!r}.'
+        )
     if isinstance(value, Tensor):
         value = value.detach().reshape(-1).tolist()
     if not isinstance(value, Sequence):
