@@ -19,18 +19,33 @@ _SOLVER_ARGUMENTS = {
 }
 
 
-class _Program:
-    r"""``max c^T u`` over a set that was compiled once, differentiable in ``c``."""
+class EllipsoidBallProgram:
+    r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
 
-    def __init__(self, problem: Any, objective: Any, variable: Any) -> None:
+    Compiled once for all query points, which differ in ``c`` alone; differentiable in it.
+    ``scales`` and ``centre`` hold ``p`` values; ``u`` has ``p + 1`` entries, the last one
+    unconstrained by the first ball.
+
+    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
+    """
+
+    def __init__(self, scales: Tensor, centre: Tensor) -> None:
         import cvxpy as cp
         from cvxpylayers.torch.cvxpylayer import CvxpyLayer
 
+        count = len(scales)
+        variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
+        fitted = cp.multiply(scales.cpu().numpy(), variable[:count])
+        residual = fitted - centre.cpu().numpy()
+        problem = cp.Problem(
+            cp.Maximize(objective @ variable),
+            [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
+        )
         self._solver_errors = (cp.SolverError, ValueError, RuntimeError)
-        self._layer = CvxpyLayer(problem, parameters=[objective], variables=[variable])
+        self._layer: Any = CvxpyLayer(problem, parameters=[objective], variables=[variable])
 
     def maximizer(self, objective: Tensor) -> Tensor:
-        r"""Maximisers for ``b x (p + 1)`` objectives, differentiable; float64.
+        r"""Maximisers for ``b x (p + 1)`` objectives, differentiable.
 
         Raises:
             SolverError: If the solver fails or returns numbers that are not finite.
@@ -49,27 +64,3 @@ class _Program:
                 'form="convex": the default form needs no solver.'
             )
         return solution.to(objective)
-
-
-class EllipsoidBallProgram(_Program):
-    r"""``max c^T u  s.t.  || diag(scales) u - centre || <= 1,  || u || <= 1``.
-
-    Compiled once for all query points, which differ in ``c`` alone. ``scales`` and
-    ``centre`` hold ``p`` values; ``u`` has ``p + 1`` entries, the last one unconstrained
-    by the first ball.
-
-    Source: Flynn & Reeb (2024), Theorem 4.4 and Eq. (10), in the eigenbasis.
-    """
-
-    def __init__(self, scales: Tensor, centre: Tensor) -> None:
-        import cvxpy as cp
-
-        count = len(scales)
-        variable, objective = cp.Variable(count + 1), cp.Parameter(count + 1)
-        fitted = cp.multiply(scales.cpu().numpy(), variable[:count])
-        residual = fitted - centre.cpu().numpy()
-        problem = cp.Problem(
-            cp.Maximize(objective @ variable),
-            [cp.norm(residual, 2) <= 1, cp.norm(variable, 2) <= 1],
-        )
-        super().__init__(problem, objective, variable)

@@ -75,19 +75,21 @@ def information_gain(
         inputs = prior.transform(checked_points("X", X))
     count = len(inputs) if num_points is None else whole_number("num_points", num_points)
     prior.check_fits(inputs)
-    gain = _gain(prior.covariance(inputs, inputs) / scale**2, count, method)
+    ratios = prior.covariance(inputs, inputs) / scale**2
+    if method == "exact":
+        gain = 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
+    else:
+        gain = _largest_gain(ratios, count, method)
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
 
 
-def _gain(ratios: Tensor, num_points: int, method: Method) -> float:
-    r"""The gain, from the prior covariance over the noise variance."""
-    if method == "exact":
-        return 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
-    if method == "spectral":
-        return _spectral_gain(kernel_spectrum(ratios).values, num_points)
-    share, marginal = _greedy_bounds(ratios, num_points)
+def _largest_gain(ratios: Tensor, num_points: int, method: Method) -> float:
+    r"""A bound on the largest gain, from the prior covariance over the noise variance."""
+    greedy, marginal = math.inf, math.inf
+    if method != "spectral":
+        greedy, marginal = _greedy_bounds(ratios, num_points)
     if method == "greedy":
-        return share
+        return greedy
     return min(marginal, _spectral_gain(kernel_spectrum(ratios).values, num_points))
 
 
