@@ -222,7 +222,7 @@ def test_a_family_is_not_changed_in_place():
         lambda: family.__delitem__(0),
         lambda: operator.iadd(family, [RBFKernel()]),
         lambda: operator.imul(family, 2),
-        lambda: setattr(family, "steps", family.steps[::-1]),
+        lambda: setattr(family, "members", family.members[::-1]),
         lambda: setattr(family, "covers", "everything"),
     )
     for change in changes:

@@ -47,6 +47,43 @@ class Cover(NamedTuple):
     norm_factor: float
 
 
+class _Member(NamedTuple):
+    r"""A kernel of a family, and the length scales that it covers beyond its own.
+
+    Attributes:
+        kernel: The kernel.
+        step: The longest length scale covered over its own, one number or one for each
+            coordinate.
+        together: Whether coordinates become longer together.
+    """
+
+    kernel: Kernel
+    step: Tensor
+    together: bool
+
+    def cover(self, dimension: int) -> Cover:
+        r"""A kernel that covers the range, for inputs of so many columns."""
+        base = unscaled(self.kernel)
+        columns = dimension if base.active_dims is None else len(base.active_dims)
+        if len(self.step) not in (1, columns):  # GPyTorch would broadcast a single column
+            raise UnsupportedError(
+                f"The family has {len(self.step)} length scales for each kernel, and the "
+                f"kernels' inputs have {columns} columns."
+            )
+        ratio, largest = (float(extreme) for extreme in self.step.aminmax())
+        if columns * math.log(largest) > math.log(LARGEST):
+            raise ValueError(
+                f"Neighbouring length scales are {largest:.4g} apart, which is too much "
+                f"for {columns} inputs; use a smaller ratio."
+            )
+        if largest == 1.0:
+            return Cover(self.kernel, 1.0)
+        if not (self.together and math.isclose(ratio, largest)):
+            return cover_of_shortest(self.kernel, self.step.expand(columns))
+        longer = _with_lengths(self.kernel, largest * base.lengthscale.reshape(-1))
+        return cover_of_all(self.kernel, longer, largest, columns)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LengthscaleFamily(Sequence[Kernel]):
     r"""Kernels that differ in their length scales, and what lies between them.
@@ -59,17 +96,12 @@ class LengthscaleFamily(Sequence[Kernel]):
     Matern and rational quadratic kernels on any domain.
 
     Attributes:
-        kernels: The kernels.
-        steps: For each kernel the longest length scale that it covers over its own, one
-            number or one for each coordinate.
+        members: The kernels, and the length scales that each of them covers.
         covers: What the family covers, in words.
-        together: For each kernel, whether its coordinates become longer together.
     """
 
-    kernels: tuple[Kernel, ...]
-    steps: tuple[Tensor, ...]
+    members: tuple[_Member, ...]
     covers: str
-    together: tuple[bool, ...]
     _covering: dict[int, list[Cover]] = field(default_factory=dict, init=False)
 
     def covering(self, dimension: int) -> list[Cover]:
@@ -80,9 +112,7 @@ class LengthscaleFamily(Sequence[Kernel]):
             ValueError: If neighbours are too far apart.
         """
         if dimension not in self._covering:
-            rows = zip(self, self.steps, self.together, strict=True)
-            found = [_cover(kernel, step, both, dimension) for kernel, step, both in rows]
-            self._covering[dimension] = found
+            self._covering[dimension] = [each.cover(dimension) for each in self.members]
         return self._covering[dimension]
 
     def ranges_in_words(self, chosen: Sequence[bool]) -> str:
@@ -97,12 +127,13 @@ class LengthscaleFamily(Sequence[Kernel]):
         if not (simple and any(chosen)):
             return ""
         ranges: list[list[float]] = []  # of neighbours, the longest first
-        for base, step, own in zip(bases, self.steps, chosen, strict=True):
+        for base, member, own in zip(bases, self.members, chosen, strict=True):
             least = float(base.lengthscale)
-            if own and ranges and math.isclose(ranges[-1][0], least * float(step)):
+            most = least * float(member.step)
+            if own and ranges and math.isclose(ranges[-1][0], most):
                 ranges[-1][0] = least
             elif own:
-                ranges.append([least, least * float(step)])
+                ranges.append([least, most])
         texts = [
             f"{least:.4g}" if least == most else f"from {least:.4g} to {most:.4g}"
             for least, most in ranges
@@ -112,15 +143,11 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __add__(self, other: Any) -> "LengthscaleFamily":
         if not isinstance(other, LengthscaleFamily):
             return NotImplemented
-        return LengthscaleFamily(
-            self.kernels + other.kernels,
-            self.steps + other.steps,
-            f"{self.covers}, or {other.covers}",
-            self.together + other.together,
-        )
+        covers = f"{self.covers}, or {other.covers}"
+        return LengthscaleFamily(self.members + other.members, covers)
 
     def __len__(self) -> int:
-        return len(self.kernels)
+        return len(self.members)
 
     @overload
     def __getitem__(self, index: int) -> Kernel: ...
@@ -128,10 +155,8 @@ class LengthscaleFamily(Sequence[Kernel]):
     def __getitem__(self, index: slice) -> "LengthscaleFamily": ...
     def __getitem__(self, index: int | slice) -> "Kernel | LengthscaleFamily":
         if not isinstance(index, slice):
-            return self.kernels[index]
-        covers = f"{self.covers}, in part"
-        parts = self.kernels[index], self.steps[index], covers, self.together[index]
-        return LengthscaleFamily(*parts)
+            return self.members[index].kernel
+        return LengthscaleFamily(self.members[index], f"{self.covers}, in part")
 
     def __repr__(self) -> str:
         return f"LengthscaleFamily({len(self)} kernels: {self.covers})"
@@ -194,39 +219,17 @@ def lengthscale_family(
     counts = (spread - _ROUNDING).ceil().clamp_min(0.0).int().tolist()
     counts = counts if each_coordinate else [max(counts)] * len(counts)
     step = (long / short) ** (1.0 / as_double(counts).clamp_min(1.0))
-    kernels: list[Kernel] = []
-    steps: list[Tensor] = []
-    for corner in _corners(counts, len(bases), each_coordinate):
-        taken = as_double(corner)
-        for base in bases:
-            kernels.append(_with_lengths(base, long * step**-taken))
-            steps.append(torch.where(taken > 0, step, 1.0))
+    members = [
+        _Member(
+            _with_lengths(base, long * step**-taken),
+            torch.where(taken > 0, step, 1.0),
+            together=not each_coordinate,
+        )
+        for taken in map(as_double, _corners(counts, len(bases), each_coordinate))
+        for base in bases
+    ]
     covers = _covered(bases, short, long, each_coordinate)
-    together = (not each_coordinate,) * len(kernels)
-    return LengthscaleFamily(tuple(kernels), tuple(steps), covers, together)
-
-
-def _cover(kernel: Kernel, step: Tensor, together: bool, dimension: int) -> Cover:
-    base = unscaled(kernel)
-    dims = base.active_dims
-    columns = dimension if dims is None else len(dims)
-    if len(step) not in (1, columns):  # GPyTorch would broadcast a single column
-        raise UnsupportedError(
-            f"The family has {len(step)} length scales for each kernel, and the kernels' "
-            f"inputs have {columns} columns."
-        )
-    ratio, largest = (float(extreme) for extreme in step.aminmax())
-    if columns * math.log(largest) > math.log(LARGEST):
-        raise ValueError(
-            f"Neighbouring length scales are {largest:.4g} apart, which is too much for "
-            f"{columns} inputs; use a smaller ratio."
-        )
-    if largest == 1.0:
-        return Cover(kernel, 1.0)
-    if not (together and math.isclose(ratio, largest)):
-        return cover_of_shortest(kernel, step.expand(columns))
-    longer = _with_lengths(kernel, largest * base.lengthscale.reshape(-1))
-    return cover_of_all(kernel, longer, largest, columns)
+    return LengthscaleFamily(tuple(members), covers)
 
 
 def _check_base(kernel: Kernel, count: int) -> None:
