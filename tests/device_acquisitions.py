@@ -14,13 +14,16 @@ from kernelucb import (
     BoundedNorm,
     CompactDomain,
     ConstrainedUCB,
+    Filters,
     FiniteDomain,
+    Grid,
     GuardedAcquisition,
     KernelFamilyUCB,
     KernelRegression,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    NearNormBall,
     NormTracker,
     NystromRegression,
     OutcomeConstraints,
@@ -113,7 +116,7 @@ def sketched_from_model(there):
         there.model, there.X[:2], remainder_points=there.points
     )
     state = state.observe(there.points, there.Y[:2])
-    return SketchedMartingaleMixtureUCB(state, covariance_scale="mixture", **NORM)
+    return SketchedMartingaleMixtureUCB(state, fit=Filters("mixture"), **NORM)
 
 
 def constraints(there):
@@ -145,12 +148,12 @@ ACQUISITIONS = {
     "fitted": fitted,
     "cautious": lambda t: exact(t, norm_bound="cautious"),
     "tracked norm": lambda t: exact(t, norm_bound=NormTracker()),
-    "model error": lambda t: exact(t, model_error=0.1),
+    "model error": lambda t: exact(t, norm_bound=NearNormBall(NORM["norm_bound"], 0.1)),
     "martingale": lambda t: exact(t, fit="martingale"),
-    "mixture": lambda t: exact(t, covariance_scale="mixture"),
+    "mixture": lambda t: exact(t, fit=Filters("mixture")),
     "analytic": lambda t: exact(t, form="analytic"),
-    "grid": lambda t: exact(t, alphas="paper"),
-    "own grid": lambda t: exact(t, alphas=[0.1, 1.0]),
+    "grid": lambda t: exact(t, form=Grid()),
+    "own grid": lambda t: exact(t, form=Grid([0.1, 1.0])),
     "several noises": lambda t: exact(t, noise_std=t.noise),
     "weighted": lambda t: exact(t, posterior_transform=negative(t)),
     "unknown noise": lambda t: MartingaleMixtureUCB(

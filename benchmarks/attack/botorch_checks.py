@@ -28,6 +28,7 @@ import kernelucb as k
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 from benchmarks.runner import fixed_kernel
+from kernelucb import Grid
 from kernelucb.models import BKBModel
 
 _BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -50,7 +51,7 @@ def _prototypes() -> dict[str, Any]:
     dual = k.MartingaleMixtureUCB(state, **given)
     return {
         "dual": dual,
-        "grid": k.MartingaleMixtureUCB(state, alphas="paper", **given),
+        "grid": k.MartingaleMixtureUCB(state, form=Grid(), **given),
         "analytic": k.MartingaleMixtureUCB(state, form="analytic", **given),
         "model": k.MartingaleMixtureUCB(model, **given),
         "unknown": k.MartingaleMixtureUCB(state, noise_std=k.UnknownNoise(), **given),

@@ -15,6 +15,7 @@ from kernelucb import (
     BKBBandit,
     BoundedNorm,
     Filters,
+    Grid,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -246,14 +247,18 @@ def _scalarized(problem: Problem, norm: float, random: np.random.Generator) -> A
     return Attacked(acqf.bounds, acqf, sum(weights))
 
 
-def _fit_of(random: np.random.Generator) -> Any:
+def _fit_of(random: np.random.Generator) -> Filters:
     return Filters(SCALES[random.integers(len(SCALES))])
+
+
+def _paper(random: np.random.Generator) -> Grid:
+    return Grid()
 
 
 _MIXTURE = MartingaleMixtureUCB
 KINDS: dict[str, Kind] = {
     "dual": Kind(_acqf(_MIXTURE, fit=_fit_of), weight=4),
-    "grid": Kind(_acqf(_MIXTURE, alphas="paper", fit=_fit_of), weight=2),
+    "grid": Kind(_acqf(_MIXTURE, form=_paper, fit=_fit_of), weight=2),
     "analytic": Kind(_acqf(_MIXTURE, form="analytic", fit=_fit_of), weight=2),
     "convex": Kind(_acqf(_MIXTURE, form="convex"), weight=0.05, largest=8),
     "unknown noise": Kind(_unknown, "exact", 1.5),

@@ -13,7 +13,7 @@ from benchmarks.attack.problems import DELTA, EPS, EPS_SINGLE, Problem, make_pro
 from benchmarks.attack.tasks import Family
 from benchmarks.attack.verdicts import Verdict, WrongError, judge
 from benchmarks.runner import stream
-from kernelucb import IGPUCB, AbbasiYadkoriUCB, MartingaleMixtureUCB
+from kernelucb import IGPUCB, AbbasiYadkoriUCB, Analytic, Grid, MartingaleMixtureUCB
 
 CASES = 13_500
 _AGREEMENT, _BANDIT_SHARE = 0.06, 0.06
@@ -23,7 +23,7 @@ _PROMISED = 1e-8
 _SEARCH = math.sqrt(EPS)
 _STATELESS: dict[str, Any] = {
     "exact": lambda model, **given: MartingaleMixtureUCB(model, **given),
-    "grid": lambda model, **given: MartingaleMixtureUCB(model, alphas="paper", **given),
+    "grid": lambda model, **given: MartingaleMixtureUCB(model, form=Grid(), **given),
     "analytic": lambda model, **given: MartingaleMixtureUCB(
         model, form="analytic", **given
     ),
@@ -130,8 +130,8 @@ def check_order(problem: Problem, random: np.random.Generator) -> None:
     given: dict[str, Any] = {"norm_bound": problem.norm * 1.001, "noise_std": noise}
     bands = [
         MartingaleMixtureUCB(model, **given),
-        MartingaleMixtureUCB(model, alphas=alphas, **given),
-        MartingaleMixtureUCB(model, alphas=alphas[0], form="analytic", **given),
+        MartingaleMixtureUCB(model, form=Grid(alphas), **given),
+        MartingaleMixtureUCB(model, form=Analytic(alphas[0]), **given),
     ]
     queries = problem.queries
     allowed = problem.tolerance(queries)

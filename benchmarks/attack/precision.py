@@ -45,8 +45,7 @@ def _attempt(seed: int) -> None:
     else:
         state: Any = KernelRegression(X, Y, kernel, question.noise_std)
         band = MartingaleMixtureUCB(
-            state,
-            norm_bound=question.norm_bound, delta=_DELTA,
+            state, norm_bound=question.norm_bound, delta=_DELTA,
             fit=MartingaleMixture(question.scale),
         )  # fmt: skip
     lower, upper = band.bounds(points)

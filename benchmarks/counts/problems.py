@@ -72,15 +72,11 @@ class Problem:
         Y: Tensor,
         factor: float = 1.0,
         copies: int = 1,
-        strict: bool = False,
         form: LikelihoodForm = "ellipsoid",
     ) -> LikelihoodUCB:
         r"""The band of data that believes a multiple of the norm bound.
 
         With ``copies`` it believes that every outcome came so many times.
-
-        Raises:
-            InconsistentConfidenceSetError: If it is ``strict``, and no function fits.
         """
         setting, options = self.setting, {}
         likelihood = setting.likelihood
@@ -97,7 +93,6 @@ class Problem:
             norm_bound=factor * setting.norm_bound,
             mean=setting.mean,
             delta=self.delta,
-            strict=strict,
             form=form,
             **options,
         )

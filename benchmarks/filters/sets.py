@@ -34,5 +34,5 @@ class Mixture:
         tau = squared / self.norm**2
         radius = Radius(tau, squared - float(state.quadratic_form(tau)))
         least = least_norm(state, radius)
-        constraints = consistent_constraints(state, radius, self.norm, least, strict=False)
+        constraints = consistent_constraints(state, radius, self.norm, least)
         return ExactSet(state, constraints, self.assumptions)

@@ -13,6 +13,7 @@ from torch import Tensor
 import kernelucb as k
 from benchmarks.golden.problems import Problem
 from benchmarks.runner import fixed_kernel, stream
+from kernelucb import Analytic, Filters, Grid, MartingaleMixture
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
 Options = Mapping[str, Any]
@@ -44,6 +45,8 @@ class Kind(NamedTuple):
 def options(p: Problem, *without: str, **own: Any) -> dict[str, Any]:
     r"""The usual options of a bound, its own among them, without some."""
     given = {"norm_bound": p.norm_bound} | p.options | own
+    if "near" in given:
+        given["norm_bound"] = k.NearNormBall(given["norm_bound"], given.pop("near"))
     return {name: value for name, value in given.items() if name not in without}
 
 
@@ -202,12 +205,12 @@ def _streaming(p: Problem) -> Any:
 
 
 MARTINGALE: Options = {"fit": "martingale"}
-SCALE: Options = {"fit": k.Filters(covariance_scale=0.2)}
-THREE: Options = {"fit": k.Filters(covariance_scale=(0.1, 1.0, 10.0))}
-MIXED: Options = {"fit": k.Filters(covariance_scale="mixture")}
-MIXED_MARTINGALE: Options = {"fit": k.MartingaleMixture(covariance_scale="mixture")}
-ANALYTIC, CONVEX, PAPER = {"form": "analytic"}, {"form": "convex"}, {"alphas": "paper"}
-ERROR = {"model_error": 0.05}
+SCALE: Options = {"fit": Filters(0.2)}
+THREE: Options = {"fit": Filters((0.1, 1.0, 10.0))}
+MIXED: Options = {"fit": Filters("mixture")}
+MIXED_MARTINGALE: Options = {"fit": MartingaleMixture("mixture")}
+ANALYTIC, CONVEX, PAPER = {"form": "analytic"}, {"form": "convex"}, {"form": Grid()}
+ERROR: Options = {"near": 0.05}
 _STATE, _FEW, _SMALL = {"form": "state"}, {"form": "state", "most": 20}, {"most": 8}
 KINDS: dict[str, Kind] = {
     "dual filters": Kind("mixture", 24, _mixture, asks=("norm", "points")),
@@ -219,7 +222,7 @@ KINDS: dict[str, Kind] = {
     "paper grid martingale": Kind("mixture", 5, _mixture, {**PAPER, **MARTINGALE}),
     "analytic": Kind("mixture", 9, _mixture, ANALYTIC),
     "analytic martingale": Kind("mixture", 5, _mixture, {**ANALYTIC, **MARTINGALE}),
-    "analytic alpha": Kind("mixture", 3, _mixture, {**ANALYTIC, "alphas": 0.3}),
+    "analytic alpha": Kind("mixture", 3, _mixture, {**ANALYTIC, "form": Analytic(0.3)}),
     "convex": Kind("mixture", 3, _mixture, CONVEX, _SMALL),
     "convex martingale": Kind("mixture", 2, _mixture, {**CONVEX, **MARTINGALE}, _SMALL),
     "model error": Kind("mixture", 7, _mixture, ERROR, asks=("points",)),
@@ -313,7 +316,7 @@ BANDITS: dict[str, tuple[Any, Options]] = {
     "martingale": (k.KernelBandit, MARTINGALE),
     "three scales": (k.KernelBandit, {"fit": k.Filters((0.1, 1.0, 10.0))}),
     "mixture": (k.KernelBandit, {"fit": k.Filters("mixture")}),
-    "paper grid": (k.KernelBandit, PAPER),
+    "paper grid": (k.KernelBandit, {"alphas": "paper"}),
     "analytic": (k.KernelBandit, ANALYTIC),
     "analytic martingale": (k.KernelBandit, {**ANALYTIC, **MARTINGALE}),
     "abbasi yadkori": (k.KernelBandit, {"bound": "abbasi_yadkori"}),

@@ -18,7 +18,10 @@ from gpytorch.kernels import Kernel, MaternKernel
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Filters,
+    Grid,
     KernelRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     WangDeFreitasUCB,
 )
@@ -54,11 +57,11 @@ def problem(seed: int):
 
 def bands(state: KernelRegression) -> dict:
     common = {"norm_bound": NORM, "delta": DELTA}
-    mixture = {**common, "covariance_scale": SCALE}
+    paper = {**common, "fit": MartingaleMixture(SCALE)}
     return {
-        OURS: MartingaleMixtureUCB(state, **mixture),
-        "exact (CMM)": MartingaleMixtureUCB(state, fit="martingale", **mixture),
-        "AMM": MartingaleMixtureUCB(state, fit="martingale", form="analytic", **mixture),
+        OURS: MartingaleMixtureUCB(state, fit=Filters(SCALE), **common),
+        "exact (CMM)": MartingaleMixtureUCB(state, **paper),
+        "AMM": MartingaleMixtureUCB(state, form="analytic", **paper),
         "Abbasi-Yadkori": AbbasiYadkoriUCB(state, alpha=NOISE**2 / SCALE, **common),
         "IGP": IGPUCB(state, horizon=50, **common),
     }
@@ -91,8 +94,8 @@ def draw(acquisitions: dict, X: torch.Tensor, truth, data, output: Path) -> None
 
 def print_widths(acquisitions: dict, state: KernelRegression, X: torch.Tensor) -> None:
     common = {"norm_bound": NORM, "delta": DELTA}
-    mixture = {"fit": "martingale", "covariance_scale": SCALE, **common}
-    grid = MartingaleMixtureUCB(state, alphas="paper", **mixture)
+    mixture = {"fit": MartingaleMixture(SCALE), **common}
+    grid = MartingaleMixtureUCB(state, form=Grid(), **mixture)
     others = {
         "DMM (grid of 5)": grid,
         "Wang-de Freitas": WangDeFreitasUCB(state, **common),

@@ -88,7 +88,7 @@ class MemberBand:
     @property
     def _settings(self) -> MixtureSettings:
         r"""Those of ``KernelFamilyUCB`` without further arguments."""
-        return MixtureSettings("filters", self.problem.delta, None, 0.0, strict=False)
+        return MixtureSettings("filters", self.problem.delta, 0.0)
 
     @cached_property
     def _points(self):

@@ -31,6 +31,8 @@ from kernelucb.certificates import (
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.martingale_mixture.regularizers import Analytic, Grid
+from kernelucb.confidence.near import NearNormBall
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -55,6 +57,7 @@ from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
 
 __all__ = [
     "AbbasiYadkoriUCB",
+    "Analytic",
     "BKBBandit",
     "BKBUCB",
     "BoundedNorm",
@@ -67,6 +70,7 @@ __all__ = [
     "FamilyTracker",
     "Filters",
     "FiniteDomain",
+    "Grid",
     "GuardedAcquisition",
     "IGPUCB",
     "KernelBandit",
@@ -81,6 +85,7 @@ __all__ = [
     "MetaPI",
     "MetaUCB",
     "MixedSpace",
+    "NearNormBall",
     "NormDescription",
     "NormTracker",
     "NystromRegression",

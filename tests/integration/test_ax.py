@@ -32,7 +32,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 
 import kernelucb.ax
-from kernelucb import KernelFamilyUCB, MartingaleMixtureUCB, UnknownNoise
+from kernelucb import Grid, KernelFamilyUCB, MartingaleMixtureUCB, UnknownNoise
 from tolerances import SEARCHED
 
 pytestmark = AX_WARNINGS
@@ -281,11 +281,11 @@ class TestStorage:
     def test_tensors_among_the_options_are_stored_as_numbers(self):
         options = OPTIONS | {
             "noise_std": torch.tensor(0.5),
-            "alphas": torch.tensor([1.0, 2.0]),
+            "form": Grid(torch.tensor([1.0, 2.0])),
         }
         strategy = kernelucb.ax.generation_strategy(MartingaleMixtureUCB, options)
         stored = strategy._nodes[1].generator_specs[0].generator_kwargs
         assert stored["botorch_acqf_options"] == OPTIONS | {
             "noise_std": 0.5,
-            "alphas": [1.0, 2.0],
+            "form": Grid([1.0, 2.0]),
         }

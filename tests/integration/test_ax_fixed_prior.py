@@ -24,7 +24,7 @@ from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
 import kernelucb.ax
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, NearNormBall
 from problems import frozen_kernel
 from tolerances import LINEAR_SOLVE
 
@@ -89,7 +89,7 @@ def test_the_band_does_not_depend_on_what_ax_fits():
 
 
 def test_a_model_error_is_an_option():
-    client = run(fixed_client(options={"norm_bound": 2.0, "model_error": 0.1}), 4, curve)
+    client = run(fixed_client(options={"norm_bound": NearNormBall(2.0, 0.1)}), 4, curve)
     acqf = kernelucb.ax.current_bound(client)
     assert acqf.model_error == 0.1
     assert acqf.assumptions.certified

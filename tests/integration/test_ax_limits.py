@@ -86,7 +86,10 @@ class TestErrors:
                 'NormTracker, which Ax cannot store; with "cautious"',
             ),
             ({"norm_bound": "bold"}, "must be a number"),
-            ({"norm_bound": 1.0, "alphas": print}, "alphas cannot be a builtin_function"),
+            (
+                {"norm_bound": 1.0, "form": print},
+                "form cannot be a builtin_function",
+            ),
             ({"norm_bound": -1.0}, "norm_bound must be a finite number above 0"),
             (
                 {"norm_bound": 1.0, "norm": 1.0},

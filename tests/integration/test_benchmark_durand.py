@@ -12,6 +12,7 @@ import torch
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    Filters,
     KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
@@ -76,7 +77,7 @@ NORM = 5.0
 KNOWN = {"norm_bound": NORM, "noise_std": 0.1, "delta": 0.1}
 BOUNDS = {
     "theorem1": lambda state: AbbasiYadkoriUCB(state, alpha=0.01 / NORM**2, **KNOWN),
-    "exact": lambda state: MartingaleMixtureUCB(state, covariance_scale="mixture", **KNOWN),
+    "exact": lambda state: MartingaleMixtureUCB(state, fit=Filters("mixture"), **KNOWN),
     "corollary1": lambda state: StreamingKernelUCB(
         state, norm_bound=NORM, noise_std=UnknownNoise(0.01, 1.0), delta=0.1
     ),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelucb import Grid, MartingaleMixture
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("joblib", reason="the benchmark needs kernelucb[bench]")
 
@@ -246,13 +248,12 @@ def test_yardsticks_compute_the_library_s_bound(name):
         covar_module(task.setting),
         task.protocol.noise_std,
     )
-    options = {"alphas": "paper"} if name == "dmm" else {"form": "analytic"}
+    options = {"form": Grid()} if name == "dmm" else {"form": "analytic"}
     bound = MartingaleMixtureUCB(
         state,
         norm_bound=task.protocol.norm,
         delta=task.protocol.delta,
-        fit="martingale",
-        covariance_scale=task.setting.covariance_scale(task.protocol.rounds),
+        fit=MartingaleMixture(task.setting.covariance_scale(task.protocol.rounds)),
         **options,
     )
     arms = generator.random((20, 3))

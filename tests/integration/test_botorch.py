@@ -8,6 +8,7 @@ from botorch.optim import optimize_acqf, optimize_acqf_discrete, optimize_acqf_m
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Grid,
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -25,7 +26,7 @@ GRID = torch.cartesian_prod(*2 * [torch.linspace(0.0, 1.0, 21, dtype=torch.float
 
 BOUNDS = {
     "exact": (MartingaleMixtureUCB, {"norm_bound": 3.0}),
-    "grid": (MartingaleMixtureUCB, {"norm_bound": 3.0, "alphas": "paper"}),
+    "grid": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": Grid()}),
     "analytic": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": "analytic"}),
     "convex": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": "convex"}),
     "Abbasi-Yadkori": (AbbasiYadkoriUCB, {"norm_bound": 3.0}),

@@ -3,7 +3,7 @@ r"""Laws of the mixture of filters, beside those that it shares with every other
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelucb import MartingaleMixtureUCB, least_consistent_norm
+from kernelucb import Grid, MartingaleMixtureUCB, NearNormBall, least_consistent_norm
 from problems import KERNELS, make_problem, uniform
 from tolerances import ORDER
 
@@ -52,7 +52,7 @@ def test_exact_within_grid_within_analytic(problem, delta, factor):
     norm = norm_of(problem, factor, delta)
     exact, grid, analytic = (
         MartingaleMixtureUCB(problem.state, norm_bound=norm, delta=delta, **form)
-        for form in ({}, {"alphas": "paper"}, {"form": "analytic"})
+        for form in ({}, {"form": Grid()}, {"form": "analytic"})
     )
     slack = ORDER * norm
     inner = exact.bounds(problem.test_X)
@@ -78,9 +78,11 @@ def test_a_larger_model_error_is_a_wider_band_up_to_the_choice_of_weights(
     problem, delta, factor, error, more
 ):
     X = problem.test_X
-    options = {"norm_bound": norm_of(problem, factor, delta), "delta": delta}
-    narrow = mean_width(problem, X, model_error=error, **options)
-    wide = mean_width(problem, X, model_error=error + more, **options)
+    norm = norm_of(problem, factor, delta)
+    narrow, wide = (
+        mean_width(problem, X, norm_bound=NearNormBall(norm, size), delta=delta)
+        for size in (error, error + more)
+    )
     assert narrow <= (1.0 + WEIGHTS) * wide
 
 

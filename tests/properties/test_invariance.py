@@ -9,7 +9,10 @@ from torch.testing import assert_close
 
 from kernelucb import (
     AbbasiYadkoriUCB,
+    Filters,
+    Grid,
     KernelRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     least_consistent_norm,
 )
@@ -26,7 +29,7 @@ problems = st.builds(
     seed=st.integers(0, 10_000),
 )
 units = st.sampled_from([1e-6, 1e-3, 0.37, 10.0, 1e4, 1e7])
-FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}]
+FORMS = [{}, {"form": Grid()}, {"form": "analytic"}]
 forms = pytest.mark.parametrize("form", FORMS, ids=["exact", "grid", "analytic"])
 
 
@@ -69,9 +72,7 @@ def test_units_of_a_plain_kernel(form, problem, scale):
         state = KernelRegression(
             problem.X, s * problem.Y, problem.kernel, s * problem.noise_std
         )
-        acqf = MartingaleMixtureUCB(
-            state, norm_bound=s * norm, covariance_scale=s**2, **form
-        )
+        acqf = MartingaleMixtureUCB(state, norm_bound=s * norm, fit=Filters(s**2), **form)
         bands.append(acqf.bounds(problem.test_X))
     assert_scaled(bands[1], bands[0], scale, norm, SCALE)
 
@@ -85,7 +86,7 @@ def test_output_scale_moves_between_kernel_and_norm(form, problem, scale):
     kernel.outputscale = float64(scale**2)
     state = KernelRegression(problem.X, problem.Y, kernel, problem.noise_std)
     acqf = MartingaleMixtureUCB(
-        state, norm_bound=norm / scale, covariance_scale=scale**-2, **form
+        state, norm_bound=norm / scale, fit=Filters(scale**-2), **form
     )
     plain = MartingaleMixtureUCB(problem.state, norm_bound=norm, **form)
     bands = acqf.bounds(problem.test_X), plain.bounds(problem.test_X)
@@ -97,7 +98,7 @@ def test_units_of_the_least_norm(problem, scale):
     state = KernelRegression(
         problem.X, scale * problem.Y, problem.kernel, scale * problem.noise_std
     )
-    options = {"fit": "martingale", "covariance_scale": scale**2}
+    options = {"fit": MartingaleMixture(scale**2)}
     least = least_consistent_norm(state, **options) / scale
     expected = least_consistent_norm(problem.state, fit="martingale")
     assert least == pytest.approx(expected, rel=SCALE, abs=SCALE)

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Analytic,
+    Grid,
+    MartingaleMixture,
     MartingaleMixtureUCB,
+    NearNormBall,
     least_consistent_norm,
 )
 from oracles.closed_forms import log_det
@@ -39,7 +43,7 @@ def consistent_norm(problem, factor, delta, c=1.0, noise_std=None):
 
 def bounds(problem, acqf_class=MartingaleMixtureUCB, **options):
     if acqf_class is MartingaleMixtureUCB:
-        options["fit"] = "martingale"
+        options.setdefault("fit", "martingale")
     return acqf_class(problem.state, **options).bounds(problem.test_X)
 
 
@@ -54,11 +58,11 @@ def assert_inside(inner, outer, half_width):
 def test_exact_within_grid_within_analytic_within_abbasi_yadkori(problem, delta, c, factor):
     r"""Flynn & Reeb (2024), Theorem 6.3; the grid contains the analytic alpha."""
     norm = consistent_norm(problem, factor, delta, c)
-    options = {"norm_bound": norm, "delta": delta, "covariance_scale": c}
+    options = {"norm_bound": norm, "delta": delta, "fit": MartingaleMixture(c)}
     alpha = problem.noise_std**2 / c
     exact = bounds(problem, **options)
-    grid = bounds(problem, alphas=[0.2 * alpha, alpha, 7.0 * alpha], **options)
-    paper = bounds(problem, alphas="paper", **options)
+    grid = bounds(problem, form=Grid([0.2 * alpha, alpha, 7.0 * alpha]), **options)
+    paper = bounds(problem, form=Grid(), **options)
     analytic = bounds(problem, form="analytic", **options)
     ay = bounds(problem, AbbasiYadkoriUCB, norm_bound=norm, delta=delta, alpha=alpha)
     assert_inside(exact, grid, norm)
@@ -83,7 +87,7 @@ def test_analytic_within_improved_gp_ucb(problem, delta, factor, horizon):
     c = problem.noise_std**2 / ridge
     norm = consistent_norm(problem, factor, delta, c)
     analytic = bounds(
-        problem, norm_bound=norm, delta=delta, covariance_scale=c, form="analytic"
+        problem, norm_bound=norm, delta=delta, fit=MartingaleMixture(c), form="analytic"
     )
     igp = bounds(problem, IGPUCB, norm_bound=norm, delta=delta, horizon=horizon)
     assert bool((igp[0] < analytic[0]).all() & (analytic[1] < igp[1]).all())
@@ -92,7 +96,7 @@ def test_analytic_within_improved_gp_ucb(problem, delta, factor, horizon):
 @given(problems, deltas, scales, factors)
 def test_lower_below_upper_and_within_the_norm_ball(problem, delta, c, factor):
     norm = consistent_norm(problem, factor, delta, c)
-    band = bounds(problem, norm_bound=norm, delta=delta, covariance_scale=c)
+    band = bounds(problem, norm_bound=norm, delta=delta, fit=MartingaleMixture(c))
     assert bool((band[0] <= band[1]).all())
     ball = torch.full_like(band[0], norm)  # k(x, x) = 1
     assert_inside(band, (-ball, ball), norm)
@@ -101,7 +105,7 @@ def test_lower_below_upper_and_within_the_norm_ball(problem, delta, c, factor):
 @given(problems, deltas, scales, factors)
 def test_true_function_inside_when_the_set_contains_it(problem, delta, c, factor):
     norm = consistent_norm(problem, factor, delta, c)
-    options = {"delta": delta, "fit": "martingale", "covariance_scale": c}
+    options = {"delta": delta, "fit": MartingaleMixture(c)}
     acqf = MartingaleMixtureUCB(problem.state, norm_bound=norm, **options)
     residual = (problem.function(problem.X) - problem.Y) / problem.noise_std
     radius = acqf.function_constraints.radius.squared(acqf.regression)
@@ -113,8 +117,8 @@ def test_true_function_inside_when_the_set_contains_it(problem, delta, c, factor
 @given(problems, deltas, st.floats(0.1, 0.99), scales, factors)
 def test_more_confidence_is_a_wider_band(problem, delta, share, c, factor):
     norm = consistent_norm(problem, factor, delta, c)
-    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
-        options = {"norm_bound": norm, "covariance_scale": c, **options}
+    for options in ({}, {"form": Grid()}, {"form": "analytic"}):
+        options = {"norm_bound": norm, "fit": MartingaleMixture(c), **options}
         narrow = bounds(problem, delta=delta, **options)
         assert_inside(narrow, bounds(problem, delta=share * delta, **options), norm)
     for baseline in (AbbasiYadkoriUCB, IGPUCB):
@@ -126,8 +130,8 @@ def test_more_confidence_is_a_wider_band(problem, delta, share, c, factor):
 @given(problems, deltas, scales, factors, factors)
 def test_a_larger_norm_is_a_wider_band(problem, delta, c, factor, growth):
     norm = consistent_norm(problem, factor, delta, c)
-    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
-        options = {"delta": delta, "covariance_scale": c, **options}
+    for options in ({}, {"form": Grid()}, {"form": "analytic"}):
+        options = {"delta": delta, "fit": MartingaleMixture(c), **options}
         narrow = bounds(problem, norm_bound=norm, **options)
         wide = bounds(problem, norm_bound=growth * norm, **options)
         assert_inside(narrow, wide, growth * norm)
@@ -137,10 +141,10 @@ def test_a_larger_norm_is_a_wider_band(problem, delta, c, factor, growth):
 def test_a_larger_model_error_is_a_wider_band(problem, delta, factor, error, more):
     r"""By the difference on either side at least, and the least norm is smaller."""
     norm = consistent_norm(problem, factor, delta)
-    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
-        options = {"norm_bound": norm, "delta": delta, **options}
-        lower, upper = bounds(problem, model_error=error, **options)
-        wide = bounds(problem, model_error=error + more, **options)
+    for options in ({}, {"form": Grid()}, {"form": "analytic"}):
+        options = {"delta": delta, **options}
+        lower, upper = bounds(problem, norm_bound=NearNormBall(norm, error), **options)
+        wide = bounds(problem, norm_bound=NearNormBall(norm, error + more), **options)
         assert_inside((lower - more, upper + more), wide, norm)
     norms = [
         least_consistent_norm(problem.state, None, delta, "martingale", 1.0, size)
@@ -160,10 +164,15 @@ def test_a_larger_noise_scale_is_a_wider_band(problem, delta, c, factor, growth)
     norm = consistent_norm(problem, factor, delta, c)
     for options in (
         {},
-        {"alphas": [0.1 * noise**2, noise**2]},
-        {"form": "analytic", "alphas": noise**2},
+        {"form": Grid([0.1 * noise**2, noise**2])},
+        {"form": Analytic(noise**2)},
     ):
-        options = {"norm_bound": norm, "delta": delta, "covariance_scale": c, **options}
+        options = {
+            "norm_bound": norm,
+            "delta": delta,
+            "fit": MartingaleMixture(c),
+            **options,
+        }
         narrow = bounds(problem, noise_std=noise, **options)
         assert_inside(narrow, bounds(problem, noise_std=growth * noise, **options), norm)
 

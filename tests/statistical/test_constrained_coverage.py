@@ -16,7 +16,12 @@ import torch
 from binomial import Claim
 from simulation import Arms, History
 
-from kernelucb import ConstrainedUCB, OutcomeConstraints, outcome_bands
+from kernelucb import (
+    ConstrainedUCB,
+    MartingaleMixture,
+    OutcomeConstraints,
+    outcome_bands,
+)
 from oracles.crossings import Sequences, gaussian
 from problems import RKHSFunction
 
@@ -78,7 +83,7 @@ class Setting:
     def library(self, pair, index, rounds):
         r"""The constrained bound after a sequence's history, outcome units."""
         histories = [History.of(self.arms, game, index, rounds) for game in pair]
-        options = {"fit": "martingale", "form": "analytic", "covariance_scale": 1.0 / TAU}
+        options = {"fit": MartingaleMixture(1.0 / TAU), "form": "analytic"}
         bands = outcome_bands(
             [each.state(self.arms.kernel) for each in histories],
             norm_bound=self.norms,

@@ -19,7 +19,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.means import ZeroMean
 from simulation import Arms, History
 
-from kernelucb import GuardedAcquisition, MartingaleMixtureUCB
+from kernelucb import GuardedAcquisition, MartingaleMixture, MartingaleMixtureUCB
 from kernelucb.acquisition.guarded import is_ucb_turn
 from oracles.crossings import gaussian, played
 from tolerances import LINEAR_SOLVE
@@ -165,8 +165,7 @@ def library(history, every, setting):
         history.state(setting.arms.kernel),
         norm_bound=setting.norm,
         delta=DELTA,
-        fit="martingale",
-        covariance_scale=1.0 / TAU,
+        fit=MartingaleMixture(1.0 / TAU),
         form="analytic",
     )
     search = LogExpectedImprovement(model, model.posterior(X).mean.max().detach())

@@ -15,7 +15,12 @@ import torch
 from binomial import Claim
 from simulation import Arms, History, crossings
 
-from kernelucb import MartingaleMixtureUCB, NystromRegression, PrequentialRadius
+from kernelucb import (
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+    NystromRegression,
+    PrequentialRadius,
+)
 from kernelucb.confidence.fit.mixture import sketched_radius
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from problems import frozen_kernel
@@ -69,11 +74,11 @@ def candidate(length):
 
 
 def library_one_scale(history, scale=1.5):
-    return library_radius(history, ARMS, covariance_scale=scale)
+    return library_radius(history, ARMS, fit=MartingaleMixture(scale))
 
 
 def library_mixture(history):
-    return library_radius(history, FEW, covariance_scale="mixture")
+    return library_radius(history, FEW, fit=MartingaleMixture("mixture"))
 
 
 def library_refitted(history):

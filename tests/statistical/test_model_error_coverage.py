@@ -12,7 +12,7 @@ import pytest
 import torch
 from binomial import Claim
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, NearNormBall
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.crossings import gaussian, rademacher
 from problems import RKHSFunction, frozen_kernel, generator
@@ -35,7 +35,9 @@ def fails(seed, noise, **options):
     for _ in range(ROUNDS):
         outcomes.append(truth[chosen[-1]] + NOISE_STD * noise(1, random)[0])
         state = KernelRegression(ARMS[chosen], torch.stack(outcomes), kernel, NOISE_STD)
-        acqf = MartingaleMixtureUCB(state, norm_bound=NORM, delta=CLAIM.delta, **options)
+        acqf = MartingaleMixtureUCB(
+            state, **({"norm_bound": NORM, "delta": CLAIM.delta} | options)
+        )
         lower, upper = acqf.bounds(ARMS)
         slack = ORDER * NORM
         missed = (truth < lower - slack) | (truth > upper + slack)
@@ -56,7 +58,9 @@ def count_failures(noise=gaussian, **options):
 )
 def test_the_band_holds_at_every_round(fit, noise, stands):
     r"""68 sequences at delta 0.3: false alarm 6.6e-05, power 0.904."""
-    assert stands(CLAIM, count_failures(noise, fit=fit, model_error=ERROR))
+    assert stands(
+        CLAIM, count_failures(noise, fit=fit, norm_bound=NearNormBall(NORM, ERROR))
+    )
 
 
 def test_the_same_functions_are_missed_without_it():

@@ -16,6 +16,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Grid,
     MartingaleMixtureUCB,
     SrinivasUCB,
     StreamingKernelUCB,
@@ -32,7 +33,7 @@ PENDING = uniform(2, 2, seed=23)
 
 BOUNDS = {
     "exact": (MartingaleMixtureUCB, {"norm_bound": 3.0}),
-    "grid": (MartingaleMixtureUCB, {"norm_bound": 3.0, "alphas": "paper"}),
+    "grid": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": Grid()}),
     "analytic": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": "analytic"}),
     "convex": (MartingaleMixtureUCB, {"norm_bound": 3.0, "form": "convex"}),
     "Abbasi-Yadkori": (AbbasiYadkoriUCB, {"norm_bound": 3.0}),

@@ -10,6 +10,7 @@ from botorch.acquisition import FixedFeatureAcquisitionFunction
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Grid,
     MartingaleMixtureUCB,
     ScalarizedUCB,
 )
@@ -18,9 +19,7 @@ from problems import make_problem
 
 BUILD = {
     "exact": lambda model, norm: MartingaleMixtureUCB(model, norm_bound=norm),
-    "grid": lambda model, norm: MartingaleMixtureUCB(
-        model, norm_bound=norm, alphas="paper"
-    ),
+    "grid": lambda model, norm: MartingaleMixtureUCB(model, norm_bound=norm, form=Grid()),
     "analytic": lambda model, norm: MartingaleMixtureUCB(
         model, norm_bound=norm, form="analytic"
     ),

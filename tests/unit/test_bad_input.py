@@ -10,10 +10,13 @@ from botorch.exceptions.errors import UnsupportedError
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Analytic,
     BoundedNorm,
     CertifiedGapStopping,
     CompactDomain,
+    Filters,
     FiniteDomain,
+    Grid,
     GuardedAcquisition,
     KernelBandit,
     KernelFamilyUCB,
@@ -95,7 +98,7 @@ def test_scalars_that_are_not_numbers(value):
 def test_covariance_scale(value):
     message = "covariance_scale must be a finite number above 0"
     with pytest.raises(ValueError, match=message):
-        build(MartingaleMixtureUCB, covariance_scale=value)
+        build(MartingaleMixtureUCB, fit=Filters(value))
     with pytest.raises(ValueError, match=message):
         least_consistent_norm(PROBLEM.model, covariance_scale=value)
 
@@ -104,28 +107,30 @@ def test_covariance_scale(value):
     ("options", "message"),
     [
         (
-            {"form": "primal"},
+            lambda: {"form": "primal"},
             'form must be "dual", "analytic" or "convex", got \'primal\'',
         ),
-        ({"alphas": "theirs"}, 'a tensor, a number, "paper" or None'),
-        ({"alphas": []}, "alphas must hold at least one number"),
-        ({"alphas": [0.1, 0.0]}, "Every value of alphas must be a finite number above 0"),
+        (lambda: {"form": Grid("theirs")}, 'a tensor, a number, "paper" or None'),
+        (lambda: {"form": Grid([])}, "alphas must hold at least one number"),
         (
-            {"alphas": [0.1, math.nan]},
+            lambda: {"form": Grid([0.1, 0.0])},
             "Every value of alphas must be a finite number above 0",
         ),
-        ({"form": "analytic", "alphas": [0.1, 1.0]}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
         (
-            {"form": "analytic", "alphas": -1.0},
+            lambda: {"form": Grid([0.1, math.nan])},
             "Every value of alphas must be a finite number above 0",
         ),
-        ({"form": "convex", "alphas": [0.1]}, "has no ridge parameter; leave out alphas"),
     ],
 )
-def test_form_and_alphas(options, message):
+def test_forms(options, message):
     with pytest.raises(ValueError, match=message):
-        build(MartingaleMixtureUCB, **options)
+        build(MartingaleMixtureUCB, **options())
+
+
+@pytest.mark.parametrize("value", ["paper", [0.1, 1.0], -1.0, math.nan])
+def test_alpha_is_one_positive_number(value):
+    with pytest.raises(ValueError, match="alpha must be a"):
+        Analytic(value)
 
 
 @pytest.mark.parametrize(

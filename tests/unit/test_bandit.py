@@ -116,7 +116,7 @@ def same_fit(bandit, regression):
         squared += filters.ratio.at_zero * hidden_part(bandit)
         radius = Radius(1.0, squared - float(state.quadratic_form(1.0)))
     norm, least = bound.norm_bound, least_norm(state, radius)
-    constraints = consistent_constraints(state, radius, norm, least, strict=False)
+    constraints = consistent_constraints(state, radius, norm, least)
     return on_the_grid(bandit, bound.confidence_set(state, constraints))
 
 

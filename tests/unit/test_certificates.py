@@ -18,6 +18,7 @@ from torch.testing import assert_close
 from kernelucb import (
     AbbasiYadkoriUCB,
     CertifiedGapStopping,
+    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     MixedSpace,
@@ -47,7 +48,7 @@ from tolerances import ORDER, SEARCHED, SOCP
 NORM = 3.0
 LINE = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-FORMS = [{}, {"alphas": "paper"}, {"form": "convex"}]
+FORMS = [{}, {"form": Grid()}, {"form": "convex"}]
 
 
 def bound(problem, **options):

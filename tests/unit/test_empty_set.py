@@ -9,20 +9,19 @@ import torch
 from botorch.models.transforms.outcome import Standardize
 from torch.testing import assert_close
 
-from kernelucb import MartingaleMixtureUCB, least_consistent_norm
+from kernelucb import Grid, MartingaleMixtureUCB, least_consistent_norm
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.geometry import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
 from oracles import socp
 from problems import frozen_model, make_problem
 from tolerances import SOCP
 
-FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
 
 
 @pytest.fixture
@@ -76,14 +75,14 @@ def test_the_relaxed_bound_is_the_one_least_consistent_function(problem):
 
 
 @pytest.mark.parametrize("options", FORMS)
-def test_strict_raises(problem, options):
-    with pytest.raises(InconsistentConfidenceSetError, match=r"norm at most 0\.25 "):
-        MartingaleMixtureUCB(problem.model, norm_bound=0.25, strict=True, **options)
+def test_a_warning_filter_raises(problem, options):
+    with pytest.raises(InconsistentConfidenceSetWarning, match=r"norm at most 0\.25 "):
+        MartingaleMixtureUCB(problem.model, norm_bound=0.25, **options)
 
 
-def test_strict_accepts_a_consistent_norm(problem):
+def test_a_consistent_norm_is_accepted(problem):
     least = float(least_consistent_norm(problem.model))  # stated by hand, to be given
-    acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.01 * least, strict=True)
+    acqf = MartingaleMixtureUCB(problem.model, norm_bound=1.01 * least)
     assert acqf.assumptions["norm"].status is Status.GIVEN
 
 
@@ -110,10 +109,10 @@ def test_a_radius_that_no_norm_can_meet_is_widened():
     smallest = float((halves[0] - halves[1]).square().sum() / 2.0)
     radius = Radius(1.0, 0.5 * smallest - float(state.quadratic_form(1.0)))
     arguments = (state, radius, 3.0, math.inf)
-    with pytest.raises(InconsistentConfidenceSetError, match="noise_std is too small"):
-        consistent_constraints(*arguments, strict=True)
+    with pytest.raises(InconsistentConfidenceSetWarning, match="noise_std is too small"):
+        consistent_constraints(*arguments)
     with pytest.warns(InconsistentConfidenceSetWarning) as messages:
-        relaxed = consistent_constraints(*arguments, strict=False)
+        relaxed = consistent_constraints(*arguments)
     assert len(messages) == 1
     text = str(messages[0].message)
     assert "norm bound 3, least consistent norm inf" in text
@@ -160,5 +159,5 @@ def test_a_noise_scale_that_filters_contradict_leaves_flynn_and_reebs_band():
         acqf.bounds(problem.test_X), other.bounds(problem.test_X), strict=True
     ):
         assert_close(one, two, rtol=1e-9, atol=1e-9)
-    with pytest.raises(InconsistentConfidenceSetError):
-        MartingaleMixtureUCB(problem.model, strict=True, **options)
+    with pytest.raises(InconsistentConfidenceSetWarning):
+        MartingaleMixtureUCB(problem.model, **options)

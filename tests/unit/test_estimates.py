@@ -235,7 +235,7 @@ def test_a_tracker_as_saved_holds_plain_numbers(tmp_path):
 # Where a norm bound enters.
 TAKERS = {
     "band": lambda b: band(norm_bound=b),
-    "strict": lambda b: band(norm_bound=b, strict=True, fit="martingale"),
+    "strict": lambda b: band(norm_bound=b, fit="martingale"),
     "unknown noise": lambda b: band(norm_bound=b, noise_std=UnknownNoise()),
     "sketched": lambda b: sketched(norm_bound=b),
     "AbbasiYadkoriUCB": lambda b: AbbasiYadkoriUCB(STATE, norm_bound=b),

@@ -9,7 +9,13 @@ from gpytorch.kernels import LinearKernel
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import (
+    Analytic,
+    Grid,
+    KernelRegression,
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+)
 from oracles import closed_forms, socp
 from problems import frozen_model, make_problem, uniform
 from tolerances import (
@@ -71,8 +77,7 @@ def test_exact_bound_is_the_cone_program(case, c, form):
         problem.model,
         norm_bound=norm,
         delta=DELTA,
-        fit="martingale",
-        covariance_scale=c,
+        fit=MartingaleMixture(c),
         form=form,
     )
     for bound, oracle in zip(acqf.bounds(problem.test_X), expected, strict=True):
@@ -155,9 +160,9 @@ def test_gradient_of_the_exact_bound(kernel, maximize):
 @pytest.mark.parametrize("alpha", [0.003, 0.01, 0.5])
 def test_analytic_is_the_grid_at_one_alpha(alpha):
     problem = make_problem(n=12, kernel="matern52")
-    options = {"norm_bound": 3.0, "fit": "martingale", "covariance_scale": 0.7}
-    analytic = MartingaleMixtureUCB(problem.model, form="analytic", alphas=alpha, **options)
-    grid = MartingaleMixtureUCB(problem.model, alphas=[alpha], **options)
+    options = {"norm_bound": 3.0, "fit": MartingaleMixture(0.7)}
+    analytic = MartingaleMixtureUCB(problem.model, form=Analytic(alpha), **options)
+    grid = MartingaleMixtureUCB(problem.model, form=Grid([alpha]), **options)
     K, k, v, y = arrays(problem)
     mean, half = closed_forms.dual_ellipsoid(
         K, k, v, y, alpha, problem.noise_std, 3.0, DELTA, 0.7
@@ -180,8 +185,7 @@ def test_analytic_bound_in_closed_form(c):
         problem.model,
         norm_bound=3.0,
         delta=DELTA,
-        fit="martingale",
-        covariance_scale=c,
+        fit=MartingaleMixture(c),
         form="analytic",
     )
     K, k, v, y = arrays(problem)
@@ -193,9 +197,9 @@ def test_analytic_bound_in_closed_form(c):
 
 @pytest.mark.parametrize("c", [0.25, 1.0])
 def test_paper_grid(c):
-    r"""``alphas="paper"``: the least of the five ellipsoids of Section 6."""
+    r"""``form=Grid()``: the least of the five ellipsoids of Section 6."""
     problem = make_problem(n=12)
-    options = {"fit": "martingale", "covariance_scale": c, "alphas": "paper"}
+    options = {"fit": MartingaleMixture(c), "form": Grid()}
     acqf = MartingaleMixtureUCB(problem.model, norm_bound=3.0, **options)
     K, k, v, y = arrays(problem)
     sigma, uppers = problem.noise_std, []
@@ -213,7 +217,7 @@ def test_per_observation_alphas_are_read_against_the_largest_noise():
     noise = torch.linspace(0.1, 0.6, 6, dtype=torch.float64)
     state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
     options = {"norm_bound": 3.0, "fit": "martingale"}
-    acqf = MartingaleMixtureUCB(state, alphas=[0.36], **options)
+    acqf = MartingaleMixtureUCB(state, form=Grid([0.36]), **options)
     tau_one = MartingaleMixtureUCB(state, form="analytic", **options)
     _, expected = tau_one.bounds(problem.test_X)
     _, upper = acqf.bounds(problem.test_X)

@@ -21,7 +21,9 @@ from torch.testing import assert_close
 
 from kernelucb import (
     CertifiedGapStopping,
+    Filters,
     KernelFamilyUCB,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     SafeSet,
     lengthscale_family,
@@ -30,7 +32,6 @@ from kernelucb import (
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.family.select import explores_for_all
 from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
     UncertifiedError,
 )
@@ -44,7 +45,7 @@ X = torch.cat([uniform(40, 2, 7), PROBLEM.X[:3]])
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 GIVEN = {"norm_bound": 6.0, "noise_std": 0.1}
 # Tied to the norm bound, as the family does.
-SCALED = {"covariance_scale": 0.36}
+SCALED = {"fit": Filters(0.36)}
 
 
 def family(kernels=KERNELS, problem=PROBLEM, **options):
@@ -80,7 +81,7 @@ def test_the_union_of_the_consistent_members(seed, d, n):
 def test_the_intersection_of_all_members(seed):
     problem, points = make_problem(n=15, d=2, norm=3.0, seed=seed), uniform(30, 2, seed)
     kernels = [frozen_kernel("rbf", 0.3), frozen_kernel("matern52", 0.3)]
-    options = {"norm_bound": 30.0, "fit": "martingale", "covariance_scale": 1.0}
+    options = {"norm_bound": 30.0, "fit": MartingaleMixture(1.0)}
     acqf = family(kernels, problem, combine="all", **options)
     own = bands([single(k, problem, delta=0.025, **options) for k in kernels], points)
     lower, upper = acqf.bounds(points)
@@ -114,9 +115,9 @@ def test_a_family_of_norm_bounds():
     r"""Balls of one kernel are nested: the largest is the band, the smallest the search."""
     acqf = family(KERNELS[1:2] * 3, norm_bound=[0.1, 4.0, 8.0], select="simplest")
     assert acqf.consistent == (False, True, True)
-    options = {"norm_bound": 8.0, "covariance_scale": 0.64}
+    options = {"norm_bound": 8.0, "fit": Filters(0.64)}
     assert_close(acqf.bounds(X), single(KERNELS[1], **options).bounds(X))
-    smaller = single(KERNELS[1], norm_bound=4.0, covariance_scale=0.16).bounds(X)[1]
+    smaller = single(KERNELS[1], norm_bound=4.0, fit=Filters(0.16)).bounds(X)[1]
     assert_close(acqf(X.unsqueeze(1)), smaller, rtol=0.0, atol=ORDER)
 
 
@@ -192,8 +193,8 @@ class TestAssumptions:
         assert acqf.consistent == (False, False, False)
         assert acqf.assumptions.violated
         assert not regret_certificate(acqf, X).certified
-        with pytest.raises(InconsistentConfidenceSetError, match="all 3 kernels"):
-            family(norm_bound=0.5, strict=True)
+        with pytest.raises(InconsistentConfidenceSetWarning, match="all 3 kernels"):
+            family(norm_bound=0.5)
 
     def test_one_of_all_kernels_contradicted(self):
         kernels = [frozen_kernel("rbf", 3.0), KERNELS[1]]

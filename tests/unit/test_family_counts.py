@@ -20,13 +20,14 @@ from kernelucb import (
     KernelFamilyUCB,
     LikelihoodRegression,
     LikelihoodUCB,
+    MartingaleMixture,
+    NearNormBall,
     PrequentialRadius,
     lengthscale_family,
     regret_certificate,
 )
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
 )
 from problems import RKHSFunction, frozen_kernel, generator, uniform
@@ -119,7 +120,9 @@ class TestTheSets:
         counts = data("bernoulli")
         alone = under(counts, KERNELS[1], covariance_scale=[0.5, 2.0])
         for combine in ("any", "all"):
-            acqf = family(counts, [KERNELS[1]], combine=combine, covariance_scale=[0.5, 2])
+            acqf = family(
+                counts, [KERNELS[1]], combine=combine, fit=MartingaleMixture([0.5, 2])
+            )
             assert_close(acqf.bounds(POINTS), alone.bounds(POINTS), rtol=0.0, atol=0.0)
         told = {item.name: item.statement for item in acqf.assumptions.items}
         assert list(told) == [item.name for item in alone.assumptions.items]
@@ -196,8 +199,8 @@ class TestContradictions:
         nearest = KERNELS[least.index(min(least))]
         own = under(ROUGH, nearest, norm_bound=0.5).bounds(POINTS)
         assert_close(acqf.bounds(POINTS), own, rtol=0.0, atol=ORDER)
-        with pytest.raises(InconsistentConfidenceSetError, match="all 3 kernels"):
-            family(ROUGH, norm_bound=0.5, strict=True)
+        with pytest.raises(InconsistentConfidenceSetWarning, match="all 3 kernels"):
+            family(ROUGH, norm_bound=0.5)
         with pytest.warns(InconsistentConfidenceSetWarning):
             assert family(ROUGH, combine="all").assumptions.violated
 
@@ -215,7 +218,10 @@ class TestWhatIsTakenFromTheModel:
             ({"noise_std": 0.1}, "^noise_std would have no meaning"),
             ({"fit": "martingale"}, "^fit would"),
             ({"fit": PrequentialRadius(delta=0.1)}, "^fit would"),
-            ({"model_error": 0.1, "noise_std": 0.1}, "^noise_std and model_error would"),
+            (
+                {"norm_bound": NearNormBall(3.0, 0.1), "noise_std": 0.1},
+                "^noise_std and model_error would",
+            ),
         ],
     )
     def test_what_is_about_additive_noise_is_refused(self, options, message):

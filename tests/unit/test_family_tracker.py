@@ -9,10 +9,15 @@ from gpytorch.kernels import RBFKernel
 from gpytorch.means import ConstantMean
 
 from interruptions import check_atomic
-from kernelucb import FamilyTracker, KernelFamilyUCB, KernelRegression, lengthscale_family
+from kernelucb import (
+    FamilyTracker,
+    Filters,
+    KernelFamilyUCB,
+    KernelRegression,
+    lengthscale_family,
+)
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
     StateError,
 )
@@ -110,10 +115,10 @@ def test_where_none_is_left_all_are_looked_at_and_the_band_is_marked():
     assert not any(later.consistent)
 
 
-def test_a_strict_bound_raises_after_the_update():
+def test_a_warning_filter_raises_after_the_update():
     tracker = FamilyTracker()
-    with pytest.raises(InconsistentConfidenceSetError):
-        family(24, tracker, norm_bound=0.1, strict=True)
+    with pytest.raises(InconsistentConfidenceSetWarning):
+        family(24, tracker, norm_bound=0.1)
     assert all(tracker.contradicted)
 
 
@@ -126,7 +131,7 @@ def test_a_strict_bound_raises_after_the_update():
         ({"norm_bound": 6.0}, r"its norm_bounds differ \(\(5.0, 5.0"),
         ({"delta": 0.1}, r"its delta differ \(0.05 before, 0.1 now"),
         ({"fit": "martingale"}, "its fit differ"),
-        ({"covariance_scale": 2.0}, "its covariance_scales differ"),
+        ({"fit": Filters(2.0)}, "its covariance_scales differ"),
         ({"noise_std": 0.2}, "with other noise scales"),
         ({"n": 23}, "has seen 24 observations, the model has 23"),
         ({"combine": "all"}, 'tracker is for combine="any"'),

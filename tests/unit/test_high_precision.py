@@ -4,12 +4,15 @@ import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import Filters, KernelRegression, MartingaleMixture, MartingaleMixtureUCB
 from kernelucb.regression.filtered import FilteredRegression
 from oracles.high_precision import exact_bands
 from tolerances import HIGH_PRECISION
 
 TRUE_NORM, DELTA = 3.0, 0.05
+
+
+KINDS = {"filters": Filters, "martingale": MartingaleMixture}
 
 
 def make_kernel(name: str, lengthscale: float):
@@ -55,7 +58,12 @@ def relative_error(
     }
     scale = noise_std * outcome_scale
     state = KernelRegression(X, Y, kernel, scale)
-    acqf = MartingaleMixtureUCB(state, fit=fit, **arguments)
+    acqf = MartingaleMixtureUCB(
+        state,
+        norm_bound=arguments["norm_bound"],
+        delta=DELTA,
+        fit=KINDS[fit](arguments["covariance_scale"]),
+    )
     counted = acqf.confidence_set.regression
     if fit == "filters":
         assert isinstance(counted, FilteredRegression)

@@ -11,8 +11,11 @@ from torch.autograd import gradcheck
 from torch.testing import assert_close
 
 from kernelucb import (
+    Grid,
     KernelRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
+    NearNormBall,
     PrequentialRadius,
     ScalarizedUCB,
     UnknownNoise,
@@ -36,12 +39,13 @@ CASES = {
     "matern52": {"kernel": "matern52", "d": 2, "n": 20, "noise_std": 0.4},
     "duplicates": {"n": 12, "duplicates": True},
 }
-FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
 
 
 def bound(problem, error=ERROR, **options):
-    options = {"norm_bound": NORM, **options}
-    return MartingaleMixtureUCB(problem.state, model_error=error, **options)
+    norm = options.pop("norm_bound", NORM)
+    near = norm if error == 0.0 else NearNormBall(norm, error)
+    return MartingaleMixtureUCB(problem.state, norm_bound=near, **options)
 
 
 def narrower(acqf):
@@ -125,7 +129,7 @@ def test_noise_of_each_observation():
     problem = make_problem(n=10, d=2)
     noise = 0.1 + uniform(10, 1, 3)[:, 0]
     state = KernelRegression(problem.X, problem.Y, problem.kernel, noise)
-    acqf = MartingaleMixtureUCB(state, norm_bound=NORM, model_error=ERROR)
+    acqf = MartingaleMixtureUCB(state, norm_bound=NearNormBall(NORM, ERROR))
     squared, A = wider(acqf)
     for x, high in zip(problem.test_X, acqf.bounds(problem.test_X)[1], strict=True):
         K = joint_kernel(problem, x.unsqueeze(0))
@@ -139,7 +143,9 @@ def test_an_error_of_zero_changes_nothing(fit, form):
     problem = make_problem(n=12)
     options = {"norm_bound": NORM, "fit": fit, **form}
     plain = MartingaleMixtureUCB(problem.state, **options)
-    zero = MartingaleMixtureUCB(problem.state, model_error=0.0, **options)
+    zero = MartingaleMixtureUCB(
+        problem.state, **(options | {"norm_bound": NearNormBall(NORM, 0.0)})
+    )
     assert type(zero.confidence_set) is type(plain.confidence_set)
     assert zero.assumptions == plain.assumptions
     assert zero.least_consistent_norm == plain.least_consistent_norm
@@ -167,9 +173,10 @@ def test_units_of_a_model():
     for s in (1.0, 1000.0):
         state = KernelRegression(problem.X, s * problem.Y, problem.kernel, 0.1 * s)
         acqf = MartingaleMixtureUCB(
-            state, norm_bound=s * NORM, model_error=s * ERROR, covariance_scale=s**2,
-            fit="martingale",
-        )  # fmt: skip
+            state,
+            norm_bound=NearNormBall(s * NORM, s * ERROR),
+            fit=MartingaleMixture(s**2),
+        )
         bands.append(torch.stack(acqf.bounds(problem.test_X)) / s)
     assert_close(bands[1], bands[0], rtol=SCALE, atol=SCALE)
 
@@ -232,7 +239,7 @@ class TestCertificates:
         peak = 3.0 * sign * kernel(X, middle).to_dense()[:, 0]
         state = KernelRegression(X, peak, kernel, 0.001)
         acqf = MartingaleMixtureUCB(
-            state, norm_bound=3.2, model_error=1e-3, maximize=maximize
+            state, norm_bound=NearNormBall(3.2, 1e-3), maximize=maximize
         )
         certificate = regret_certificate(acqf, bounds=LINE, recommended=middle)
         assert certificate.certified
@@ -336,7 +343,7 @@ class TestPlumbing:
 
     def test_through_the_input_constructor(self):
         problem = make_problem(n=8)
-        options = {"norm_bound": NORM, "model_error": ERROR}
+        options = {"norm_bound": NearNormBall(NORM, ERROR)}
         construct = get_acqf_input_constructor(MartingaleMixtureUCB)
         acqf = MartingaleMixtureUCB(**construct(model=problem.model, **options))
         assert_close(acqf.bounds(problem.test_X), bound(problem).bounds(problem.test_X))
@@ -397,7 +404,9 @@ class TestAssumptions:
         assert told.source == f"{plain.source}, with a model error (ours)"
 
     def test_a_norm_that_was_estimated(self):
-        acqf = MartingaleMixtureUCB(make_problem().state, model_error=0.1)
+        acqf = MartingaleMixtureUCB(
+            make_problem().state, norm_bound=NearNormBall(model_error=0.1)
+        )
         norm = acqf.assumptions["norm"]
         assert norm.status == "estimated"
         assert norm.statement.startswith("f is everywhere within 0.1 of a function g; ")
@@ -428,4 +437,6 @@ class TestAssumptions:
                              make_problem().kernel, 0.1)  # fmt: skip
         monkeypatch.setattr(KernelRegression, "of", lambda *_: pytest.fail("was read"))
         with pytest.raises(ValueError, match="model_error needs a known noise scale"):
-            MartingaleMixtureUCB(model, noise_std=UnknownNoise(), model_error=0.1)
+            MartingaleMixtureUCB(
+                model, noise_std=UnknownNoise(), norm_bound=NearNormBall(model_error=0.1)
+            )

@@ -30,6 +30,7 @@ from kernelucb import (
     KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
+    NearNormBall,
     NormTracker,
     NystromRegression,
     PrequentialRadius,
@@ -85,7 +86,9 @@ def sketched(model):
 BOUNDS = {
     "exact": lambda model: MartingaleMixtureUCB(model, **NORM),
     "minimized": lambda model: MartingaleMixtureUCB(model, **NORM, maximize=False),
-    "with an error": lambda model: MartingaleMixtureUCB(model, **NORM, model_error=0.1),
+    "with an error": lambda model: MartingaleMixtureUCB(
+        model, norm_bound=NearNormBall(NORM["norm_bound"], 0.1)
+    ),
     "unknown noise": lambda model: MartingaleMixtureUCB(model, **NORM, noise_std=LIMITS),
     "estimated norm": MartingaleMixtureUCB,
     "Abbasi-Yadkori": lambda model: AbbasiYadkoriUCB(model, **NORM),

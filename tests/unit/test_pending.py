@@ -5,7 +5,7 @@ import torch
 from botorch.optim import optimize_acqf
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, ScalarizedUCB
+from kernelucb import Grid, KernelRegression, MartingaleMixtureUCB, ScalarizedUCB
 from kernelucb.regression.pending import PendingRegression
 from problems import make_problem, uniform
 from tolerances import GRADCHECK, POSTERIOR, REARRANGED
@@ -77,7 +77,7 @@ class TestUpdate:
 # Nearly repeated ones are left out: towards tau = 0, where the least value may be found,
 # the larger regression itself knows their variances to round-off only.
 @pytest.mark.parametrize("kind", ["apart", "at data and repeated"])
-@pytest.mark.parametrize("options", [{}, {"alphas": "paper"}, {"form": "analytic"}])
+@pytest.mark.parametrize("options", [{}, {"form": Grid()}, {"form": "analytic"}])
 def test_values_are_those_of_the_larger_design(problem, kind, options):
     pending = pending_points(problem, kind)
     options = {"fit": "martingale", **options}

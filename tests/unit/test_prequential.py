@@ -16,6 +16,7 @@ from botorch.models.transforms.input import ChainedInputTransform, Normalize, Wa
 from torch.testing import assert_close
 
 from kernelucb import (
+    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     NystromRegression,
@@ -33,7 +34,7 @@ from problems import (
 from tolerances import LINEAR_SOLVE
 
 DELTA, NORM = 0.1, 3.0
-FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
 
 
 def one_step_ahead(problem, c=1.0, noise_std=None):
@@ -96,7 +97,7 @@ def test_every_form_takes_it(options):
     sketch = NystromRegression(
         problem.X, problem.Y, problem.kernel, problem.noise_std, problem.X
     )
-    if "form" not in options and "alphas" not in options:
+    if "form" not in options:
         closed = SketchedMartingaleMixtureUCB(sketch, norm_bound=NORM, delta=DELTA)
         for a, b in zip(
             ours.bounds(problem.test_X), closed.bounds(problem.test_X), strict=True
@@ -179,7 +180,6 @@ def test_bad_input():
     full = one_step_ahead(problem)
     for options, message in (
         ({"noise_std": 0.1}, "leave out noise_std"),
-        ({"covariance_scale": 1.0}, "leave out covariance_scale"),
         ({"delta": 0.01}, "delta is 0.01, but fit has delta 0.1"),
     ):
         options = {"delta": DELTA, **options}

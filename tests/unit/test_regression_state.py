@@ -10,7 +10,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch.autograd import gradcheck
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB
+from kernelucb import Grid, KernelRegression, MartingaleMixtureUCB
 from oracles import closed_forms
 from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
 from tolerances import GRADCHECK, LINEAR_SOLVE, POSTERIOR, REARRANGED
@@ -77,7 +77,7 @@ def test_building_a_state_is_one_eigh(eigh_calls):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+    "options", [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
 )
 def test_a_bound_costs_one_eigh_and_pending_points_one_of_their_size(eigh_calls, options):
     problem = make_problem(n=9)

@@ -6,6 +6,7 @@ import torch
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Grid,
     KernelRegression,
     MartingaleMixtureUCB,
     WangDeFreitasUCB,
@@ -14,7 +15,7 @@ from problems import RKHSFunction, frozen_kernel, uniform
 
 BOUNDS = {
     "exact": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0),
-    "grid": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0, alphas="paper"),
+    "grid": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0, form=Grid()),
     "analytic": lambda state: MartingaleMixtureUCB(state, norm_bound=1.0, form="analytic"),
     "Abbasi-Yadkori": lambda state: AbbasiYadkoriUCB(state, norm_bound=1.0),
     "IGP": lambda state: IGPUCB(state, norm_bound=1.0),
@@ -77,7 +78,7 @@ def test_the_truth_is_inside_where_outcomes_are_lost_beside_others(seed):
     X, queries = uniform(12, 2, seed + 50), uniform(40, 2, seed + 90)
     noise = torch.where(torch.arange(12) % 2 == 0, 1.01e-8, 1.0).double()
     state = KernelRegression(X, function(X), kernel, noise)
-    for options in ({}, {"form": "analytic"}, {"alphas": "paper"}):
+    for options in ({}, {"form": "analytic"}, {"form": Grid()}):
         acqf = MartingaleMixtureUCB(state, norm_bound=1.0, **options)
         everywhere = torch.cat([X, queries])
         lower, upper = acqf.bounds(everywhere)

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from kernelucb import (
     Filters,
+    Grid,
     KernelRegression,
     MartingaleMixture,
     MartingaleMixtureUCB,
@@ -20,7 +21,7 @@ from kernelucb.confidence.fit.mixture import covariance_scales, mixture_radius
 from problems import make_problem
 from tolerances import ORDER, POSTERIOR, REARRANGED
 
-FORMS = [{}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"}]
+FORMS = [{}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"}]
 DELTA = 0.05
 scale_lists = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6)
 
@@ -36,8 +37,8 @@ def squared_radius(state, scales):
 def test_one_scale_is_the_plain_bound(options, scales):
     problem = make_problem(n=12, d=2, kernel="matern52")
     options = {"norm_bound": 3.0, **options}
-    plain = MartingaleMixtureUCB(problem.state, covariance_scale=0.4, **options)
-    mixed = MartingaleMixtureUCB(problem.state, covariance_scale=scales, **options)
+    plain = MartingaleMixtureUCB(problem.state, fit=Filters(0.4), **options)
+    mixed = MartingaleMixtureUCB(problem.state, fit=Filters(scales), **options)
     for ours, theirs in zip(
         mixed.bounds(problem.test_X), plain.bounds(problem.test_X), strict=True
     ):
@@ -51,13 +52,13 @@ def test_one_scale_is_the_plain_bound(options, scales):
 @pytest.mark.parametrize("scale", [None, 0.4, [0.4, 2.0], "mixture"])
 def test_a_fit_holds_its_scale(options, kind, name, scale):
     problem, norm = make_problem(n=12, d=2, kernel="matern52"), {"norm_bound": 3.0}
-    given = {"covariance_scale": scale, "fit": name}
-    apart = MartingaleMixtureUCB(problem.state, **given, **norm, **options)
-    together = MartingaleMixtureUCB(problem.state, fit=kind(scale), **norm, **options)
+    named = MartingaleMixtureUCB(problem.state, fit=name, **norm, **options)
+    one = MartingaleMixtureUCB(problem.state, fit=kind(1.0), **norm, **options)
     for ours, theirs in zip(
-        together.bounds(problem.test_X), apart.bounds(problem.test_X), strict=True
+        named.bounds(problem.test_X), one.bounds(problem.test_X), strict=True
     ):
         assert_close(ours, theirs, rtol=0.0, atol=0.0)
+    assert kind(scale).scales == (covariance_scales(1.0 if scale is None else scale))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, [], [1.0, math.nan]])
@@ -107,7 +108,7 @@ def test_refers_to_the_scale_that_explains_the_data_best():
     best = min(scales, key=lambda scale: squared_radius(state, scale))
     radius = mixture_radius(state, DELTA, scales)
     assert radius.tau_ref == pytest.approx(1.0 / best)
-    options = {"fit": "martingale", "covariance_scale": scales, "form": "analytic"}
+    options = {"fit": MartingaleMixture(scales), "form": "analytic"}
     acqf = MartingaleMixtureUCB(state, norm_bound=30.0, **options)
     assert acqf.confidence_set.regularizer == pytest.approx(1.0 / best)
 
@@ -125,7 +126,7 @@ def test_nothing_cancels_at_small_noise():
 def test_the_default_scales_contain_the_function(options):
     problem = make_problem(n=25, norm=2.0, seed=4)
     acqf = MartingaleMixtureUCB(
-        problem.state, norm_bound=2.0, covariance_scale="mixture", **options
+        problem.state, norm_bound=2.0, fit=Filters("mixture"), **options
     )
     lower, upper = acqf.bounds(problem.test_X)
     truth = problem.function(problem.test_X)
@@ -158,4 +159,4 @@ def test_the_least_consistent_norm_takes_a_mixture():
 )
 def test_wrong_scales(value, message):
     with pytest.raises(ValueError, match=message):
-        MartingaleMixtureUCB(make_problem().state, norm_bound=1.0, covariance_scale=value)
+        MartingaleMixtureUCB(make_problem().state, norm_bound=1.0, fit=Filters(value))

@@ -7,10 +7,13 @@ from kernelucb import (
     BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
+    Analytic,
     BKBBandit,
     BoundedNorm,
     CompactDomain,
+    Filters,
     FiniteDomain,
+    Grid,
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
@@ -20,6 +23,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
+    NearNormBall,
     NystromRegression,
     OutcomeConstraints,
     PrequentialRadius,
@@ -58,6 +62,7 @@ ENERGY = "with the energy of the noise (ours)"
 NEAR = "with a model error (ours)"
 DUAL = f"{FLYNN}, Theorem 4.5; fit: {FILTERS}"
 MARTINGALE = {"fit": "martingale"}
+NEARBY = {"norm_bound": NearNormBall(NORM["norm_bound"], 0.1)}
 DURAND = "Durand, Maillard & Pineau (2018)"
 ABBASI = f"Abbasi-Yadkori (2012), Theorem 3.11 ({DURAND}, Theorem 1)"
 COROLLARY = (
@@ -82,7 +87,7 @@ def predicted():
 
 
 def mixture(**options):
-    return MartingaleMixtureUCB(PROBLEM.state, **NORM, **options)
+    return MartingaleMixtureUCB(PROBLEM.state, **(NORM | options))
 
 
 @pytest.mark.parametrize(
@@ -91,26 +96,38 @@ def mixture(**options):
         ({}, "Theorem 4.5", FILTERS),
         ({"form": "convex"}, "Theorem 4.4", FILTERS),
         ({"form": "analytic"}, "Corollary 4.6", FILTERS),
-        ({"alphas": "paper"}, "Eq. (12) over a grid", FILTERS),
-        ({"covariance_scale": "mixture"}, "Theorem 4.5", FILTERS),
+        ({"form": Grid()}, "Eq. (12) over a grid", FILTERS),
+        ({"fit": Filters("mixture")}, "Theorem 4.5", FILTERS),
         (MARTINGALE, "Theorem 4.5", CLOSED),
         ({**MARTINGALE, "form": "convex"}, "Theorem 4.4", CLOSED),
         ({**MARTINGALE, "form": "analytic"}, "Corollary 4.6", CLOSED),
-        ({**MARTINGALE, "form": "analytic", "alphas": 0.02}, "Corollary 4.6", CLOSED),
-        ({**MARTINGALE, "alphas": "paper"}, "Eq. (12) over a grid", CLOSED),
-        ({**MARTINGALE, "alphas": [0.1, 1.0]}, "Eq. (12) over a grid", CLOSED),
-        ({**MARTINGALE, "covariance_scale": 0.5}, "Theorem 4.5", CLOSED),
-        ({**MARTINGALE, "covariance_scale": [0.5, 1.0]}, "Theorem 4.5", SCALES),
+        ({**MARTINGALE, "form": Analytic(0.02)}, "Corollary 4.6", CLOSED),
+        ({**MARTINGALE, "form": Grid()}, "Eq. (12) over a grid", CLOSED),
+        ({**MARTINGALE, "form": Grid([0.1, 1.0])}, "Eq. (12) over a grid", CLOSED),
+        ({"fit": MartingaleMixture(0.5)}, "Theorem 4.5", CLOSED),
+        ({"fit": MartingaleMixture([0.5, 1.0])}, "Theorem 4.5", SCALES),
         (
-            {**MARTINGALE, "covariance_scale": "mixture", "form": "analytic"},
+            {"fit": MartingaleMixture("mixture"), "form": "analytic"},
             "Corollary 4.6",
             SCALES,
         ),
         ({"fit": predicted()}, "Theorem 4.5", PREDICTED),
-        ({"fit": predicted(), "alphas": "paper"}, "Eq. (12) over a grid", PREDICTED),
-        ({"model_error": 0.1}, "Theorem 4.5", f"{FILTERS}, {NEAR}"),
-        ({**MARTINGALE, "model_error": 0.1}, "Theorem 4.5", f"{CLOSED}, {NEAR}"),
-        ({"fit": predicted(), "model_error": 0.1}, "Theorem 4.5", f"{PREDICTED}, {NEAR}"),
+        ({"fit": predicted(), "form": Grid()}, "Eq. (12) over a grid", PREDICTED),
+        (
+            NEARBY,
+            "Theorem 4.5",
+            f"{FILTERS}, {NEAR}",
+        ),
+        (
+            {**MARTINGALE, **NEARBY},
+            "Theorem 4.5",
+            f"{CLOSED}, {NEAR}",
+        ),
+        (
+            {"fit": predicted(), **NEARBY},
+            "Theorem 4.5",
+            f"{PREDICTED}, {NEAR}",
+        ),
         ({"noise_std": UnknownNoise()}, "Theorem 4.5", UNKNOWN),
         ({"noise_std": LIMITS, "form": "convex"}, "Theorem 4.4", UNKNOWN),
     ],
@@ -126,11 +143,15 @@ def test_forms_and_fits_of_the_mixture(options, form, fit):
         ({"combine": "all"}, "Intersection", FILTERS),
         (MARTINGALE, "Union", CLOSED),
         ({"fit": predicted()}, "Union", PREDICTED),
-        ({"model_error": 0.1}, "Union", f"{FILTERS}, {NEAR}"),
+        (
+            NEARBY,
+            "Union",
+            f"{FILTERS}, {NEAR}",
+        ),
     ],
 )
 def test_families(options, how, fit):
-    acqf = KernelFamilyUCB(PROBLEM.state, [KERNEL], **NORM, **options)
+    acqf = KernelFamilyUCB(PROBLEM.state, [KERNEL], **(NORM | options))
     whole = f"{how} over a family of kernels (ours)"
     expected = f"{whole}, each by {FLYNN}, Theorem 4.5; fit: {fit}"
     assert acqf.assumptions.source == expected
@@ -171,7 +192,7 @@ def test_an_estimated_norm_is_no_theorem():
     [
         ({}, f"{CLOSED}, {ABOVE}, {ENERGY}"),
         (MARTINGALE, f"{CLOSED}, {ABOVE}"),
-        ({**MARTINGALE, "covariance_scale": "mixture"}, f"{SCALES}, {ABOVE}"),
+        ({"fit": MartingaleMixture("mixture")}, f"{SCALES}, {ABOVE}"),
         ({"fit": predicted()}, PREDICTED),
     ],
 )

@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import KernelRegression, MartingaleMixtureUCB, UnknownNoise
+from kernelucb import (
+    Filters,
+    Grid,
+    KernelRegression,
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+    UnknownNoise,
+)
 from kernelucb.confidence.fit.mixture import DEFAULT_SCALES, covariance_scales
 from kernelucb.confidence.unknown_noise import JointSet
 from kernelucb.exceptions import (
@@ -51,7 +58,7 @@ def oracle_of(problem, scales=DEFAULT_SCALES, bounds=BOUNDS):
 def test_radius_is_the_largest_of_all_noise_scales(n, scales):
     problem = make_problem(n=n, d=2, norm=NORM, noise_std=0.2, seed=n)
     R2 = oracle_of(problem, covariance_scales(scales))(np.geomspace(*BOUNDS, 20001))
-    acqf = unknown(problem.state, covariance_scale=scales)
+    acqf = unknown(problem.state, fit=Filters(scales))
     unit = float(acqf.regression.noise_std[0])
     squared = acqf.function_constraints.radius.squared(acqf.regression) * unit**2
     # No function of bounded norm is farther from the data than this.
@@ -101,14 +108,13 @@ def test_interval_holds_the_scales_that_some_function_explains(n):
 def test_one_noise_scale_is_the_known_one():
     r"""The mixture radius of the known noise is what is left of the joint set."""
     problem = make_problem(n=20, d=2, kernel="matern52", noise_std=0.2)
-    for options in ({}, {"alphas": "paper"}, {"form": "analytic"}):
+    for options in ({}, {"form": Grid()}, {"form": "analytic"}):
         ours = unknown(problem.state, (0.2, 0.2), **options)
         known = MartingaleMixtureUCB(
             problem.state,
             norm_bound=NORM,
             delta=DELTA,
-            fit="martingale",
-            covariance_scale="mixture",
+            fit=MartingaleMixture("mixture"),
             **options,
         )
         assert ours.noise_interval == (0.2, 0.2)
@@ -136,7 +142,7 @@ def test_forms_are_in_order():
     points = problem.test_X
     exact, grid, analytic, convex = (
         unknown(problem.state, **options).bounds(points)[1]
-        for options in ({}, {"alphas": "paper"}, {"form": "analytic"}, {"form": "convex"})
+        for options in ({}, {"form": Grid()}, {"form": "analytic"}, {"form": "convex"})
     )
     assert bool((exact <= grid + ORDER).all())
     assert bool((grid <= analytic + ORDER).all())
@@ -154,7 +160,7 @@ def test_scales_with_the_outcomes(seed, n, factor):
         scaled,
         tuple(factor * bound for bound in BOUNDS),
         norm_bound=factor * NORM,
-        covariance_scale=[factor**2 * c for c in DEFAULT_SCALES],
+        fit=Filters([factor**2 * c for c in DEFAULT_SCALES]),
     )
     for a, b in zip(
         theirs.bounds(problem.test_X), ours.bounds(problem.test_X), strict=True
@@ -255,8 +261,6 @@ def test_is_an_acquisition_function():
 def test_known_noise_has_no_interval():
     acqf = MartingaleMixtureUCB(make_problem().model, norm_bound=NORM)
     assert acqf.noise_interval is None
-    assert acqf.covariance_scale == 1.0
-    assert unknown(make_problem().model).covariance_scale == "mixture"
 
 
 def test_assumptions_are_those_of_the_joint_set():
@@ -294,7 +298,7 @@ def test_is_a_value():
 
 def test_wrong_words_and_models():
     problem = make_problem()
-    with pytest.raises(ValueError, match="of UnknownNoise or None, got 'guess'"):
+    with pytest.raises(ValueError, match="noise_std must be a number, got 'guess'"):
         MartingaleMixtureUCB(problem.state, norm_bound=NORM, noise_std="guess")
     several = torch.linspace(0.1, 0.2, len(problem.Y), dtype=torch.float64)
     with pytest.raises(UnsupportedError, match="one scale for all observations"):

@@ -11,6 +11,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
     KernelThompsonSampling,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
@@ -94,8 +95,7 @@ class Learner:
             norm_bound=self.norm_bound,
             noise_std=self._noise_std,
             delta=self.level,
-            fit="martingale",
-            covariance_scale=self.method.covariance_scale,  # pyright: ignore
+            fit=MartingaleMixture(self.method.covariance_scale),  # pyright: ignore
         )(self.arms.unsqueeze(1))
 
     def _joint(self, model: Model) -> Tensor:

@@ -18,6 +18,7 @@ from benchmarks.papers.durand_2018.problems import (
 from kernelucb import (
     AbbasiYadkoriUCB,
     KernelRegression,
+    MartingaleMixture,
     MartingaleMixtureUCB,
     StreamingKernelUCB,
     StreamingNoiseTracker,
@@ -118,9 +119,7 @@ def _bands(
     upper = protocol.noise_upper
     unknown = {**common, "noise_std": UnknownNoise(protocol.noise_lower, upper)}
     return {
-        "exact": MartingaleMixtureUCB(
-            model, fit="martingale", covariance_scale="mixture", **known
-        ),
+        "exact": MartingaleMixtureUCB(model, fit=MartingaleMixture("mixture"), **known),
         "exact_one": MartingaleMixtureUCB(model, fit="martingale", **known),
         "theorem1": AbbasiYadkoriUCB(
             model, alpha=(protocol.noise_std / protocol.norm_bound) ** 2, **known

@@ -16,7 +16,14 @@ from benchmarks.runner import (
     stream,
     write_summary,
 )
-from kernelucb import IGPUCB, AbbasiYadkoriUCB, KernelRegression, MartingaleMixtureUCB
+from kernelucb import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    Grid,
+    KernelRegression,
+    MartingaleMixture,
+    MartingaleMixtureUCB,
+)
 
 QUERIES = np.linspace(-1.0, 1.0, 1001)[:, None]
 
@@ -47,11 +54,11 @@ def _bands(configuration: Configuration, setting: Setting, inputs, outcomes) -> 
         protocol.noise_std,
     )
     common = {"norm_bound": protocol.norm, "delta": protocol.delta}
-    paper = {**common, "fit": "martingale", "covariance_scale": scale}
+    paper = {**common, "fit": MartingaleMixture(scale)}
     acquisitions = {
         "filters": MartingaleMixtureUCB(regression, **common),
         "exact": MartingaleMixtureUCB(regression, **paper),
-        "dmm": MartingaleMixtureUCB(regression, alphas="paper", **paper),
+        "dmm": MartingaleMixtureUCB(regression, form=Grid(), **paper),
         "amm": MartingaleMixtureUCB(regression, form="analytic", **paper),
         "ay": AbbasiYadkoriUCB(regression, alpha=protocol.noise_std**2 / scale, **common),
         "igp": IGPUCB(regression, horizon=horizon, **common),

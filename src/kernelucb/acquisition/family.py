@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from kernelucb._numerics.checks import whole_number
+from kernelucb._numerics.checks import one_of, whole_number
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
@@ -22,7 +22,7 @@ from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Fit
-from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.near import NearNormBall, ball_and_error
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import (
     Lengths,
@@ -84,18 +84,15 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
         model: Model | KernelRegression | LikelihoodRegression,
         kernels: Sequence[Kernel],
         *,
-        norm_bound: float | Sequence[float],
+        norm_bound: float | Sequence[float] | NearNormBall,
         noise_std: float | Tensor | None = None,
         delta: float = 0.05,
         fit: Fit = "filters",
-        covariance_scale: CovarianceScale | None = None,
         combine: Combine = "any",
         select: Select = "alternate",
         widest_every: int = 8,
         mean_module: Mean | None = None,
-        model_error: float = 0.0,
         tracker: FamilyTracker | None = None,
-        strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -112,15 +109,16 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
                 ``lengthscale_family`` are.
             norm_bound: Bound on the RKHS norm of ``f - mean`` under the kernel that is
                 true, outcome units: one number for all kernels or one for each. The same
-                kernel may stand several times with several bounds.
+                kernel may stand several times with several bounds. A ``NearNormBall`` for
+                a function that is only near one of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. Of
-                counts, leave it out, and ``fit`` and ``model_error``.
+                counts, leave it out.
             delta: Failure probability.
-            fit: See ``MartingaleMixtureUCB``.
-            covariance_scale: See ``MartingaleMixtureUCB``; tied to the norm bound when
-                absent, so that the band does not depend on the kernels' output scales. Of
-                counts as for ``LikelihoodUCB``.
+            fit: See ``MartingaleMixtureUCB``. A covariance scale that is left out is tied
+                to the norm bound, so that the band does not depend on the kernels' output
+                scales. Of counts ``MartingaleMixture(covariance_scale=...)``, whose scale
+                is as for ``LikelihoodUCB``, or none.
             combine: ``"any"``: at least one kernel is true. ``"all"``: every one is, at its
                 norm bound, the band is the intersection of theirs, whose fits hold
                 together with probability ``1 - delta``, and it is what is searched by,
@@ -130,13 +128,9 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
-            model_error: How far ``f`` may lie, at any point, from some function of bounded
-                norm, outcome units; see ``MartingaleMixtureUCB``.
             tracker: What earlier rounds have said of the same family. Kernels that were
                 contradicted stay left out; it is updated with the model's data. With
                 ``combine="any"`` only.
-            strict: Raise instead of warning when the data contradict every kernel (of
-                ``"all"``, any).
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -148,14 +142,14 @@ class KernelFamilyUCB(KernelUCB[CombinedState, CombinedPoints]):
             UnsupportedError: If the model, a kernel or the transform cannot be represented,
                 or an argument has no meaning for counts.
             InputDataError: If the model's data are empty or not finite.
-            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
+        one_of("select", select, "alternate", "simplest", "widest")
+        one_of("combine", combine, "any", "all")
         self.select: Select = select
         self.widest_every = whole_number("widest_every", widest_every)
-        bounds = per_kernel(norm_bound, kernels)
-        data, settings = data_and_settings(
-            model, noise_std, fit, delta, covariance_scale, model_error, strict
-        )
+        ball, error = ball_and_error(norm_bound)
+        bounds = per_kernel(ball, kernels)
+        data, settings = data_and_settings(model, noise_std, fit, delta, error)
         self._family = family_of(
             data, kernels, mean_module, bounds, settings, combine, tracker
         )

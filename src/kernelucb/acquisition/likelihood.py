@@ -80,7 +80,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         delta: float = 0.05,
         covariance_scale: CovarianceScale = LIKELIHOOD_SCALES,
         form: LikelihoodForm = "ellipsoid",
-        strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -108,7 +107,6 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
                 cut by tangents of the losses at 256 functions; a few percent wider, and
                 more for rates in many dimensions. ``"tangent"``: by tangents at a function
                 of each point, narrower, and several times as long to evaluate.
-            strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` of weight 1 or -1.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -120,12 +118,11 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
             ValueError: If a scalar is out of its range, ``num_trials`` or ``exposure`` is
                 missing or out of place.
             UnsupportedError: If the transform cannot be represented.
-            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         data = _data(train_X, train_Y, kernel, likelihood, mean, num_trials, exposure)
         ratio = Ratio(probability("delta", delta), covariance_scale)
         level = ratio.level(data)
-        band = likelihood_set(data, norm_bound, ratio, form, strict, level)
+        band = likelihood_set(data, norm_bound, ratio, form, level)
         state = band.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self._data, self.delta = data, delta

@@ -1,7 +1,6 @@
 r"""Martingale-mixture upper confidence bound (Flynn & Reeb 2024)."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -9,13 +8,18 @@ from botorch.exceptions import BotorchTensorDimensionError
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import nonnegative_scalar, one_of, probability
+from kernelucb._numerics.checks import one_of, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import RegressionUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
-from kernelucb.confidence.fit.choice import Fit, check_fit
-from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.fit.choice import (
+    Filters,
+    Fit,
+    MartingaleMixture,
+    check_fit,
+    fit_of,
+)
 from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
 from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
@@ -24,15 +28,19 @@ from kernelucb.confidence.martingale_mixture.problem import (
     known_noise_problem,
     unknown_noise_problem,
 )
-from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.martingale_mixture.regularizers import (
+    Analytic,
+    Grid,
+    grid_regularizers,
+)
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
+from kernelucb.confidence.near import NearNormBall, ball_and_error
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import FilteredRegression
 
-Form = Literal["dual", "analytic", "convex"]
-Alphas = Sequence[float] | Tensor | float | Literal["paper"] | None
+Form = Literal["dual", "analytic", "convex"] | Analytic | Grid
 
 
 class MartingaleMixtureUCB(RegressionUCB):
@@ -46,7 +54,7 @@ class MartingaleMixtureUCB(RegressionUCB):
     ``assumptions`` says which of them were given and which were estimated.
 
     Source: Flynn & Reeb (2024), Lemma 4.2 with Theorem 4.5 (``form="dual"``), Eq. (12) on
-    a grid of ``alphas``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
+    a ``Grid``, Corollary 4.6 (``"analytic"``) or Theorem 4.4 (``"convex"``); the
     mixture of filters (proven in ``docs/mathematics.md``), several scales and
     ``UnknownNoise`` are ours. Assumes a kernel, mean and norm bound fixed before the data,
     conditionally sub-Gaussian noise of scale ``noise_std``,
@@ -65,7 +73,7 @@ class MartingaleMixtureUCB(RegressionUCB):
 
     Attributes:
         fit: As given.
-        model_error: As given.
+        model_error: How far ``f`` may lie from the set of functions, outcome units.
         norm_bound: The norm bound in use, outcome units; larger than the one given where
             that contradicts the data.
         least_consistent_norm: Lower bound on the norm, outcome units; it needs all
@@ -81,15 +89,11 @@ class MartingaleMixtureUCB(RegressionUCB):
         self,
         model: Model | KernelRegression,
         *,
-        norm_bound: NormBoundLike = None,
+        norm_bound: NormBoundLike | NearNormBall = None,
         noise_std: float | Tensor | UnknownNoise | None = None,
         delta: float = 0.05,
         fit: Fit = "filters",
-        covariance_scale: CovarianceScale | None = None,
         form: Form = "dual",
-        alphas: Alphas = None,
-        model_error: float = 0.0,
-        strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -106,7 +110,8 @@ class MartingaleMixtureUCB(RegressionUCB):
                 ``covar_module`` as it stands, outcome units; the same number in every
                 round, since the mixture of filters is tied to it. By default estimated from
                 the data, and ``assumptions`` says so; ``"cautious"`` is a larger estimate,
-                and a ``NormTracker`` keeps the estimate from falling in later rounds.
+                and a ``NormTracker`` keeps the estimate from falling in later rounds. A
+                ``NearNormBall`` for a function that is only near one of bounded norm.
             noise_std: Sub-Gaussian noise scale, outcome units, one number or one per
                 observation; from the likelihood (or ``train_Yvar``) when absent. With
                 ``UnknownNoise()`` the noise is Gaussian, with one scale, and the set is
@@ -119,28 +124,13 @@ class MartingaleMixtureUCB(RegressionUCB):
                 closed form of Flynn & Reeb's martingale mixture, one of its members; or a
                 ``PrequentialRadius`` of the same observations in the same order, from
                 predictions by refitted models; noise and ``delta`` are then those of the
-                radius. With unknown noise the first two are the same.
-            covariance_scale: Scale of the martingale mixture relative to the model's prior:
-                the whole fit, or the one of its kind among the filters. Several numbers, or
-                ``"mixture"`` for 17 powers of two from 1/256 to 256, mix over ``J`` scales
-                with equal weights: anytime as well, and the squared radius (in noise units)
-                is at most ``2 ln J`` above that of the best scale in hindsight. By default
-                1; ``"mixture"`` for unknown noise.
-            form: ``"dual"`` is the minimum over every ridge parameter (with ``alphas``,
-                over that grid), ``"analytic"`` the closed form at one, ``"convex"`` the
-                same as ``"dual"`` through a cone program (but ``"dual"`` for a set that was
-                empty and had to be widened).
-            alphas: Ridge parameters, outcome units squared; read against the largest noise
-                scale. For ``"dual"`` a grid, or ``"paper"`` for the paper's. For
-                ``"analytic"`` one number, by default the one of the narrowest band at
-                observed inputs, among twelve; for ``fit="martingale"``
-                ``noise_std^2 / covariance_scale`` (of several scales, the one that explains
-                the data best). ``"paper"`` is a grid around the same.
-            model_error: How far ``f`` may lie, at any point, from some function whose norm
-                is at most ``norm_bound``, outcome units; the noise scale must be known. The
-                band is wider by this on both sides, and the fit, in noise units, by up to
-                ``model_error sqrt(n) / noise_std``.
-            strict: Raise instead of warning when no function fits all assumptions.
+                radius. With unknown noise the first two are the same. Other scales of the
+                mixture than 1 (``"mixture"`` for unknown noise) are given by
+                ``Filters(covariance_scale=...)`` or ``MartingaleMixture(...)``.
+            form: ``"dual"`` is the minimum over every ridge parameter, ``Grid(...)`` over a
+                grid of them, ``"analytic"`` or ``Analytic(alpha=...)`` the closed form at
+                one, ``"convex"`` the same as ``"dual"`` through a cone program (but
+                ``"dual"`` for a set that was empty and had to be widened).
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -149,38 +139,29 @@ class MartingaleMixtureUCB(RegressionUCB):
             ValueError: If a scalar is out of its range, or ``fit`` has other observations.
             UnsupportedError: If the model or the transform cannot be represented.
             InputDataError: If the model's data are empty or not finite.
-            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
-        one_of("form", form, "dual", "analytic", "convex")
-        check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
-        model_error = nonnegative_scalar("model_error", model_error)
-        scale = covariance_scale
+        check_fit(fit, delta, noise_std=noise_std)
+        ball, error = ball_and_error(norm_bound)
         if isinstance(noise_std, UnknownNoise):
-            if model_error > 0.0:
+            if error > 0.0:
                 raise ValueError(
                     "model_error needs a known noise scale, which says how much of the "
                     "misfit is noise; give noise_std as a number, or leave out model_error."
                 )
-            scale = "mixture" if scale is None else scale
-            state = KernelRegression.of(model)
-            problem = unknown_noise_problem(
-                state, norm_bound, noise_std, delta, scale, strict
-            )
+            state, mixture = KernelRegression.of(model), fit_of(fit, "mixture")
+            scale = cast(Filters | MartingaleMixture, mixture).scales
+            problem = unknown_noise_problem(state, ball, noise_std, delta, scale)
         else:
-            scale = 1.0 if scale is None else scale
             state = KernelRegression.of(model, noise_std)
-            settings = norm_bound, fit, delta, scale, strict
-            problem = known_noise_problem(state, *settings, model_error=model_error)
-        band = _confidence_set(problem, form, alphas)
-        if problem.model_error > 0.0:
-            error = PlusError(problem.model_error)
-            band = CombinedSet([band], error, band.assumptions)
+            problem = known_noise_problem(state, ball, fit, delta, model_error=error)
+        band = _confidence_set(problem, form)
+        if error > 0.0:
+            band = CombinedSet([band], PlusError(error), band.assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints
         self.delta = delta
-        self.covariance_scale = scale
-        self.fit, self.form, self.model_error = fit, form, model_error
+        self.fit, self.form, self.model_error = fit, form, error
         self.norm_bound = problem.norm_bound
         self.least_consistent_norm = EstimatedNumber(problem.least_consistent_norm)
         self.noise_interval = problem.noise_interval
@@ -209,28 +190,21 @@ class MartingaleMixtureUCB(RegressionUCB):
             return attaining_function(exact, exact.project(X), 1 if upper else -1)
 
 
-def _confidence_set(
-    problem: MixtureProblem[Any], form: Form, alphas: Alphas
-) -> ConfidenceSet[Any]:
+def _confidence_set(problem: MixtureProblem[Any], form: Form) -> ConfidenceSet[Any]:
     r"""Confidence set of each form; ridge parameters become ``tau = alpha / noise^2``."""
     regression, constraints = problem.regression, problem.constraints
-    assumptions = problem.assumptions
-    if form == "convex":
-        if alphas is not None:
-            raise ValueError('form="convex" has no ridge parameter; leave out alphas.')
-        # A relaxed set is nearly one function: too thin for an interior-point solver.
-        if constraints.contradiction is None:
-            return ConvexSet(regression, constraints, assumptions.by(ConvexSet.source))
-    grid, tau_ref = None, constraints.radius.tau_ref
-    if alphas is not None:
-        single = not isinstance(alphas, str) and torch.as_tensor(alphas).numel() == 1
-        if form == "analytic" and not single:
-            raise ValueError('form="analytic" takes one ridge parameter as alphas.')
-        noise_variance = float(regression.noise_scales.max()) ** 2
-        grid = grid_regularizers(alphas, tau_ref, noise_variance)
-    if form == "analytic":
-        tau = tau_ref if grid is None else float(grid)
+    assumptions, tau_ref = problem.assumptions, constraints.radius.tau_ref
+    noise_variance = float(regression.noise_scales.max()) ** 2
+    if isinstance(form, Grid):
+        grid = grid_regularizers(form.alphas, tau_ref, noise_variance)
+        return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
+    if isinstance(form, Analytic):
+        tau = tau_ref if form.alpha is None else form.alpha / noise_variance
         return analytic_band(regression, constraints, tau, assumptions.by(ANALYTIC_SOURCE))
-    if grid is None:
-        return ExactSet(regression, constraints, assumptions.by(ExactSet.source))
-    return GridSet(regression, constraints, grid, assumptions.by(GridSet.source))
+    one_of("form", form, "dual", "analytic", "convex")
+    if form == "analytic":
+        return _confidence_set(problem, Analytic())
+    # A relaxed set is nearly one function: too thin for an interior-point solver.
+    if form == "convex" and constraints.contradiction is None:
+        return ConvexSet(regression, constraints, assumptions.by(ConvexSet.source))
+    return ExactSet(regression, constraints, assumptions.by(ExactSet.source))

@@ -16,7 +16,6 @@ from kernelucb.confidence.fit.choice import (
     sketched_fit,
     sketched_fit_source,
 )
-from kernelucb.confidence.fit.mixture import CovarianceScale
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     mixture_assumptions,
@@ -66,8 +65,6 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         norm_bound: NormBoundLike = None,
         delta: float = 0.05,
         fit: Fit = "filters",
-        covariance_scale: CovarianceScale | None = None,
-        strict: bool = False,
         maximize: bool = True,
         posterior_transform: PosteriorTransform | None = None,
         X_pending: Tensor | None = None,
@@ -84,8 +81,6 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
                 on the closed form: the variance that the inducing points leave at the
                 observations widens it. ``"filters"`` mixes it with the energy of the noise,
                 the members that need no spectrum of the kernel matrix.
-            covariance_scale: As for ``MartingaleMixtureUCB``.
-            strict: Raise instead of warning when no function fits all assumptions.
             maximize: If False, the value is minus the lower bound.
             posterior_transform: A ``ScalarizedPosteriorTransform`` with one weight.
             X_pending: ``p x d`` points under evaluation; variances are conditioned on them.
@@ -94,18 +89,16 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
             ValueError: If a scalar is out of its range, or ``fit`` is of other
                 observations.
             UnsupportedError: If the model or the transform cannot be represented.
-            InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
         """
         probability("delta", delta)
-        check_fit(fit, delta, covariance_scale=covariance_scale)
+        check_fit(fit, delta)
         state = _state(model)
-        scale = 1.0 if covariance_scale is None else covariance_scale
-        radius = sketched_fit(fit, state, delta, scale)
+        radius = sketched_fit(fit, state, delta)
         norm = resolve_norm_bound(norm_bound, state, radius)
-        source = sketched_fit_source(fit, scale)
+        source = sketched_fit_source(fit, 1.0)
         assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
         least = least_norm(state, radius)
-        problem = mixture_problem(state, radius, least, norm, assumptions, strict)
+        problem = mixture_problem(state, radius, least, norm, assumptions)
         exact = _SketchedSet(state, problem.constraints, problem.assumptions)
         super().__init__(model, exact, maximize, posterior_transform, X_pending)
         self.function_constraints = problem.constraints

@@ -1,6 +1,7 @@
 r"""GP-UCB with the betas of Srinivas, Krause, Kakade & Seeger (2010)."""
 
 import math
+from typing import Any
 
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
@@ -51,8 +52,8 @@ class SrinivasUCB(RegressionUCB):
     ) -> None:
         probability("delta", delta)
         positive_scalar("scale", scale)
-        given: object = theorem
-        if not isinstance(given, Theorem):
+        known: Any = theorem
+        if not isinstance(known, Theorem):
             raise UnsupportedError(
                 "theorem must be an instance of FiniteDomain, CompactDomain or "
                 f"BoundedNorm, got {theorem!r}."

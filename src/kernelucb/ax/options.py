@@ -33,6 +33,9 @@ from kernelucb.acquisition import (
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.guarded import input_parameters, search_class
 from kernelucb.acquisition.input_constructors import builder_of
+from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
+from kernelucb.confidence.martingale_mixture.regularizers import Analytic, Grid
+from kernelucb.confidence.near import NearNormBall
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -50,7 +53,17 @@ KNOWN = (*BOUNDS, *META_ACQUISITIONS, KernelFamilyUCB, LikelihoodUCB, Scalarized
 _OF_ONE_OUTCOME = (MartingaleMixtureUCB, KernelFamilyUCB, LikelihoodUCB)
 
 # What an option may be beside numbers and words; Ax stores them by their fields.
-VALUES = (UnknownNoise, FiniteDomain, CompactDomain, BoundedNorm)
+VALUES = (
+    UnknownNoise,
+    FiniteDomain,
+    CompactDomain,
+    BoundedNorm,
+    NearNormBall,
+    Filters,
+    MartingaleMixture,
+    Analytic,
+    Grid,
+)
 
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.
 TRANSFORMS = [*MBM_X_trans, Derelativize]

@@ -288,7 +288,7 @@ class MixtureBands(Bands[MixtureBound]):
             self.bound.estimate_norm(regression)
         with self._warning_once(least):
             norm = self.bound.norm_bound
-            constraints = consistent_constraints(state, radius, norm, least, strict=False)
+            constraints = consistent_constraints(state, radius, norm, least)
         return self.bound.confidence_set(state, constraints)
 
     @contextmanager

@@ -22,7 +22,7 @@ from kernelucb.bandit.observations import allowed_columns, saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.family.problem import covering, in_use
 from kernelucb.confidence.family.select import Select, explores_for_all
-from kernelucb.confidence.family.settings import scale_of
+from kernelucb.confidence.family.settings import tied_scale
 from kernelucb.confidence.family.statements import (
     contradicted_in_words,
     of_family,
@@ -139,7 +139,7 @@ class FamilyBandit:
         ]
 
     def _fit_for(self, norm_bound: float) -> Any:
-        return fit_of(self._fit, scale_of(None, norm_bound))
+        return fit_of(self._fit, tied_scale(norm_bound))
 
     @property
     def _in_use(self) -> list[KernelBandit]:

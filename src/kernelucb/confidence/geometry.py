@@ -12,10 +12,7 @@ from kernelucb._numerics.arrays import Array
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.norm.least import is_resolved, least_misfit
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import RidgeState
 
 # An empty set is widened until it holds one function, and by this much more; so is a set
@@ -73,7 +70,6 @@ def consistent_constraints(
     radius: Radius,
     norm: float,
     least: float,
-    strict: bool,
     relaxed: bool = False,
 ) -> Constraints:
     r"""The constraints, relaxed with a warning where no function satisfies them.
@@ -81,18 +77,15 @@ def consistent_constraints(
     ``norm`` bounds the norm, ``least`` is the least consistent one, both in prior units.
     ``relaxed`` says that ``radius`` is one that some function within the norm satisfies,
     in place of the one that none does.
-
-    Raises:
-        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set.
     """
     if relaxed:
         contradiction = _too_small(norm, least, regression.outcome_scale)
         action = "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
-        announce(contradiction, action, strict)
+        announce(contradiction, action)
         return Constraints(radius, norm, contradiction)
     if least <= norm or is_resolved(regression, least, radius.squared(regression)):
         scale = regression.outcome_scale
-        return attainable_norm(radius, norm, least, scale, strict=strict)
+        return attainable_norm(radius, norm, least, scale)
     needed = least_misfit(regression, norm) * (1.0 + INTERIOR)
     slack = needed - float(regression.quadratic_form(radius.tau_ref))
     statement = (
@@ -104,12 +97,12 @@ def consistent_constraints(
     factor = math.sqrt(needed / radius.squared(regression))
     action = f"The bound uses a fit radius {factor:.3g} times as large instead."
     contradiction = Assumption("noise", statement, Status.VIOLATED)
-    announce(contradiction, action, strict)
+    announce(contradiction, action)
     return Constraints(Radius(radius.tau_ref, slack), norm, contradiction)
 
 
 def attainable_norm(
-    radius: Radius, norm: float, least: float, outcome_scale: float, strict: bool = False
+    radius: Radius, norm: float, least: float, outcome_scale: float
 ) -> Constraints:
     r"""As ``consistent_constraints``, for a finite ``least``: the norm is relaxed.
 
@@ -118,7 +111,7 @@ def attainable_norm(
     if least <= norm:
         return Constraints(radius, max(norm, least * (1.0 + INTERIOR)), None)
     contradiction = _too_small(norm, least, outcome_scale)
-    announce(contradiction, "The bound uses the least consistent norm instead.", strict)
+    announce(contradiction, "The bound uses the least consistent norm instead.")
     return Constraints(radius, least * (1.0 + INTERIOR), contradiction)
 
 
@@ -131,9 +124,7 @@ def _too_small(norm: float, least: float, outcome_scale: float) -> Assumption:
     return Assumption("norm", statement, Status.VIOLATED)
 
 
-def announce(contradiction: Assumption, action: str, strict: bool) -> None:
-    r"""Raise a contradiction where ``strict``, or warn and say what is done instead."""
-    if strict:
-        raise InconsistentConfidenceSetError(contradiction.statement)
+def announce(contradiction: Assumption, action: str) -> None:
+    r"""Warn of a contradiction and say what is done; a filter makes it an error."""
     message = f"{contradiction.statement} {action}"
     warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)

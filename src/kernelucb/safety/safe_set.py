@@ -126,10 +126,9 @@ class SafeSet(Described):
         if the objective is a constrained outcome, its band serves for both at no cost.
 
         ``models``, ``norm_bound``, ``noise_std``, ``delta`` and ``num_bounds`` are those of
-        ``outcome_bands``, ``options`` those of every ``MartingaleMixtureUCB``, with
-        ``strict=True`` by default, so that data that contradict the assumptions raise
-        ``InconsistentConfidenceSetError``; the others are those of ``SafeSet``. Errors are
-        those of both; an estimated norm needs ``allow_estimated``.
+        ``outcome_bands``, ``options`` those of every ``MartingaleMixtureUCB``; the others
+        are those of ``SafeSet``. Errors are those of both; an estimated norm needs
+        ``allow_estimated``.
         """
         bands = outcome_bands(
             models,
@@ -137,7 +136,7 @@ class SafeSet(Described):
             noise_std=noise_std,
             delta=delta,
             num_bounds=num_bounds,
-            options={"strict": True, **options},
+            options=options,
         )
         return cls(
             bands,

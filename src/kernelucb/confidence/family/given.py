@@ -6,12 +6,11 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
-from kernelucb._numerics.checks import nonnegative_scalar, probability
+from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import with_noise
 from kernelucb.confidence.family.likelihood import LikelihoodSettings
 from kernelucb.confidence.family.settings import MixtureSettings, Settings
-from kernelucb.confidence.fit.choice import Fit, check_fit
-from kernelucb.confidence.fit.mixture import CovarianceScale
+from kernelucb.confidence.fit.choice import Fit, MartingaleMixture, check_fit
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
 from kernelucb.regression.family_data import CountData, FamilyData, NoisyData
@@ -23,9 +22,7 @@ def data_and_settings(
     noise_std: float | Tensor | None,
     fit: Fit,
     delta: float,
-    covariance_scale: CovarianceScale | None,
     model_error: float,
-    strict: bool,
 ) -> tuple[FamilyData, Settings]:
     r"""What all kernels share; arguments as for ``KernelFamilyUCB``.
 
@@ -36,18 +33,19 @@ def data_and_settings(
             for successes and counts.
     """
     probability("delta", delta)
-    error = nonnegative_scalar("model_error", model_error)
     if isinstance(model, LikelihoodRegression):
         _refuse_noise(
-            noise_std=noise_std is None, fit=fit == "filters", model_error=not error
+            noise_std=noise_std is None,
+            fit=isinstance(fit, MartingaleMixture) or fit == "filters",
+            model_error=not model_error,
         )
-        scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
-        ratio = Ratio(delta, scale)
+        scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
+        ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
         counts = CountData.of(model)
-        return counts, LikelihoodSettings(counts.outcomes.kind, ratio, strict)
-    check_fit(fit, delta, noise_std=noise_std, covariance_scale=covariance_scale)
+        return counts, LikelihoodSettings(counts.outcomes.kind, ratio)
+    check_fit(fit, delta, noise_std=noise_std)
     data = _with_noise_of(fit, NoisyData.of(model, noise_std))
-    return data, MixtureSettings(fit, delta, covariance_scale, error, strict)
+    return data, MixtureSettings(fit, delta, model_error)
 
 
 def _refuse_noise(**left_out: bool) -> None:

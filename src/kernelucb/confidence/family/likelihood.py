@@ -34,7 +34,6 @@ class LikelihoodSettings(NamedTuple):
 
     kind: Likelihood
     ratio: Ratio
-    strict: bool
 
     @property
     def model_error(self) -> float:
@@ -61,8 +60,7 @@ class LikelihoodSettings(NamedTuple):
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``Settings``."""
-        level, strict = appraised.level, self.strict
-        band = likelihood_set(state, norm_bound, self.ratio, strict=strict, level=level)
+        band = likelihood_set(state, norm_bound, self.ratio, level=appraised.level)
         return band, appraised.least.norm
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:

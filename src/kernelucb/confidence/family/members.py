@@ -8,10 +8,7 @@ from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.confidence.family.settings import Settings
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 
 class Member(NamedTuple):
@@ -147,12 +144,5 @@ def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:
         f"and its bound is {nearest.norm_bound:.4g}. The norm bound is too small, the "
         f"right kernel is not among them, or {settings.doubt}."
     )
-    contradiction = Assumption("kernel", statement, Status.VIOLATED)
-    _announce(contradiction, settings.strict)
-    return contradiction
-
-
-def _announce(contradiction: Assumption, strict: bool) -> None:
-    if strict:
-        raise InconsistentConfidenceSetError(contradiction.statement)
-    warnings.warn(contradiction.statement, InconsistentConfidenceSetWarning, stacklevel=4)
+    warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=4)
+    return Assumption("kernel", statement, Status.VIOLATED)

@@ -7,9 +7,15 @@ from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.family.tracker import FamilyKey
-from kernelucb.confidence.fit.choice import Fit, fit_source
+from kernelucb.confidence.fit.choice import (
+    Filters,
+    Fit,
+    MartingaleMixture,
+    fit_of,
+    fit_source,
+)
 from kernelucb.confidence.fit.filters import ALONE, Shares
-from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
+from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
@@ -20,17 +26,13 @@ from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
+_WORDS: dict[type, str] = {Filters: "filters", MartingaleMixture: "martingale"}
 # The norm bound that covariance scale 1 goes with, prior units.
 _UNIT_NORM = 10.0
 
 
 class Settings(Protocol):
     r"""What all members share; their regressions are those of the family's data."""
-
-    @property
-    def strict(self) -> bool:
-        r"""Whether a contradiction raises instead of warning."""
-        ...
 
     @property
     def model_error(self) -> float:
@@ -70,9 +72,7 @@ class MixtureSettings(NamedTuple):
 
     fit: Fit
     delta: float
-    covariance_scale: CovarianceScale | None
     model_error: float
-    strict: bool
     shares: Shares = ALONE
 
     @property
@@ -86,21 +86,24 @@ class MixtureSettings(NamedTuple):
         Their mixtures of filters are parts of one, in which the energy of the noise stands
         once; predictions of outcomes are the same for all; other fits share ``delta``.
         """
-        if self.fit == "filters":
+        fit = fit_of(self.fit)
+        if isinstance(fit, Filters):
             return self._replace(shares=Shares.of_each(count))
-        if self.fit == "martingale":
+        if isinstance(fit, MartingaleMixture):
             return self._replace(delta=self.delta / count)
         return self
 
-    def scale(self, norm_bound: float) -> CovarianceScale:
-        r"""As given, or tied to the norm: ``s^2 k`` with ``B / s`` gives the same band."""
-        return scale_of(self.covariance_scale, norm_bound)
+    def fit_at(self, norm_bound: float) -> Fit:
+        r"""The fit, with a scale that is tied to the norm where none is given.
+
+        ``s^2 k`` with ``B / s`` then gives the same band.
+        """
+        return fit_of(self.fit, tied_scale(norm_bound))
 
     def appraised(self, state: KernelRegression, norm_bound: float) -> Appraised:
         r"""The fit of the data under one kernel."""
-        scale = self.scale(norm_bound)
-        error, shares = self.model_error, self.shares
-        return Appraised.of(state, self.fit, self.delta, scale, norm_bound, error, shares)
+        given = norm_bound, self.model_error, self.shares
+        return Appraised.of(state, self.fit_at(norm_bound), self.delta, *given)
 
     def confidence_set(
         self,
@@ -109,11 +112,8 @@ class MixtureSettings(NamedTuple):
         appraised: Appraised,
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``Settings``."""
-        fit, delta, scale = self.fit, self.delta, self.scale(norm_bound)
-        error, strict = self.model_error, self.strict
-        problem = known_noise_problem(
-            state, norm_bound, fit, delta, scale, strict, appraised, error
-        )
+        fit, error = self.fit_at(norm_bound), self.model_error
+        problem = known_noise_problem(state, norm_bound, fit, self.delta, appraised, error)
         assumptions = problem.assumptions.by(ExactSet.source)
         band: ConfidenceSet[Any, Any] = ExactSet(
             problem.regression, problem.constraints, assumptions
@@ -124,7 +124,7 @@ class MixtureSettings(NamedTuple):
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""
-        source = fit_source(self.fit, self.scale(norm_bound), self.model_error)
+        source = fit_source(self.fit_at(norm_bound), 1.0, self.model_error)
         norm = given_norm(norm_bound)
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
         if isinstance(self.fit, PrequentialRadius):
@@ -133,17 +133,19 @@ class MixtureSettings(NamedTuple):
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
         r"""See ``Settings``."""
-        fit, scale = self.fit, self.covariance_scale
+        named = {"filters": Filters(), "martingale": MartingaleMixture()}
+        fit = named[self.fit] if isinstance(self.fit, str) else self.fit
+        scale = None if isinstance(fit, PrequentialRadius) else fit.covariance_scale
         return FamilyKey(
             kernels=tuple(kernels),
             norm_bounds=tuple(norm_bounds),
             delta=self.delta,
             model_error=self.model_error,
-            fit=fit if isinstance(fit, str) else type(fit).__name__,
+            fit=_WORDS.get(type(fit), type(fit).__name__),
             covariance_scales=() if scale is None else covariance_scales(scale),
         )
 
 
-def scale_of(given: CovarianceScale | None, norm_bound: float) -> CovarianceScale:
+def tied_scale(norm_bound: float) -> float:
     r"""The covariance scale of a kernel with a norm bound; see ``MixtureSettings``."""
-    return (norm_bound / _UNIT_NORM) ** 2 if given is None else given
+    return (norm_bound / _UNIT_NORM) ** 2

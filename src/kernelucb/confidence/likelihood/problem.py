@@ -35,7 +35,6 @@ def likelihood_set(
     norm_bound: NormBoundLike,
     ratio: Ratio,
     form: LikelihoodForm = "ellipsoid",
-    strict: bool = False,
     level: float | None = None,
 ) -> TangentSet:
     r"""The set of ``LikelihoodUCB``; arguments as there.
@@ -59,7 +58,7 @@ def likelihood_set(
     assumptions = ratio.assumptions(data.outcomes.kind, data.estimated, norm.assumption)
     if centre.norm > norm.value:
         contradiction, action = _too_small(norm.value, centre.norm)
-        announce(contradiction, action, strict)
+        announce(contradiction, action)
         assumptions = assumptions.with_item(contradiction)
     own = data.at(centre.weights).norm * (1.0 + INTERIOR)
     used, level = max(norm.value, own), max(level, centre.loss)

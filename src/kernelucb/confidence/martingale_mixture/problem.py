@@ -20,6 +20,7 @@ from kernelucb.confidence.geometry import (
     Constraints,
     consistent_constraints,
 )
+from kernelucb.confidence.near import near_the_ball
 from kernelucb.confidence.norm.least import (
     LeastNorm,
     for_least_norm,
@@ -78,20 +79,13 @@ def mixture_problem(
     least: float,
     norm: NormBound,
     assumptions: Assumptions,
-    strict: bool,
     relaxed: bool = False,
 ) -> MixtureProblem[State]:
     r"""The problem of a radius, the least consistent norm, and a norm bound.
 
     ``relaxed`` as for ``consistent_constraints``.
-
-    Raises:
-        InconsistentConfidenceSetError: If no function satisfies both and ``strict`` is
-            set; without it that is a warning.
     """
-    constraints = consistent_constraints(
-        regression, radius, norm.value, least, strict, relaxed
-    )
+    constraints = consistent_constraints(regression, radius, norm.value, least, relaxed)
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
     return MixtureProblem(
@@ -116,14 +110,12 @@ class Appraised(NamedTuple):
         regression: KernelRegression,
         fit: Fit,
         delta: float,
-        covariance_scale: CovarianceScale,
         norm: float | None,
         model_error: float = 0.0,
         shares: Shares = ALONE,
     ) -> "Appraised":
         r"""From the data; arguments as for ``data_fit``."""
-        scale = covariance_scale
-        whole = data_fit(fit, regression, delta, scale, norm, model_error, shares)
+        whole = data_fit(fit, regression, delta, 1.0, norm, model_error, shares)
         return cls(whole, for_least_norm(whole))
 
 
@@ -132,8 +124,6 @@ def known_noise_problem(
     norm_bound: NormBoundLike,
     fit: Fit,
     delta: float,
-    covariance_scale: CovarianceScale,
-    strict: bool,
     appraised: Appraised | None = None,
     model_error: float = 0.0,
 ) -> MixtureProblem[RidgeState]:
@@ -146,17 +136,15 @@ def known_noise_problem(
     regression = with_noise_of(fit, regression)
     given = norm_in_prior_units(norm_bound, regression)
     if appraised is None:
-        appraised = Appraised.of(
-            regression, fit, delta, covariance_scale, given, model_error
-        )
+        appraised = Appraised.of(regression, fit, delta, given, model_error)
     whole, (sharpest, least) = appraised
     norm = near_the_ball(resolve_norm_bound(norm_bound, *sharpest), model_error)
-    source = fit_source(fit, covariance_scale, model_error)
+    source = fit_source(fit, 1.0, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
-        whole = data_fit(fit, regression, delta, covariance_scale, norm.value, model_error)
+        whole = data_fit(fit, regression, delta, 1.0, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
-        return mixture_problem(*whole.alone, least, norm, assumptions, strict, True)
+        return mixture_problem(*whole.alone, least, norm, assumptions, True)
     band = sharpest
     if least <= norm.value:
         band = whole.for_band(norm.value)
@@ -166,7 +154,7 @@ def known_noise_problem(
     if not isinstance(state, FilteredRegression):
         radius = radius.beside_hidden(state.hidden_part(norm.value))
         least = least_norm(state, radius)
-    return mixture_problem(state, radius, least, norm, assumptions, strict)
+    return mixture_problem(state, radius, least, norm, assumptions)
 
 
 def unknown_noise_problem(
@@ -175,7 +163,6 @@ def unknown_noise_problem(
     noise: UnknownNoise,
     delta: float,
     covariance_scale: CovarianceScale,
-    strict: bool,
 ) -> MixtureProblem[KernelRegression]:
     r"""As ``known_noise_problem``, for a noise scale that is not known."""
     joint = JointSet.of(regression, delta, covariance_scale, noise)
@@ -191,23 +178,10 @@ def unknown_noise_problem(
         JOINT_SOURCE, regression, delta, norm.assumption, guarantee=guarantee
     ).with_item(noise.assumption())
     least = least_norm(regression, radius)
-    problem = mixture_problem(regression, radius, least, norm, assumptions, strict)
+    problem = mixture_problem(regression, radius, least, norm, assumptions)
     interval = joint.noise_interval(problem.constraints.norm)
     lower, upper = map(EstimatedNumber, interval)
     return problem._replace(noise_interval=(lower, upper))
-
-
-def near_the_ball(norm: NormBound, model_error: float) -> NormBound:
-    r"""The norm bound of a function nowhere farther than ``model_error`` from ``f``.
-
-    ``model_error`` is in outcome units; with zero nothing changes.
-    """
-    if model_error == 0.0:
-        return norm
-    of_neighbour = norm.assumption.statement.replace("f - mean", "g - mean")
-    statement = f"f is everywhere within {model_error:.6g} of a function g; {of_neighbour}"
-    assumption = replace(norm.assumption, statement=statement)
-    return NormBound(norm.value, assumption, model_error)
 
 
 def mixture_assumptions(

@@ -1,17 +1,63 @@
-r"""Grids of ridge parameters for the dual bound."""
+r"""Ridge parameters of the bounds: one, a grid, or all of a range."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_values
+from kernelucb._numerics.checks import positive_scalar, positive_values
 
 # Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
 _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 # Multiples of the problem's own scale beyond which one constraint alone matters.
 _RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
+
+
+@dataclass(frozen=True)
+class Analytic:
+    r"""The closed form at one ridge parameter.
+
+    Source: Flynn & Reeb (2024), Corollary 4.6.
+
+    Attributes:
+        alpha: Ridge parameter, outcome units squared, read against the largest noise scale.
+            By default the one of the narrowest band at observed inputs, among twelve; for
+            ``fit="martingale"`` ``noise_std^2 / covariance_scale`` (of several scales, the
+            one that explains the data best).
+
+    Raises:
+        ValueError: If it is not a finite number above zero.
+    """
+
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", positive_scalar("alpha", self.alpha))
+
+
+@dataclass(frozen=True)
+class Grid:
+    r"""The least bound over a grid of ridge parameters.
+
+    Source: Flynn & Reeb (2024), Eq. (12) over a finite set.
+
+    Attributes:
+        alphas: Ridge parameters, outcome units squared, read against the largest noise
+            scale; or ``"paper"``, five around ``noise_std^2 / covariance_scale``.
+
+    Raises:
+        ValueError: If one is not a finite number above zero, or there is none.
+    """
+
+    alphas: Sequence[float] | Tensor | float | Literal["paper"] = "paper"
+
+    def __post_init__(self) -> None:
+        grid = grid_regularizers(self.alphas, 1.0, 1.0)
+        if not isinstance(self.alphas, str):
+            object.__setattr__(self, "alphas", tuple(grid.tolist()))
 
 
 def grid_regularizers(
