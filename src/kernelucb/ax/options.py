@@ -431,12 +431,9 @@ def rehearsed_bounds(arguments: Options) -> list[KernelUCB]:
 def _rehearsed(
     acqf_class: type[KernelUCB], options: Options, config: ModelConfig
 ) -> KernelUCB:
-    columns = ["0"]
-    for each in [options.get(name) for name in LENGTHS]:
-        if each and isinstance(each, Mapping | list):
-            by_name = isinstance(each, Mapping)
-            columns = [*each] if by_name else list(map(str, range(len(each))))
-            break
+    given = [options.get(name) for name in LENGTHS]
+    lengths = [each for each in given if each and isinstance(each, Mapping | list)]
+    columns = [*map(str, lengths[0])] if lengths else ["0"]
     X = torch.zeros(1, len(columns), dtype=torch.float64)
     counts = acqf_class is LikelihoodUCB
     Y = X[:, :1] + finite_scalar("mean", 0.0 if counts else options.get("mean", 0.0))
