@@ -73,15 +73,14 @@ COVERAGE_FALSE_ALARM = 1e-4
 # up to B times that: relative to bounds of about B / 10, 3e-7. The project promises 1e-6.
 HIGH_PRECISION = 1e-6
 
-# The bandit's bounds next to the stateless ones, relative to the norm bound. Interpolation
-# in ln(tau) is made exact to 1e-12 of functions of order one; round-off of the Schur
-# complements is kept below 1e-10 by renewing the eigenbasis. The project promises 1e-8.
+# The bandit's bounds next to the stateless ones at the same regularisers, relative to the
+# norm bound. Round-off of the Schur complements is kept below 1e-10 by renewing the
+# eigenbasis. The project promises 1e-8.
 BANDIT = 1e-8
 
 # A filtered sum of partial fractions next to the fraction itself, of order one. Weights are
 # at most about 1 / sqrt(1e-11) where two roots nearly agree, and round-off EPS times these
-# is 7e-11; moving the roots apart costs 1e-11, interpolation of the second roots 1e-11
-# times weights of at most 30.
+# is 7e-11, for each of two terms; moving the roots apart costs 1e-11.
 PARTIAL_FRACTIONS = 1e-9
 
 # At an observed input, where the fit constraint alone decides, the bound is attained as
