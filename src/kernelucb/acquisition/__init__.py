@@ -8,12 +8,16 @@ from kernelucb.acquisition.input_constructors import register_input_constructor
 from kernelucb.acquisition.likelihood import LikelihoodUCB
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.meta import MetaPI, MetaUCB
-from kernelucb.acquisition.named import IGPUCB, AbbasiYadkoriUCB, WangDeFreitasUCB
+from kernelucb.acquisition.named import (
+    IGPUCB,
+    AbbasiYadkoriUCB,
+    SrinivasUCB,
+    StreamingKernelUCB,
+    WangDeFreitasUCB,
+)
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
-from kernelucb.acquisition.srinivas import SrinivasUCB
-from kernelucb.acquisition.streaming import StreamingKernelUCB
 
 BOUNDS = (
     MartingaleMixtureUCB,

@@ -16,10 +16,14 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedPoints, CombinedState
-from kernelucb.confidence.family.given import data_and_settings
-from kernelucb.confidence.family.problem import family_of
+from kernelucb.confidence.family.members import (
+    Combine,
+    family_of,
+    family_report,
+    per_kernel,
+)
 from kernelucb.confidence.family.select import Select, explores_for_all
-from kernelucb.confidence.family.statements import Combine, family_report, per_kernel
+from kernelucb.confidence.family.settings import data_and_settings
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Fit
 from kernelucb.confidence.near import NearNormBall, ball_and_error

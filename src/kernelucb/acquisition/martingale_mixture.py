@@ -20,7 +20,6 @@ from kernelucb.confidence.fit.choice import (
     check_fit,
     fit_of,
 )
-from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE, analytic_band
 from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import (
@@ -29,8 +28,10 @@ from kernelucb.confidence.martingale_mixture.problem import (
     unknown_noise_problem,
 )
 from kernelucb.confidence.martingale_mixture.regularizers import (
+    ANALYTIC_SOURCE,
     Analytic,
     Grid,
+    analytic_band,
     grid_regularizers,
 )
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function

@@ -1,6 +1,10 @@
 r"""Confidence bounds in common use, as thin acquisition functions."""
 
+import math
+from typing import Any
+
 from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 
@@ -17,10 +21,18 @@ from kernelucb.confidence.ridge_band import (
     IGP_UCB_SOURCE,
     WANG_DE_FREITAS_SOURCE,
     abbasi_yadkori_band,
+    fixed_ridge_band,
     igp_ucb_band,
     wang_de_freitas_band,
 )
+from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.statements import rkhs_assumptions
+from kernelucb.confidence.streaming import (
+    StreamingNoiseTracker,
+    corollary_tracker,
+    streaming_band,
+)
+from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 
 
@@ -165,3 +177,128 @@ def _data(
     if one_scale:
         regression = regression.with_largest_noise()
     return regression, norm_bound_under_prior(norm_bound, regression, delta)
+
+
+_FINITE_DOMAIN = FiniteDomain()
+
+
+class SrinivasUCB(RegressionUCB):
+    r"""GP-UCB with the betas of Srinivas et al. (2010), anytime.
+
+    ``posterior mean +- sqrt(scale * beta_t) * posterior sd`` with ``t`` the round about to
+    be played (observations plus one), and ``beta_t`` by Theorem 1 (``FiniteDomain``),
+    Theorem 2 (``CompactDomain``) or Theorem 3 (``BoundedNorm``).
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Example:
+        >>> acqf = SrinivasUCB(model, theorem=FiniteDomain(size=1000))
+
+    Args:
+        theorem: ``FiniteDomain(...)``, ``CompactDomain(...)`` or ``BoundedNorm(...)``.
+        scale: Multiplies beta. Any number below 1 (their experiments use 0.2) gives up the
+            guarantee, and ``assumptions`` says so.
+
+    Attributes:
+        beta: ``beta_t``, without ``scale``.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        noise_std: float | Tensor | None = None,
+        delta: float = 0.05,
+        theorem: Theorem = _FINITE_DOMAIN,
+        scale: float = 1.0,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        probability("delta", delta)
+        positive_scalar("scale", scale)
+        known: Any = theorem
+        if not isinstance(known, Theorem):
+            raise UnsupportedError(
+                "theorem must be an instance of FiniteDomain, CompactDomain or "
+                f"BoundedNorm, got {theorem!r}."
+            )
+        terms = theorem.terms(KernelRegression.of(model, noise_std), delta)
+        assumptions = terms.assumptions
+        if scale < 1.0:
+            assumptions = assumptions.without_guarantee(
+                f"beta is multiplied by {scale:g}; no theorem covers that"
+            )
+        width = math.sqrt(scale * terms.beta)
+        band = fixed_ridge_band(terms.regression, 1.0, width, assumptions)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.beta = terms.beta
+
+
+class StreamingKernelUCB(RegressionUCB):
+    r"""Kernel UCB with unknown noise and adaptive regularisation, anytime.
+
+    ``f_alpha +- sqrt(k_alpha / alpha) (sqrt(alpha) B + noise_upper sqrt(D))`` with
+    ``alpha = noise_upper^2 / B^2``, where ``noise_upper``, an upper bound on the noise
+    scale, comes from the data.
+
+    With a ``tracker`` the noise interval is the one of Corollary 1, a running maximum and
+    minimum over all rounds so far. Without one, the corollary takes one step for each
+    observation, every step on all data: valid, since the noise bounds hold for every
+    regulariser on the same event, but the interval may widen again in the next round.
+
+    Source: Durand, Maillard & Pineau (2018), Corollary 1 at ``delta / 4`` (their Kernel
+    UCB, Theorem 4). Assumes a kernel and mean fixed before the data, noise that is
+    conditionally sub-Gaussian and second-order sub-Gaussian of one scale (Gaussian noise
+    is), ``||f - mean||_H <= norm_bound``, and outcomes that are reported whatever their
+    noise. The noise of the model's likelihood is not used.
+
+    Other arguments and errors: see ``MartingaleMixtureUCB``.
+
+    Example:
+        >>> acqf = StreamingKernelUCB(
+        ...     model, norm_bound=5.0, noise_std=UnknownNoise(0.01, 1.0)
+        ... )
+
+    Args:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units. By default that
+            of the ``tracker``; without one, or with a ``NormTracker``, it is estimated.
+        noise_std: What is known of the noise scale: its lower limit, which must be given,
+            and its upper limit or None.
+        delta: Failure probability of the band and the noise interval together.
+        tracker: Bounds on the noise so far, built with the same limits and norm bound and
+            at most this ``delta``. It is updated with the model's data.
+
+    Raises:
+        ValueError: If the tracker has other limits, a larger ``delta`` or more observations
+            than the model.
+        UnsupportedError: If the model has one noise scale for each observation.
+
+    Attributes:
+        noise_interval: Lower and upper bound on the noise scale from the data, outcome
+            units; the upper one is infinite while no limit is known and the data are few.
+        alpha: Ridge parameter ``noise_upper^2 / B^2``, as the prior covariance in
+            outcome units squared.
+    """
+
+    def __init__(
+        self,
+        model: Model | KernelRegression,
+        *,
+        norm_bound: NormBoundLike = None,
+        noise_std: UnknownNoise,
+        delta: float = 0.05,
+        tracker: StreamingNoiseTracker | None = None,
+        maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        regression = KernelRegression.of(model)
+        tracker, norm = corollary_tracker(tracker, regression, norm_bound, noise_std, delta)
+        interval = tracker.observe(regression)
+        band = streaming_band(regression, tracker, delta, norm)
+        super().__init__(model, band, maximize, posterior_transform, X_pending)
+        self.noise_interval = interval
+        norm_in_use = regression.norm_in_prior_units(float(tracker.norm_bound))
+        self.alpha = (float(interval[1]) / norm_in_use) ** 2
+        self.norm_bound = band.assumptions["norm"].number(tracker.norm_bound)

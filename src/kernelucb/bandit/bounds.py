@@ -30,10 +30,12 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.confidence.geometry import Constraints
-from kernelucb.confidence.martingale_mixture.analytic import ANALYTIC_SOURCE
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
-from kernelucb.confidence.martingale_mixture.regularizers import grid_regularizers
+from kernelucb.confidence.martingale_mixture.regularizers import (
+    ANALYTIC_SOURCE,
+    grid_regularizers,
+)
 from kernelucb.confidence.norm.least import for_least_norm
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,

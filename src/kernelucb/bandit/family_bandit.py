@@ -20,14 +20,15 @@ from kernelucb.bandit.bounds import bound_of
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import allowed_columns, saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.family.problem import covering, in_use
-from kernelucb.confidence.family.select import Select, explores_for_all
-from kernelucb.confidence.family.settings import tied_scale
-from kernelucb.confidence.family.statements import (
+from kernelucb.confidence.family.members import (
     contradicted_in_words,
+    covering,
+    in_use,
     of_family,
     per_kernel,
 )
+from kernelucb.confidence.family.select import Select, explores_for_all
+from kernelucb.confidence.family.settings import tied_scale
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.exceptions import (

@@ -1,14 +1,28 @@
-r"""From data and a family of kernels to a confidence set for each of them."""
+r"""From data, kernels and norm bounds to a family: what is known before, then its sets."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Literal, NamedTuple
 
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+
+from kernelucb._numerics.checks import instance_of, positive_scalar
+from kernelucb._numerics.estimates import estimated_parts, is_estimate
+from kernelucb._numerics.saving import digest
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.confidence.family.settings import Settings
+from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker
+from kernelucb.confidence.statements import Knowledge, PriorKnowledge
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from kernelucb.regression.family_data import FamilyData
+from kernelucb.regression.kernel_family import Cover, LengthscaleFamily
+from kernelucb.regression.named import kernel_in_words
 
 
 class Member(NamedTuple):
@@ -146,3 +160,206 @@ def _none_left(nearest: Member, count: int, settings: Settings) -> Assumption:
     )
     warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=4)
     return Assumption("kernel", statement, Status.VIOLATED)
+
+
+Combine = Literal["any", "all"]
+_SOURCES = {
+    "any": "Union over a family of kernels (ours)",
+    "all": "Intersection over a family of kernels (ours)",
+}
+
+
+def family_assumptions(
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    known: PriorKnowledge,
+    settings: Settings,
+    combine: Combine,
+) -> Assumptions:
+    r"""What the band of a family rests on; ``norm_bounds`` are as given by the user."""
+    member = settings.assumptions(known, max(norm_bounds))
+    estimated, error = known.estimated, settings.model_error
+    return of_family(member, kernels, norm_bounds, estimated, combine, error)
+
+
+def of_family(
+    member: Assumptions,
+    kernels: Sequence[Kernel],
+    norm_bounds: Sequence[float],
+    estimated: Set[str],
+    combine: Combine,
+    model_error: float = 0.0,
+) -> Assumptions:
+    r"""What the band of a family rests on, from what that of one member does."""
+    source = f"{_SOURCES[combine]}, each by {member.source}"
+    kernel = _kernel(kernels, combine, "kernel" in estimated)
+    norm = _norm(norm_bounds, combine, "norm" in estimated, model_error)
+    return replace(member, source=source).with_item(kernel).with_item(norm)
+
+
+def per_kernel(
+    norm_bound: float | Sequence[float], kernels: Sequence[Kernel]
+) -> list[float]:
+    r"""A norm bound for each kernel, from one for all or one for each.
+
+    Raises:
+        ValueError: If there is no kernel, the number differs, or a bound is not above zero.
+    """
+    if len(kernels) == 0:
+        raise ValueError("kernels is empty; a family needs at least one kernel.")
+    given: Any = norm_bound  # a tensor too, where one number was estimated
+    one = given.dim() == 0 if isinstance(given, Tensor) else isinstance(given, float | int)
+    bounds: list[Any] = [given] * len(kernels) if one else [*given]
+    if len(bounds) != len(kernels):
+        raise ValueError(
+            f"norm_bound has {len(bounds)} entries for {len(kernels)} kernels."
+        )
+    return [positive_scalar("norm_bound", bound) for bound in bounds]
+
+
+def _kernel(kernels: Sequence[Kernel], combine: Combine, estimated: bool) -> Assumption:
+    covered = "; ".join(dict.fromkeys(map(kernel_in_words, kernels)))
+    if combine == "any" and isinstance(kernels, LengthscaleFamily):
+        covered = kernels.covers
+    each = "one of these" if combine == "any" else "every one of these"
+    statement = f"f - mean has the stated norm under {each}: {covered}"
+    if not estimated:
+        fixed = f"{statement}; they were fixed before the data"
+        return Assumption("kernel", fixed, Status.GIVEN)
+    fitted = (
+        f"{statement}; their hyper-parameters are or were trainable, or the scaling of the "
+        "inputs was learned, so they may have been fitted to these data"
+    )
+    return Assumption("kernel", fitted, Status.ESTIMATED)
+
+
+def _norm(
+    norm_bounds: Sequence[float], combine: Combine, estimated: bool, model_error: float
+) -> Assumption:
+    least, most = min(norm_bounds), max(norm_bounds)
+    numbers = f"{most:.6g}" if least == most else f"{least:.6g} to {most:.6g}, by kernel"
+    under = "that kernel" if combine == "any" else "every kernel"
+    statement = f"the RKHS norm of f - mean under {under} is at most {numbers}"
+    if model_error > 0.0:
+        nearby = statement.replace("f - mean", "g - mean")
+        statement = f"f is everywhere within {model_error:.6g} of a function g; {nearby}"
+    if estimated:
+        return Assumption("norm", f"{statement}, which was estimated", Status.ESTIMATED)
+    return Assumption("norm", statement, Status.GIVEN)
+
+
+def family_report(
+    family: Family, kernels: Sequence[Kernel], num_observations: int, delta: float
+) -> str:
+    r"""Which kernels the data contradict, a line for each, and what the band rests on."""
+    contradicted = [not consistent for consistent in family.consistent]
+    lines = contradicted_in_words(kernels, contradicted, num_observations, delta)
+    for member, wrong in zip(family.members, contradicted, strict=True):
+        verdict = "contradicted" if wrong else "consistent"
+        lines.append(
+            f"  {member.kernel}: {verdict} (norm at least "
+            f"{member.least_consistent_norm:.4g}, bound {member.norm_bound:.4g})"
+        )
+    return "\n".join([*lines, str(family.confidence_set.assumptions)])
+
+
+def contradicted_in_words(
+    kernels: Sequence[Kernel],
+    contradicted: Sequence[bool],
+    num_observations: int,
+    delta: float,
+) -> list[str]:
+    r"""How many kernels the data contradict and, of length scales, which; a line each."""
+    lines = [
+        f"Of {len(contradicted)} kernels, {num_observations} observations contradict "
+        f"{sum(contradicted) or 'none'} at level {delta:.6g}."
+    ]
+    if isinstance(kernels, LengthscaleFamily):
+        ranges = kernels.ranges_in_words(contradicted)
+        lines += [f"Contradicted: {ranges}, at their norm bound."] if ranges else []
+    return lines
+
+
+def family_of(
+    data: FamilyData,
+    kernels: Sequence[Kernel],
+    mean_module: Mean | None,
+    norm_bounds: Sequence[float],
+    settings: Settings,
+    combine: Combine,
+    tracker: FamilyTracker | None,
+) -> Family:
+    r"""The sets of all kernels and their union or intersection.
+
+    The tracker is updated before a contradiction is announced or raised.
+
+    Args:
+        data: The data.
+        kernels: The family.
+        mean_module: Prior mean, outcome units; zero when absent.
+        norm_bounds: As given by the user, one for each kernel, outcome units.
+        settings: What all members share.
+        combine: Union or intersection.
+        tracker: Of the rounds before, or None.
+
+    Raises:
+        ValueError: If the tracker is for another family, or for an intersection.
+    """
+    if tracker is not None and combine == "all":
+        raise ValueError(
+            'tracker is for combine="any": with "all" a contradicted kernel is not left '
+            "out, it contradicts the whole. Leave it out."
+        )
+    if tracker is not None:
+        instance_of("tracker", tracker, FamilyTracker)
+    union = combine == "any"
+    covers = covering(kernels, data.inputs.shape[-1]) if union else alone(kernels)
+    priors = [data.prior(cover.kernel, mean_module) for cover in covers]
+    parts = [estimated_parts(kernel, mean_module) for kernel in kernels]
+    estimated = data.estimated.union(*parts)
+    if any(map(is_estimate, norm_bounds)):
+        estimated |= {"norm"}
+    norm_bounds = [float(bound) for bound in norm_bounds]
+    used = in_use(norm_bounds, covers)
+    key = settings.key([digest(prior) for prior in priors], used)
+    current = FamilyRound(key, data.precision, estimated)
+    tracker = FamilyTracker() if tracker is None else tracker
+    before = tracker.recall(current)
+    names = map(kernel_in_words, kernels)
+    same = estimated, data.pooled(priors[0])
+    states = [cache(partial(data.under, prior, *same)) for prior in priors]
+    candidates = [*map(Candidate, names, used, before, states)]
+    known = Knowledge(estimated, data.precision, data.outcome_map)
+    assumptions = family_assumptions(kernels, norm_bounds, known, settings, combine)
+    assumptions = _tainted(assumptions, tracker.estimated - estimated)
+    if combine == "all":
+        return intersection_of(candidates, settings, assumptions)
+    members = members_of(candidates, settings)
+    tracker.update(current, [member.least_consistent_norm for member in members])
+    return union_of(candidates, members, settings, assumptions)
+
+
+def covering(kernels: Sequence[Kernel], dimension: int) -> list[Cover]:
+    r"""What covers each kernel of a family, and the length scales between them."""
+    if isinstance(kernels, LengthscaleFamily):
+        return kernels.covering(dimension)
+    return alone(kernels)
+
+
+def alone(kernels: Sequence[Kernel]) -> list[Cover]:
+    r"""The kernels themselves."""
+    return [Cover(kernel, 1.0) for kernel in kernels]
+
+
+def in_use(norm_bounds: Sequence[float], covers: Sequence[Cover]) -> list[float]:
+    r"""The norm bounds under the covering kernels."""
+    pairs = zip(norm_bounds, covers, strict=True)
+    return [bound * cover.norm_factor for bound, cover in pairs]
+
+
+def _tainted(assumptions: Assumptions, names: frozenset[str]) -> Assumptions:
+    r"""Those that were estimated in an earlier round stay so."""
+    for name in sorted(names):
+        statement = f"{assumptions[name].statement}; in an earlier round it was estimated"
+        assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
+    return assumptions

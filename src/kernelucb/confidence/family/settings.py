@@ -1,8 +1,14 @@
-r"""How the set of one kernel of a family is made from the data: additive noise."""
+r"""How the set of one kernel of a family is made from its data: with noise, or counts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, Self
 
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from kernelucb._numerics.checks import probability
+from kernelucb._numerics.estimates import with_noise
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
@@ -11,12 +17,16 @@ from kernelucb.confidence.fit.choice import (
     Filters,
     Fit,
     MartingaleMixture,
+    check_fit,
     fit_of,
     fit_source,
 )
 from kernelucb.confidence.fit.filters import ALONE, Shares
 from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
+from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
+from kernelucb.confidence.likelihood.tangents import CutEllipsoid
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     Appraised,
@@ -25,6 +35,9 @@ from kernelucb.confidence.martingale_mixture.problem import (
 from kernelucb.confidence.norm.tracker import given_norm
 from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.family_data import CountData, FamilyData, NoisyData
+from kernelucb.regression.likelihood.losses import Likelihood
+from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
 _WORDS: dict[type, str] = {Filters: "filters", MartingaleMixture: "martingale"}
 # The norm bound that covariance scale 1 goes with, prior units.
@@ -149,3 +162,118 @@ class MixtureSettings(NamedTuple):
 def tied_scale(norm_bound: float) -> float:
     r"""The covariance scale of a kernel with a norm bound; see ``MixtureSettings``."""
     return (norm_bound / _UNIT_NORM) ** 2
+
+
+class AppraisedOutcomes(NamedTuple):
+    r"""How likely the outcomes must be under one kernel.
+
+    Attributes:
+        level: Largest sum of the losses.
+        least: The function of the least norm that reaches it; its norm is infinite where
+            none does.
+    """
+
+    level: float
+    least: Mode
+
+
+class LikelihoodSettings(NamedTuple):
+    r"""Those of successes or counts; see ``KernelFamilyUCB`` and ``LikelihoodUCB``."""
+
+    kind: Likelihood
+    ratio: Ratio
+
+    @property
+    def model_error(self) -> float:
+        r"""None."""
+        return 0.0
+
+    @property
+    def doubt(self) -> str:
+        r"""See ``Settings``."""
+        return "the outcomes do not follow the likelihood"
+
+    def for_each_of(self, count: int) -> "LikelihoodSettings":
+        r"""See ``Settings``; they share ``delta``."""
+        return self._replace(ratio=self.ratio._replace(delta=self.ratio.delta / count))
+
+    def appraised(
+        self, state: LikelihoodRegression, norm_bound: float
+    ) -> AppraisedOutcomes:
+        r"""See ``Settings``."""
+        level = self.ratio.level(state)
+        return AppraisedOutcomes(level, least_norm_mode(state, level))
+
+    def confidence_set(
+        self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
+    ) -> tuple[ConfidenceSet[Any, Any], float]:
+        r"""See ``Settings``."""
+        band = likelihood_set(state, norm_bound, self.ratio, level=appraised.level)
+        return band, appraised.least.norm
+
+    def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
+        r"""See ``Settings``."""
+        norm = given_norm(norm_bound)
+        assumptions = self.ratio.assumptions(self.kind, known.estimated, norm)
+        return assumptions.by(CutEllipsoid.source)
+
+    def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
+        r"""See ``Settings``."""
+        return FamilyKey(
+            kernels=tuple(kernels),
+            norm_bounds=tuple(norm_bounds),
+            delta=self.ratio.delta,
+            model_error=0.0,
+            fit=self.kind,
+            covariance_scales=covariance_scales(self.ratio.covariance_scale),
+        )
+
+
+def data_and_settings(
+    model: Any,
+    noise_std: float | Tensor | None,
+    fit: Fit,
+    delta: float,
+    model_error: float,
+) -> tuple[FamilyData, Settings]:
+    r"""What all kernels share; arguments as for ``KernelFamilyUCB``.
+
+    Raises:
+        ValueError: If a scalar is out of its range, or an argument has no meaning beside
+            ``fit``.
+        UnsupportedError: If the model cannot be represented, or an argument has no meaning
+            for successes and counts.
+    """
+    probability("delta", delta)
+    if isinstance(model, LikelihoodRegression):
+        _refuse_noise(
+            noise_std=noise_std is None,
+            fit=isinstance(fit, MartingaleMixture) or fit == "filters",
+            model_error=not model_error,
+        )
+        scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
+        ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
+        counts = CountData.of(model)
+        return counts, LikelihoodSettings(counts.outcomes.kind, ratio)
+    check_fit(fit, delta, noise_std=noise_std)
+    data = _with_noise_of(fit, NoisyData.of(model, noise_std))
+    return data, MixtureSettings(fit, delta, model_error)
+
+
+def _refuse_noise(**left_out: bool) -> None:
+    r"""Refuse arguments that are about additive noise."""
+    names = [name for name, absent in left_out.items() if not absent]
+    if names:
+        raise UnsupportedError(
+            f"{' and '.join(names)} would have no meaning for a LikelihoodRegression: its "
+            "outcomes are successes or counts, whose likelihood says how they vary. Leave "
+            "that out."
+        )
+
+
+def _with_noise_of(fit: Fit, data: NoisyData) -> NoisyData:
+    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
+    if not isinstance(fit, PrequentialRadius) or fit.num_observations != len(data.targets):
+        return data
+    estimated = with_noise(data.estimated, fit.noise_std)
+    return replace(data, noise_std=fit.noise_std, estimated=estimated)

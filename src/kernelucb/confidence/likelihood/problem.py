@@ -39,11 +39,8 @@ def likelihood_set(
 ) -> TangentSet:
     r"""The set of ``LikelihoodUCB``; arguments as there.
 
-    ``level`` is the ratio's for these data, where it is known already.
-
-    Raises:
-        InconsistentConfidenceSetError: If the set is empty and ``strict`` is set; without
-            it that is a warning, and the set is widened.
+    ``level`` is the ratio's for these data, where it is known already. An empty set is
+    widened, with a warning.
     """
     kind = _SETS[one_of("form", form, *_SETS)]
     level = ratio.level(data) if level is None else level

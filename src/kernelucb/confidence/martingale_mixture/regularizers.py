@@ -1,4 +1,4 @@
-r"""Ridge parameters of the bounds: one, a grid, or all of a range."""
+r"""Ridge parameters of the bounds: one with a closed form, a grid, or all of a range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import positive_scalar, positive_values
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import RidgeStateT
+from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.ridge_band import RidgeBand
 
 # Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
 _PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -95,3 +100,25 @@ def regularizer_range(
     """
     lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
     return lower, _RANGE_ABOVE * max(largest, scale, lower)
+
+
+ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"
+
+
+def analytic_band(
+    regression: RidgeStateT,
+    constraints: Constraints,
+    regularizer: float,
+    assumptions: Assumptions,
+) -> RidgeBand[RidgeStateT]:
+    r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
+
+    Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
+    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; one
+    below the ``eigenvalue_cutoff``, where round-off would decide, is raised to it.
+    """
+    regularizer = max(regularizer, regression.eigenvalue_cutoff)
+    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    width = float(safe_sqrt(excess / tau))
+    return RidgeBand(regression, regularizer, width, assumptions)
