@@ -28,6 +28,7 @@ from kernelucb import (
     ConstraintWidth,
     FamilyBandit,
     FamilyTracker,
+    Filters,
     KernelBandit,
     KernelFamilyUCB,
     KernelThompsonSampling,
@@ -142,7 +143,7 @@ def norms(there):
     assert str(describe_norm_bound(there.model, 3.0, bounds=there.square))
     assert str(describe_norm_bound(there.model, 3.0, candidates=there.points))
     assert check_consistency(there.model, 3.0).consistent
-    return numbers(there, least_consistent_norm(there.model, covariance_scale="mixture"))
+    return numbers(there, least_consistent_norm(there.model, fit=Filters("mixture")))
 
 
 def gains(there):

@@ -100,7 +100,7 @@ def test_covariance_scale(value):
     with pytest.raises(ValueError, match=message):
         build(MartingaleMixtureUCB, fit=Filters(value))
     with pytest.raises(ValueError, match=message):
-        least_consistent_norm(PROBLEM.model, covariance_scale=value)
+        least_consistent_norm(PROBLEM.model, fit=Filters(value))
 
 
 @pytest.mark.parametrize(

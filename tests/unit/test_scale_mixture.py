@@ -136,9 +136,9 @@ def test_the_default_scales_contain_the_function(options):
 
 def test_the_least_consistent_norm_takes_a_mixture():
     problem = make_problem(n=30, norm=20.0, seed=2)
-    mixed = least_consistent_norm(problem.state, covariance_scale="mixture")
+    mixed = least_consistent_norm(problem.state, fit=Filters("mixture"))
     single = [
-        least_consistent_norm(problem.state, covariance_scale=c)
+        least_consistent_norm(problem.state, fit=Filters(c))
         for c in covariance_scales("mixture")
     ]
     # A larger radius consists with smaller norms; 2 ln 17 is little next to a bad scale.

@@ -20,7 +20,6 @@ from kernelucb.confidence.fit.choice import (
 )
 from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
     Radius,
     misfit_of_error,
     mixture_radius,
@@ -80,7 +79,6 @@ def check_consistency(
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
     fit: ClosedForm = "filters",
-    covariance_scale: CovarianceScale | None = None,
     model_error: float = 0.0,
 ) -> ConsistencyCheck:
     r"""Check kernel, norm bound and noise scale against the data, at any time.
@@ -102,14 +100,14 @@ def check_consistency(
 
     Args:
         model: A single-output exact GP, a ``KernelRegression``, or a
-            ``LikelihoodRegression``, for which ``noise_std``, ``fit`` and ``model_error``
-            have no meaning.
+            ``LikelihoodRegression``, for which ``noise_std`` and ``model_error`` have no
+            meaning.
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
-        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``;
-            by default 1, and those of ``LikelihoodUCB`` for successes and counts.
+        fit: ``"filters"``, ``"martingale"``, or ``Filters`` or ``MartingaleMixture`` with
+            a covariance scale; see ``MartingaleMixtureUCB``. Of successes and counts a
+            ``MartingaleMixture`` has the scales of the evidence; see ``LikelihoodUCB``.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
 
@@ -124,15 +122,15 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
-    of_noise = noise_std is not None or fit != "filters" or model_error > 0.0
+    of_counts = fit == "filters" or isinstance(fit, MartingaleMixture)
+    of_noise = noise_std is not None or not of_counts or model_error > 0.0
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
-        scale = LIKELIHOOD_SCALES if covariance_scale is None else covariance_scale
-        least = least_norm_mode(data, Ratio(delta, scale).level(data)).norm
+        scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
+        ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
+        least = least_norm_mode(data, ratio.level(data)).norm
     else:
-        scale = 1.0 if covariance_scale is None else covariance_scale
-        least = _sharp_least_norm(data, delta, fit, scale, model_error)
-        least *= data.outcome_scale
+        least = _sharp_least_norm(data, delta, fit, model_error) * data.outcome_scale
     least = EstimatedNumber(least)
     if least <= norm_bound:
         remedy = (
@@ -180,7 +178,6 @@ def _sharp_least_norm(
     regression: KernelRegression,
     delta: float,
     fit: ClosedForm,
-    covariance_scale: CovarianceScale,
     model_error: float,
 ) -> float:
     r"""Least norm of a function that the fit allows, prior units; anytime.
@@ -188,7 +185,7 @@ def _sharp_least_norm(
     A mixture of filters holds the energy of the noise; beside the martingale mixture it
     takes half of ``delta``.
     """
-    chosen = fit_of(fit, covariance_scale)
+    chosen = fit_of(fit)
     if not isinstance(chosen, MartingaleMixture):
         fitted = data_fit(chosen, regression, delta, model_error=model_error)
         return for_least_norm(fitted).norm

@@ -269,7 +269,7 @@ def _rows(X: Tensor, width: int | None, count: int | None = None) -> Tensor:
         BotorchTensorDimensionError: If they are not so many, or have other columns.
         InputDataError: If a number is not finite.
     """
-    rows = X.reshape(-1, X.shape[-1]) if X.numel() > 0 and X.dim() > 0 else X
+    rows = X.reshape(-1, X.shape[-1]) if tensor("X", X).numel() > 0 and X.dim() > 0 else X
     known = tuple(rows.shape)
     if len(known) != 2 or known != (count or known[0], width or known[1]) or 0 in known:
         wanted = "" if count is None else f" with n = {count}"

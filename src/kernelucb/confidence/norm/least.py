@@ -11,7 +11,7 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.filters import Appraisal, Array
-from kernelucb.confidence.fit.mixture import CovarianceScale, FitConstraint, Radius
+from kernelucb.confidence.fit.mixture import FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 
@@ -31,7 +31,6 @@ def least_consistent_norm(
     noise_std: float | Tensor | None = None,
     delta: float = 0.05,
     fit: ClosedForm = "filters",
-    covariance_scale: CovarianceScale = 1.0,
     model_error: float = 0.0,
 ) -> float:
     r"""Lower bound on the RKHS norm of ``f - mean``, anytime.
@@ -51,8 +50,8 @@ def least_consistent_norm(
         model: A single-output exact GP, or a ``KernelRegression``.
         noise_std: Noise scale in outcome units, from the likelihood when absent.
         delta: Failure probability.
-        fit: ``"filters"`` or ``"martingale"``; see ``MartingaleMixtureUCB``.
-        covariance_scale: Scale ``c`` of the martingale mixture, several, or ``"mixture"``.
+        fit: ``"filters"``, ``"martingale"``, or ``Filters`` or ``MartingaleMixture`` with
+            a covariance scale; see ``MartingaleMixtureUCB``.
         model_error: With a number above 0, outcome units, the norm is that of functions
             that are nowhere farther than this from ``f``.
 
@@ -63,7 +62,7 @@ def least_consistent_norm(
     probability("delta", delta)
     model_error = nonnegative_scalar("model_error", model_error)
     regression = KernelRegression.of(model, noise_std)
-    fitted = data_fit(fit, regression, delta, covariance_scale, model_error=model_error)
+    fitted = data_fit(fit, regression, delta, model_error=model_error)
     return EstimatedNumber(for_least_norm(fitted).norm * regression.outcome_scale)
 
 

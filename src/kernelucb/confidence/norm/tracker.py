@@ -11,7 +11,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
+from kernelucb.confidence.fit.mixture import Radius
 from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -140,7 +140,6 @@ class NormTracker:
         noise_std: float | None = None,
         delta: float = 0.05,
         fit: ClosedForm = "filters",
-        covariance_scale: CovarianceScale = 1.0,
     ) -> float:
         r"""Update the estimate with the data of a model; see ``least_consistent_norm``.
 
@@ -153,8 +152,8 @@ class NormTracker:
         """
         probability("delta", delta)
         regression = KernelRegression.of(model, noise_std)
-        chosen = data_fit(fit, regression, delta, covariance_scale)
-        self.estimate(*for_least_norm(chosen).constraint)
+        found = for_least_norm(data_fit(fit, regression, delta))
+        self.estimate(*found.constraint)
         return self.norm_bound
 
     def smallest_estimate(self, least: float) -> float:
