@@ -14,7 +14,6 @@ from kernelucb.confidence.fit.choice import (
     Fit,
     check_fit,
     sketched_fit,
-    sketched_fit_source,
 )
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
@@ -93,9 +92,8 @@ class SketchedMartingaleMixtureUCB(KernelUCB[NystromRegression]):
         probability("delta", delta)
         check_fit(fit, delta)
         state = _state(model)
-        radius = sketched_fit(fit, state, delta)
+        radius, source = sketched_fit(fit, state, delta)
         norm = resolve_norm_bound(norm_bound, state, radius)
-        source = sketched_fit_source(fit, 1.0)
         assumptions = mixture_assumptions(source, state, fit, delta, norm).by(_SOURCE)
         least = least_norm(state, radius)
         problem = mixture_problem(state, radius, least, norm, assumptions)

@@ -285,7 +285,7 @@ class Dual(MixtureBound):
 
     @property
     def _fit_source(self) -> str:
-        return fit_source(self.fit, 1.0)
+        return fit_source(self.fit)
 
     def _mixed(self, predicted: float, count: int) -> float:
         return first_ball(predicted, count, self.delta).squared_radius

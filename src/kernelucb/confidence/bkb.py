@@ -257,7 +257,7 @@ class BKBRule(NamedTuple):
         relaxed to what the sketch knows of the data.
         """
         state = regression.widened()
-        radius = sketched_fit("filters", state, self.delta)
+        radius, _ = sketched_fit("filters", state, self.delta)
         return resolve_norm_bound(norm_bound, state, radius).checked(state, radius)
 
     def assumptions(

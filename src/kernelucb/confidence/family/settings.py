@@ -137,7 +137,7 @@ class MixtureSettings(NamedTuple):
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""
-        source = fit_source(self.fit_at(norm_bound), 1.0, self.model_error)
+        source = fit_source(self.fit_at(norm_bound), self.model_error)
         norm = given_norm(norm_bound)
         assumptions = rkhs_assumptions(source, known, self.delta, norm)
         if isinstance(self.fit, PrequentialRadius):

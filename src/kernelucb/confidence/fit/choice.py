@@ -2,7 +2,7 @@ r"""What bounds the distance between function and data, as users choose it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -22,7 +22,6 @@ from kernelucb.confidence.fit.mixture import (
     mixture_radius,
     mixture_source,
     sketched_radius,
-    sketched_source,
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
@@ -110,30 +109,35 @@ def fit_of(
     return fit
 
 
-def check_fit(fit: Fit, delta: float, **needless: Any) -> None:
+def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
     r"""Refuse what contradicts a radius that brings its own noise scales and ``delta``.
 
     Raises:
-        ValueError: If an argument in ``needless``, which has no meaning beside a
-            ``PrequentialRadius``, is not None, or that radius has another ``delta``.
+        ValueError: If noise scales are given beside a ``PrequentialRadius``, or it has
+            another ``delta``.
     """
     if not isinstance(fit, PrequentialRadius):
         return
-    given = [name for name, value in needless.items() if value is not None]
-    if given:
+    if noise_std is not None:
         raise ValueError(
-            "A PrequentialRadius has its own noise scales and no covariance scale; leave "
-            f"out {' and '.join(given)}."
+            "A PrequentialRadius has its own noise scales; leave out noise_std."
         )
     if delta != fit.delta:
         raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
+
+
+def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
+    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
+    if not isinstance(fit, PrequentialRadius):
+        return regression
+    same = regression.num_observations == fit.num_observations
+    return regression.with_noise_std(fit.noise_std) if same else regression
 
 
 def data_fit(
     fit: Fit,
     regression: KernelRegression,
     delta: float,
-    covariance_scale: CovarianceScale = 1.0,
     norm: float | None = None,
     model_error: float = 0.0,
     shares: Shares = ALONE,
@@ -145,63 +149,40 @@ def data_fit(
     a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
     from the true one. ``shares`` are the prior weights of the mixture.
     """
-    misfit, fit = misfit_of_error(regression, model_error), fit_of(fit, covariance_scale)
+    fit, misfit = fit_of(fit), misfit_of_error(regression, model_error)
     if isinstance(fit, Filters):
         return FilterMixture(regression, delta, fit.scales, norm, misfit, shares)
-    radius = (
-        fit.radius(regression)
-        if isinstance(fit, PrequentialRadius)
-        else mixture_radius(regression, delta, fit.scales)
-    )
+    if isinstance(fit, MartingaleMixture):
+        radius = mixture_radius(regression, delta, fit.scales)
+    else:
+        radius = fit.radius(regression)
     return FitConstraint(regression, radius.widened(regression, misfit))
 
 
-def fit_source(
-    fit: Fit, covariance_scale: CovarianceScale, model_error: float = 0.0
-) -> str:
+def fit_source(fit: Fit, model_error: float = 0.0) -> str:
     r"""The theorem of ``data_fit``."""
-    fit = fit_of(fit, covariance_scale)
-    if isinstance(fit, PrequentialRadius):
-        source = fit.source
-    else:
-        source = FILTERS_SOURCE if isinstance(fit, Filters) else mixture_source(fit.scales)
+    fit, source = fit_of(fit), FILTERS_SOURCE
+    if not isinstance(fit, Filters):
+        mixture = isinstance(fit, MartingaleMixture)
+        source = mixture_source(fit.scales) if mixture else fit.source
     return f"{source}, with a model error (ours)" if model_error else source
 
 
 def sketched_fit(
-    fit: Fit,
-    state: NystromRegression | DTCRegression,
-    delta: float,
-    covariance_scale: CovarianceScale = 1.0,
-) -> Radius:
-    r"""As ``data_fit`` where the spectrum of the kernel matrix is not known.
+    fit: Fit, state: NystromRegression | DTCRegression, delta: float
+) -> tuple[Radius, str]:
+    r"""As ``data_fit`` where the spectrum of the kernel matrix is not known; its theorem.
 
     Of the mixture of filters, its members that need no kernel: the energy of the noise
     beside the martingale mixture.
     """
-    fit = fit_of(fit, covariance_scale)
+    fit = fit_of(fit)
     if isinstance(fit, PrequentialRadius):
-        return fit.radius(state)
+        return fit.radius(state), fit.source
     radius = sketched_radius(state, delta, fit.scales)
+    source = f"{mixture_source(fit.scales)}, bounded from above (ours)"
     if isinstance(fit, MartingaleMixture):
-        return radius
+        return radius, source
     form = float(state.quadratic_form(radius.tau_ref))
     squared = with_energy(form + radius.slack, state.num_observations, delta)
-    return Radius(radius.tau_ref, squared - form)
-
-
-def sketched_fit_source(fit: Fit, covariance_scale: CovarianceScale) -> str:
-    r"""The theorem of ``sketched_fit``."""
-    fit = fit_of(fit, covariance_scale)
-    if isinstance(fit, PrequentialRadius):
-        return fit.source
-    source = sketched_source(fit.scales)
-    return energy_source(source) if isinstance(fit, Filters) else source
-
-
-def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
-    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
-    if not isinstance(fit, PrequentialRadius):
-        return regression
-    same = regression.num_observations == fit.num_observations
-    return regression.with_noise_std(fit.noise_std) if same else regression
+    return Radius(radius.tau_ref, squared - form), energy_source(source)

@@ -189,11 +189,6 @@ def sketched_radius(
     return Radius(tau_ref, slack + wider)
 
 
-def sketched_source(value: CovarianceScale) -> str:
-    r"""The theorem of ``sketched_radius``."""
-    return f"{mixture_source(value)}, bounded from above (ours)"
-
-
 def combined_radius(
     taus: Tensor,
     log_dets: Tensor,

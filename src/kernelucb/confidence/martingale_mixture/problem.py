@@ -115,7 +115,7 @@ class Appraised(NamedTuple):
         shares: Shares = ALONE,
     ) -> "Appraised":
         r"""From the data; arguments as for ``data_fit``."""
-        whole = data_fit(fit, regression, delta, 1.0, norm, model_error, shares)
+        whole = data_fit(fit, regression, delta, norm, model_error, shares)
         return cls(whole, for_least_norm(whole))
 
 
@@ -139,10 +139,10 @@ def known_noise_problem(
         appraised = Appraised.of(regression, fit, delta, given, model_error)
     whole, (sharpest, least) = appraised
     norm = near_the_ball(resolve_norm_bound(norm_bound, *sharpest), model_error)
-    source = fit_source(fit, 1.0, model_error)
+    source = fit_source(fit, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
     if given is None:
-        whole = data_fit(fit, regression, delta, 1.0, norm.value, model_error)
+        whole = data_fit(fit, regression, delta, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
         return mixture_problem(*whole.alone, least, norm, assumptions, True)
     band = sharpest
