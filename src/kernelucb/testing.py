@@ -187,6 +187,13 @@ def _check_no_points(bench: _Bench) -> None:
     assert nothing.shape == (0,), "no points have no values."
 
 
+def _check_names(bench: _Bench) -> None:
+    r"""Attributes that BoTorch's optimisers and tools read mean what they mean there."""
+    band = bench.band()
+    for name in ("constraints", "objective", "X_baseline", "best_f", "sampler"):
+        assert not hasattr(band, name), f"BoTorch reads the attribute {name}."
+
+
 def _check_precision(bench: _Bench) -> None:
     band = bench.band()
     assert bench.values(band).dtype == torch.float64
@@ -383,6 +390,7 @@ def _check_device(bench: _Bench) -> None:
 _CHECKS: dict[str, Callable[[_Bench], None]] = {
     "shapes": _check_shapes,
     "no points": _check_no_points,
+    "names": _check_names,
     "precision": _check_precision,
     "gradients": _check_gradients,
     "points apart": _check_points_apart,
