@@ -428,16 +428,11 @@ def _gap_figure(rounds: Sequence[Round]) -> go.Figure:
 def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Figure:
     r"""Where the optimum may be in each parameter, from its lower to its upper limit."""
     names, told = report.parameters, report.to_dict()
-    rows: list[dict[str, Any]] = []
-    for name, label in labels.items():
-        left = told["region"][name]
-        if names.is_choice(name):
-            width = 1.0 / names.count(name)
-            own = [(names.share(name, v) - width / 2, width, in_words(v)) for v in left]
-        else:
-            start, end = (names.share(name, value) for value in left)
-            own = [(start, max(end - start, 0.005), report.range_in_words(name, left))]
-        rows += [{"base": base, "x": x, "text": text, "y": label} for base, x, text in own]
+    rows = [
+        {"base": start, "x": max(width, 0.005), "text": text, "y": label}
+        for name, label in labels.items()
+        for start, width, text in names.stretches(name, told["region"][name])
+    ]
     style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
     style |= {"textposition": "inside", "insidetextanchor": "start"}
     shown = "where the optimum may be"
@@ -445,8 +440,9 @@ def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Fi
     bars = {column: [row[column] for row in rows] for column in ("base", "x", "text", "y")}
     figure = go.Figure(go.Bar(**bars, name=shown, **style))
     values = told["recommended"]
+    marks = [names.stretches(name, [values[name]] * 2)[0] for name in labels]
     figure.add_scatter(
-        x=[names.share(name, values[name]) for name in labels],
+        x=[start + 0.5 * width for start, width, _ in marks],
         y=[*labels.values()],
         mode="markers",
         marker={"symbol": "diamond", "size": 12, "color": ORANGE},

@@ -288,16 +288,13 @@ def _check_config(config: ModelConfig, acqf_class: BoundClasses) -> None:
             "bound, noise scale, bounds and gaps are then in its units. Use Standardize "
             "or no outcome transform."
         )
-    if _is_meta(config) != (acqf_class in META_ACQUISITIONS):
+    model_class: Any = config.botorch_model_class
+    is_meta = isinstance(model_class, type) and issubclass(model_class, MetaModel)
+    if is_meta != (acqf_class in META_ACQUISITIONS):
         raise UnsupportedError(
             "MetaUCB and MetaPI need model_config=meta_model_config(model); the other "
             "bounds need a model without an estimated prior."
         )
-
-
-def _is_meta(config: ModelConfig) -> bool:
-    model_class: Any = config.botorch_model_class
-    return isinstance(model_class, type) and issubclass(model_class, MetaModel)
 
 
 def default_model_config(data_only: bool = False) -> ModelConfig:

@@ -215,21 +215,21 @@ class ParameterNames:
             ]
         return found
 
-    def count(self, name: str) -> int:
-        r"""How many values a choice has."""
-        return len(values_of(self.space.parameters[name]) or ())
+    def stretches(self, name: str, left: Sequence[Any]) -> list[tuple[float, float, str]]:
+        r"""Start, width and words of what is left of a parameter, as shares of its range.
 
-    def share(self, name: str, value: Any) -> float:
-        r"""Where a value lies between the limits of its parameter, from 0 to 1."""
+        ``left`` are two limits of a number, or values of a choice.
+        """
         parameter = self.space.parameters[name]
         if isinstance(parameter, ChoiceParameter):
-            return (parameter.values.index(value) + 0.5) / len(parameter.values)
-        if not isinstance(parameter, RangeParameter) or parameter.upper == parameter.lower:
-            return 0.5
-        low, high = float(parameter.lower), float(parameter.upper)
-        if parameter.log_scale:
-            value, low, high = log(value), log(low), log(high)
-        return (value - low) / (high - low)
+            width, index = 1.0 / len(parameter.values), parameter.values.index
+            return [(index(value) * width, width, in_words(value)) for value in left]
+        start, end = 0.5, 0.5
+        if isinstance(parameter, RangeParameter) and parameter.lower < parameter.upper:
+            scale = log if parameter.log_scale else float
+            low, high = scale(float(parameter.lower)), scale(float(parameter.upper))
+            start, end = ((scale(value) - low) / (high - low) for value in left)
+        return [(start, end - start, " to ".join(dict.fromkeys(map(in_words, left))))]
 
 
 def in_words(value: Any) -> str:
