@@ -37,7 +37,7 @@ factors = st.floats(1.01, 5.0)
 
 def consistent_norm(problem, factor, delta, c=1.0, noise_std=None):
     r"""A norm bound that the data do not contradict."""
-    least = least_consistent_norm(problem.state, noise_std, delta, "martingale", c)
+    least = least_consistent_norm(problem.state, noise_std, delta, MartingaleMixture(c))
     return factor * max(least, problem.function.norm)
 
 
@@ -147,7 +147,7 @@ def test_a_larger_model_error_is_a_wider_band(problem, delta, factor, error, mor
         wide = bounds(problem, norm_bound=NearNormBall(norm, error + more), **options)
         assert_inside((lower - more, upper + more), wide, norm)
     norms = [
-        least_consistent_norm(problem.state, None, delta, "martingale", 1.0, size)
+        least_consistent_norm(problem.state, None, delta, "martingale", size)
         for size in (error, error + more)
     ]
     assert norms[1] <= norms[0] + ORDER * norm
@@ -182,7 +182,7 @@ def test_least_norm_grows_with_delta_and_falls_with_noise(problem, delta, c):
     r"""A smaller set is farther from zero."""
 
     def least(noise_std, delta):
-        return least_consistent_norm(problem.state, noise_std, delta, "martingale", c)
+        return least_consistent_norm(problem.state, noise_std, delta, MartingaleMixture(c))
 
     base, slack = least(problem.noise_std, delta), ORDER * problem.function.norm
     assert least(problem.noise_std, 0.3 * delta) <= base + slack
