@@ -12,7 +12,9 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Analytic,
     Filters,
+    Grid,
     KernelBandit,
     KernelRegression,
     MartingaleMixture,
@@ -69,9 +71,11 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
         case bounds.IGP():
             return IGPUCB(regression, **options)
         case bounds.Analytic():
-            return MartingaleMixtureUCB(regression, form="analytic", **options)
+            form = Analytic(options.pop("alphas")) if "alphas" in options else "analytic"
+            return MartingaleMixtureUCB(regression, form=form, **options)
         case bounds.Grid():
-            return MartingaleMixtureUCB(regression, **{"alphas": "paper", **options})
+            form = Grid(options.pop("alphas", "paper"))
+            return MartingaleMixtureUCB(regression, form=form, **options)
         case _:
             exact = MartingaleMixtureUCB(regression, **options).confidence_set
             return on_the_grid(bandit, exact)

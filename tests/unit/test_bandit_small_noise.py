@@ -12,6 +12,7 @@ from test_bandit import ARMS, BOUNDS, DELTA, MIXTURES, OPTIONS, on_the_grid, sam
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Grid,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -30,7 +31,7 @@ KERNELS = {
 }
 STATELESS = {
     "exact": partial(MartingaleMixtureUCB, fit="martingale"),
-    "grid": partial(MartingaleMixtureUCB, fit="martingale", alphas="paper"),
+    "grid": partial(MartingaleMixtureUCB, fit="martingale", form=Grid()),
     "analytic": partial(MartingaleMixtureUCB, fit="martingale", form="analytic"),
     "abbasi_yadkori": AbbasiYadkoriUCB,
     "igp": IGPUCB,

@@ -20,7 +20,7 @@ from kernelucb.confidence.assumptions import Assumption
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import Filters
 from kernelucb.confidence.fit.mixture import FitConstraint, combined_radius
-from kernelucb.confidence.geometry import Constraints, consistent_constraints
+from kernelucb.confidence.geometry import INTERIOR, Constraints, consistent_constraints
 from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
 from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
 from kernelucb.confidence.norm.least import least_norm
@@ -245,7 +245,7 @@ class MixtureBands(Bands[MixtureBound]):
             regression = self.observations.regression()
             constraint = FitConstraint(regression, bound.ball(regression).radius)
             least = least_norm(*constraint)
-            if least > bound.norm_bound:
+            if least * (1.0 + INTERIOR) > bound.norm_bound:
                 self._feasible = None
                 return self._stateless(constraint, regression)
             self._feasible = self._feasible_in(Eigenbasis.of(regression), squared)
