@@ -23,7 +23,6 @@ from kernelucb import (
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.fit.choice import fit_of
 from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
     InconsistentConfidenceSetWarning,
     StateError,
 )
@@ -151,9 +150,9 @@ def test_what_was_contradicted_stays_so():
     assert "length scale 0.4: consistent" in bandit.report()
 
 
-def contradicted(strict=False):
+def contradicted():
     r"""A bandit one observation before the data contradict all kernels, and that one."""
-    bandit = make(norm_bound=0.5, strict=strict)
+    bandit = make(norm_bound=0.5)
     bandit.observe(ARMS[0], 0.0)
     return bandit, (ARMS[1], 50.0)
 
@@ -172,18 +171,14 @@ def test_where_none_is_left_it_warns_once_and_goes_on():
     assert bool((lower < upper).all())
 
 
-def test_a_strict_bandit_raises_from_then_on():
-    bandit, last = contradicted(strict=True)
-    calls = (
-        lambda: bandit.observe(*last),
-        lambda: bandit.bounds(ARMS),
-        lambda: bandit.select(ARMS),
-        lambda: bandit.observe(*last),
-    )
-    for call in calls:
-        with pytest.raises(InconsistentConfidenceSetError, match="contradict all 5"):
-            call()
+def test_a_warning_filter_makes_it_raise():
+    bandit, last = contradicted()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InconsistentConfidenceSetWarning)
+        with pytest.raises(InconsistentConfidenceSetWarning, match="contradict all 5"):
+            bandit.observe(*last)
     assert bandit.num_observations == 2
+    assert bandit.assumptions.violated
 
 
 @settings(max_examples=8, deadline=None)

@@ -31,10 +31,7 @@ from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.settings import tied_scale
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
 from kernelucb.confidence.statements import Knowledge
-from kernelucb.exceptions import (
-    InconsistentConfidenceSetError,
-    InconsistentConfidenceSetWarning,
-)
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.named import kernel_in_words
 from kernelucb.regression.prior import Prior
 
@@ -76,7 +73,6 @@ class FamilyBandit:
         select: Select = "alternate",
         widest_every: int = 8,
         mean_module: Mean | None = None,
-        strict: bool = False,
     ) -> None:
         r"""Family bandit without observations.
 
@@ -95,7 +91,6 @@ class FamilyBandit:
             widest_every: In one of how many rounds ``"alternate"`` explores for all
                 kernels.
             mean_module: Known prior mean, outcome units; zero when absent.
-            strict: Raise instead of warning when the data contradict every kernel.
 
         Raises:
             ValueError: If an argument is out of its range, there is no kernel, the number
@@ -114,7 +109,7 @@ class FamilyBandit:
         self._widest_every = whole_number("widest_every", widest_every)
         one_of("select", select, "alternate", "simplest", "widest")
         self._select: Select = select
-        self._strict, self.delta = strict, delta
+        self.delta = delta
         self._begin(columns[0])
 
     def _begin(self, dimension: int) -> None:
@@ -202,7 +197,6 @@ class FamilyBandit:
             BotorchTensorDimensionError: If the arms are no matrix, or have another number
                 of columns than those observed.
             InputDataError: If a value is not finite.
-            InconsistentConfidenceSetError: If ``strict`` is set and no kernel is left.
         """
         arms = self._ready(arms)
         with _without_warnings():
@@ -220,7 +214,6 @@ class FamilyBandit:
         Raises:
             BotorchTensorDimensionError: As ``bounds``.
             InputDataError: As ``bounds``, or if there are no arms.
-            InconsistentConfidenceSetError: As ``bounds``.
         """
         arms = self._ready(arms)
         if len(arms) == 0:
@@ -240,14 +233,11 @@ class FamilyBandit:
             BotorchTensorDimensionError: If it is not one arm with as many columns as those
                 observed, or not one outcome.
             InputDataError: If a value is not finite.
-            InconsistentConfidenceSetError: If ``strict`` is set and it contradicts the last
-                kernel, after it was added; or if none was left before.
         """
         x = self._ready(x.unsqueeze(0) if x.dim() == 1 else x)
         before = any(self.consistent)
         self._add(x, y)
         if before and not any(self.consistent):
-            self._check_strict()
             statement = self.assumptions["kernel"].statement
             warnings.warn(statement, InconsistentConfidenceSetWarning, stacklevel=3)
 
@@ -316,7 +306,6 @@ class FamilyBandit:
         if arms.dim() != 2:
             shape = tuple(arms.shape)
             raise BotorchTensorDimensionError(f"Arms must be `a x d`, got shape {shape}.")
-        self._check_strict()
         arms, dimension = finite("The arms", arms), arms.shape[1]
         if self.num_observations == 0:
             for kernel in self.kernels:
@@ -328,10 +317,6 @@ class FamilyBandit:
                 f"Arms have {dimension} columns; those observed have {self._dimension}."
             )
         return arms
-
-    def _check_strict(self) -> None:
-        if self._strict and not any(self.consistent):
-            raise InconsistentConfidenceSetError(self.assumptions["kernel"].statement)
 
 
 def _common(left: range, right: range) -> range:
