@@ -45,7 +45,6 @@ from kernelucb.diagnostics.consistency import (
 )
 from kernelucb.diagnostics.information_gain import information_gain
 from kernelucb.diagnostics.norm_description import (
-    LikelihoodNormDescription,
     NormDescription,
     describe_norm_bound,
 )
@@ -77,7 +76,6 @@ __all__ = [
     "KernelFamilyUCB",
     "KernelRegression",
     "KernelThompsonSampling",
-    "LikelihoodNormDescription",
     "LikelihoodRegression",
     "LikelihoodUCB",
     "MartingaleMixture",

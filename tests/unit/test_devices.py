@@ -17,7 +17,6 @@ pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 RESULTS = {
     "ConsistencyCheck",
     "Filters",
-    "LikelihoodNormDescription",
     "MartingaleMixture",
     "NormDescription",
     "OptimumReport",

@@ -143,7 +143,7 @@ NORMS = {
     "least_consistent_norm": lambda: least_consistent_norm(STATE),
     "1.2 * least_consistent_norm": lambda: 1.2 * least_consistent_norm(STATE),
     "check_consistency": lambda: check_consistency(STATE, 9.0).least_consistent_norm,
-    "largest outcome": lambda: describe_norm_bound(STATE, 9.0, bounds=BOX).largest_observed,
+    "largest outcome": lambda: describe_norm_bound(STATE, 9.0, bounds=BOX).observed.largest,
     "bandit": lambda: bandit(norm_bound=None).norm_bound,
     "BKBBandit": lambda: BKBBandit(PROBLEM.X, PROBLEM.kernel, noise_std=0.1).norm_bound,
     "BKBUCB": lambda: BKBUCB(budgeted()).norm_bound,

@@ -76,13 +76,19 @@ def test_the_function_is_described_as_for_noisy_outcomes_under_its_prior():
 
 def test_outcomes_at_one_input_are_added_up():
     described = describe_norm_bound(counts(), NORM, bounds=SQUARE)
-    assert described.total == (8.0, 9.5)
-    assert (described.lowest, described.highest) == ((0.0, 0.5), (7.0, 5.0))
-    assert described.highest.rate == 1.4
+    assert described.observed.total == (8.0, 9.5)
+    assert (described.observed.lowest, described.observed.highest) == (
+        (0.0, 0.5),
+        (7.0, 5.0),
+    )
+    assert described.observed.highest.rate == 1.4
     # Twice 1 of 1 at the one input says more than once at the other.
     described = describe_norm_bound(successes(), NORM, bounds=SQUARE)
-    assert described.total == (3.0, 4.0)
-    assert (described.lowest, described.highest) == ((0.0, 1.0), (2.0, 2.0))
+    assert described.observed.total == (3.0, 4.0)
+    assert (described.observed.lowest, described.observed.highest) == (
+        (0.0, 1.0),
+        (2.0, 2.0),
+    )
 
 
 @pytest.mark.parametrize("data", [successes(), counts()])

@@ -174,7 +174,7 @@ def test_everything_that_a_function_can_do_is_linear_in_the_norm(factor):
             assert getattr(scaled, key) == pytest.approx(expected, rel=REARRANGED)
     assert other.range == pytest.approx(factor * one.range, rel=REARRANGED)
     assert other.across == pytest.approx(factor * one.across, rel=REARRANGED)
-    assert other.largest_observed == one.largest_observed
+    assert other.observed == one.observed
 
 
 def test_normalized_inputs_are_described_in_raw_units():

@@ -38,7 +38,7 @@ def numbers(description) -> list[float]:
     r"""Everything in outcome units, the slopes along with the rest."""
     return [
         *(description.range, description.across, description.norm_bound),
-        *(description.largest_observed, description.noise_reach),
+        *(description.observed.largest, description.observed.noise_reach),
         description.consistency.least_consistent_norm,
         *(value for c in description.inputs for value in (c.over_step, c.over_side)),
         *(c.slope for c in description.inputs if c.slope is not None),
@@ -77,7 +77,7 @@ def test_a_standardized_model_is_described_in_outcome_units():
     mean = float(Y.mean() + 0.3 * Y.std())
     assert described.prior_mean == pytest.approx(mean, rel=REARRANGED)
     largest = float((Y - mean).abs().max())
-    assert described.largest_observed == pytest.approx(largest, rel=REARRANGED)
+    assert described.observed.largest == pytest.approx(largest, rel=REARRANGED)
     assert described.estimated == ("mean",)
 
 
@@ -98,10 +98,10 @@ def test_range_of_the_data_next_to_the_noise():
     noise = torch.tensor([0.1, 0.1, 0.2, 0.1], dtype=torch.float64)
     regression = KernelRegression(uniform(4, 2, 1), Y, frozen_kernel("rbf"), noise)
     described = describe_norm_bound(regression, NORM, bounds=SQUARE, delta=0.2)
-    assert described.largest_observed == pytest.approx(0.9, rel=REARRANGED)
+    assert described.observed.largest == pytest.approx(0.9, rel=REARRANGED)
     # 4 * 2 exp(-u^2 / 2) = 0.2
     expected = 0.2 * math.sqrt(2.0 * math.log(40.0))
-    assert described.noise_reach == pytest.approx(expected, rel=REARRANGED)
+    assert described.observed.noise_reach == pytest.approx(expected, rel=REARRANGED)
 
 
 def test_a_trainable_model_is_heuristic():

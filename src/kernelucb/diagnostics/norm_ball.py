@@ -128,17 +128,13 @@ class NormBall:
             InputChange(
                 name=names[column],
                 step=step,
-                over_step=self._change(column, step),
-                over_side=self._change(column, side),
+                over_step=self.norm * self._metric(column, step),
+                over_side=self.norm * self._metric(column, side),
                 side=side,
                 slope=self._slope(column),
             )
             for column, (step, side) in enumerate(zip(lengths, sides, strict=True))
         )
-
-    def _change(self, column: int, step: float) -> float:
-        r"""Largest change of ``f - m`` over a step along one input, at most its side."""
-        return self.norm * self._metric(column, step)
 
     def _slope(self, column: int) -> float | None:
         r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
@@ -151,8 +147,9 @@ class NormBall:
         times the step.
         """
         step = float(self.box[1, column] - self.box[0, column])
-        if self._metric(column, step) ** 2 <= _UNSEEN * self.variance:
-            return self._change(column, step) / step
+        across = self._metric(column, step)
+        if across**2 <= _UNSEEN * self.variance:
+            return self.norm * across / step
         # Shorter ones would be rounded by more than the margin.
         largest = float(self.points[:, column].abs().max())
         shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
@@ -175,6 +172,7 @@ class NormBall:
         return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
 
     def _metric(self, column: int, step: float) -> float:
+        r"""Largest kernel metric over a step along one input, at most its side."""
         left = self.points.clone()
         left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)
         right = left.clone()

@@ -1,16 +1,15 @@
 r"""What a norm bound means in outcome units, and what the data say about it."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from botorch.models.model import Model
 from torch import Tensor
 
-from kernelucb._numerics.checks import positive_scalar, probability
+from kernelucb._numerics.checks import as_double, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
 from kernelucb.diagnostics.norm_ball import Data, InputChange, NormBall
@@ -18,141 +17,30 @@ from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 
-_PARTS = ("kernel", "mean", "noise")
 _CAVEAT = (
     "No data can show that a norm bound is large enough: whether it is rests on what you "
     "know of the range and the slope above."
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Description(ABC):
-    r"""What all descriptions share; the attributes are those of ``NormDescription``."""
-
-    _BESIDE: ClassVar[str]  # kernel and mean: what the fit rests on
-    _NONE_FITS: ClassVar[str]  # no norm is consistent with the data, but at or under what
-
-    norm_bound: float
-    range: float
-    across: float
-    inputs: tuple[InputChange, ...]
-    everywhere: bool
-    prior_mean: float | None
-    consistency: ConsistencyCheck
-    estimated: tuple[str, ...]
-    delta: float
-    outcome_unit: str
-
-    @property
-    def ratio(self) -> float:
-        r"""The norm bound over the least consistent norm; infinite where that is zero."""
-        least = self.consistency.least_consistent_norm
-        return math.inf if least == 0.0 else self.norm_bound / least
-
-    @property
-    def summary(self) -> str:
-        r"""What is estimated or contradicted, in one line."""
-        if not self.consistency.consistent:
-            doubted = f"the norm bound, the kernel or the {self._BESIDE}"
-            return f"no guarantee: the data contradict {doubted}"
-        if self.estimated:
-            return f"heuristic: {', '.join(self.estimated)} estimated"
-        return f"kernel, mean and {self._BESIDE} given; the norm bound is yours to justify"
-
-    def __str__(self) -> str:
-        lines = [
-            self.summary,
-            f"What a norm of at most {self.norm_bound:.4g} means{self._where()}:",
-            *(f"  {line}" for line in self._meaning()),
-            "What the data say:",
-            *(f"  {line}" for line in self._evidence()),
-            _CAVEAT,
-        ]
-        return "\n".join(lines)
-
-    @abstractmethod
-    def _where(self) -> str:
-        r"""Whose range and changes these are, or in which unit."""
-
-    @abstractmethod
-    def _observed(self) -> str:
-        r"""The observed outcomes, in one line."""
-
-    def _meaning(self) -> list[str]:
-        subject, reach = "f", f"f(x) is within {self.range:.3g} of the prior mean"
-        if self.prior_mean is None:
-            subject, reach = "f - m", f"{reach} m(x), which varies"
-        else:
-            low, high = self.prior_mean - self.range, self.prior_mean + self.range
-            reach += f" {self.prior_mean:.4g}: between {low:.4g} and {high:.4g}"
-        lines = [
-            reach,
-            f"{subject} changes by at most {self.across:.3g} between any two points; along",
-            *(f"  {change}" for change in self.inputs),
-        ]
-        if not self.everywhere:
-            lines.append(
-                "these are the largest values at points of the domain, not proven between "
-                "them: this prior differs from place to place"
-            )
-        return lines
-
-    def _evidence(self) -> list[str]:
-        least = self.consistency.least_consistent_norm
-        if least == 0.0:
-            norm = "least consistent norm 0: the data say nothing about the norm yet"
-        elif math.isinf(least):
-            norm = f"no norm is consistent with the data {self._NONE_FITS}"
-        else:
-            status = f"not certified: {', '.join(self.estimated)} estimated"
-            if not self.estimated:
-                status = f"certified with probability {1 - self.delta:.6g} if "
-                status += f"kernel, mean and {self._BESIDE} are as given"
-            norm = f"least consistent norm {least:.4g}, {status}; "
-            norm += f"the norm bound is {self.ratio:.3g} times that"
-        return [self._observed(), norm, self.consistency.remedy]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NormDescription(_Description):
-    r"""What a norm bound means for a model, outcome units; ``print`` it.
-
-    ``m`` is the prior mean, ``y`` the observed outcomes. Range and changes are those of the
-    functions whose norm is at most ``norm_bound``, whether or not the true function is one
-    of them.
+class NoisyOutcomes(NamedTuple):
+    r"""How far noisy outcomes ``y`` lie from the prior mean ``m``, outcome units.
 
     Attributes:
-        norm_bound: The norm bound that is described.
-        range: Largest ``|f(x) - m(x)|`` over the domain.
-        across: Largest change of ``f - m`` between any two points of the domain.
-        inputs: Changes along each input.
-        everywhere: Whether these hold at every point of the domain: for RBF, Matern and
-            rational quadratic kernels, without input transform or behind ``Normalize``.
-            Otherwise they are the largest over candidates, or over Sobol points and
-            corners of the box.
-        prior_mean: The prior mean where it is constant; None where it varies.
-        largest_observed: Largest observed ``|y - m|``.
+        largest: Largest observed ``|y - m|``.
         noise_reach: With probability ``1 - delta`` the noise stays below this in all
             observed outcomes.
-        consistency: The least consistent norm, and whether the norm bound is below it.
-        estimated: Which of kernel, mean and noise may come from the same data.
-        delta: Failure probability of ``noise_reach``, and of ``consistency``.
-        outcome_unit: Name of the outcome's unit, for the text.
+        delta: Failure probability of ``noise_reach``.
     """
 
-    _BESIDE = "noise"
-    _NONE_FITS = "at this noise scale"
-
-    largest_observed: float
+    largest: float
     noise_reach: float
+    delta: float
 
-    def _where(self) -> str:
-        return f", in {self.outcome_unit}"
-
-    def _observed(self) -> str:
+    def __str__(self) -> str:
         return (
-            f"the largest |y - prior mean| is {self.largest_observed:.3g}; noise alone "
-            f"stays below {self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
+            f"the largest |y - prior mean| is {self.largest:.3g}; noise alone stays below "
+            f"{self.noise_reach:.3g} with probability {1 - self.delta:.6g}"
         )
 
 
@@ -172,68 +60,168 @@ class Tally(NamedTuple):
         r"""Proportion of successes, or number for each unit of exposure."""
         return self.number / self.amount
 
-    def __str__(self) -> str:
-        return f"{self.number:.0f} of {self.amount:.10g}"
 
-
-@dataclass(frozen=True, kw_only=True)
-class LikelihoodNormDescription(_Description):
-    r"""What a norm bound means for successes or counts; ``print`` it.
-
-    Range and changes are those of the latent function ``f``, the log odds of a success or
-    the log of a rate, and ``m`` is its mean. The other attributes are those of
-    ``NormDescription``, without ``largest_observed`` and ``noise_reach``: such outcomes
-    have no noise scale.
+class CountedOutcomes(NamedTuple):
+    r"""Successes or counts: all of them, and at the inputs with extreme rates.
 
     Attributes:
         kind: ``"bernoulli"``, ``"binomial"`` or ``"poisson"``.
         total: All outcomes together.
-        lowest: Those at the input where the observed proportion, or rate, is smallest.
-        highest: Those at the input where it is largest.
-        outcome_unit: Name of the probability or the rate, for the text.
+        lowest: Outcomes at the input where the proportion, or rate, is smallest.
+        highest: Outcomes at the input where it is largest.
     """
-
-    _BESIDE = "likelihood"
-    _NONE_FITS = "under this kernel and likelihood"
 
     kind: Likelihood
     total: Tally
     lowest: Tally
     highest: Tally
 
+    def __str__(self) -> str:
+        words, between = "{:.0f} of {:.10g} trials succeeded", "{:.0f} of {:.10g}"
+        if self.kind == "poisson":
+            words = "{:.0f} counted in an exposure of {:.10g}"
+            between = "{:.0f} in {:.10g}"
+        low, high = between.format(*self.lowest), between.format(*self.highest)
+        rate = f"({self.total.rate:.3g})"
+        return f"{words.format(*self.total)} {rate}; input by input from {low} to {high}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormDescription:
+    r"""What a norm bound means for a model; ``print`` it.
+
+    ``f`` has outcome units and ``m`` is the prior mean. For successes and counts ``f`` is
+    the latent function, the log odds of a success or the log of a rate, and ``m`` its mean.
+    Range and changes are those of the functions whose norm is at most ``norm_bound``,
+    whether or not the true function is one of them.
+
+    Attributes:
+        norm_bound: The norm bound that is described.
+        range: Largest ``|f(x) - m(x)|`` over the domain.
+        across: Largest change of ``f - m`` between any two points of the domain.
+        inputs: Changes along each input.
+        everywhere: Whether these hold at every point of the domain: for RBF, Matern and
+            rational quadratic kernels, without input transform or behind ``Normalize``.
+            Otherwise they are the largest over candidates, or over Sobol points and
+            corners of the box.
+        prior_mean: The prior mean where it is constant; None where it varies.
+        observed: The outcomes: ``NoisyOutcomes``, or ``CountedOutcomes`` for successes and
+            counts, which have no noise scale.
+        consistency: The least consistent norm, and whether the norm bound is below it.
+        estimated: Which of kernel, mean and noise may come from the same data.
+        delta: Failure probability of each statement about the data.
+        outcome_unit: Name of the outcome's unit, for the text; of the probability or rate
+            for successes and counts.
+    """
+
+    norm_bound: float
+    range: float
+    across: float
+    inputs: tuple[InputChange, ...]
+    everywhere: bool
+    prior_mean: float | None
+    observed: NoisyOutcomes | CountedOutcomes
+    consistency: ConsistencyCheck
+    estimated: tuple[str, ...]
+    delta: float
+    outcome_unit: str
+
+    @property
+    def ratio(self) -> float:
+        r"""The norm bound over the least consistent norm; infinite where that is zero."""
+        least = self.consistency.least_consistent_norm
+        return math.inf if least == 0.0 else self.norm_bound / least
+
     @property
     def outcome_range(self) -> tuple[float, float] | None:
-        r"""Least and largest probability, or rate for each unit of exposure.
+        r"""Least and largest outcome without noise, or probability, or rate.
 
-        Those that functions of norm at most ``norm_bound`` reach. None where the prior mean
-        varies.
+        Over all functions of norm at most ``norm_bound``. None where the prior mean varies.
         """
         if self.prior_mean is None:
             return None
         ends = self.prior_mean - self.range, self.prior_mean + self.range
-        low, high = LINKS[self.kind].inverse(torch.tensor(ends, dtype=torch.float64))
+        if isinstance(self.observed, NoisyOutcomes):
+            return ends
+        low, high = LINKS[self.observed.kind].inverse(as_double(ends))
         return float(low), float(high)
 
-    def _where(self) -> str:
-        latent = "log rate" if self.kind == "poisson" else "log odds"
-        return f" for f, the {latent}"
+    @property
+    def summary(self) -> str:
+        r"""What is estimated or contradicted, in one line."""
+        if not self.consistency.consistent:
+            doubted = f"the norm bound, the kernel or the {self._beside}"
+            return f"no guarantee: the data contradict {doubted}"
+        if self.estimated:
+            return f"heuristic: {', '.join(self.estimated)} estimated"
+        return f"kernel, mean and {self._beside} given; the norm bound is yours to justify"
+
+    def __str__(self) -> str:
+        where = f", in {self.outcome_unit}"
+        if isinstance(self.observed, CountedOutcomes):
+            latent = "log rate" if self.observed.kind == "poisson" else "log odds"
+            where = f" for f, the {latent}"
+        lines = [
+            self.summary,
+            f"What a norm of at most {self.norm_bound:.4g} means{where}:",
+            *(f"  {line}" for line in self._meaning()),
+            "What the data say:",
+            *(f"  {line}" for line in (self.observed, self._least_norm())),
+            f"  {self.consistency.remedy}",
+            _CAVEAT,
+        ]
+        return "\n".join(lines)
+
+    @property
+    def _beside(self) -> str:
+        r"""Kernel, mean and this: what the fit rests on."""
+        return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
 
     def _meaning(self) -> list[str]:
-        lines = super()._meaning()
-        if self.outcome_range is not None:
-            low, high = self.outcome_range
-            reach = f"so the {self.outcome_unit} is between {low:.4g} and {high:.4g}"
-            lines.insert(1, reach)
-        odds = "rate" if self.kind == "poisson" else "odds p / (1 - p)"
-        return [*lines, f"adding c to f multiplies the {odds} by exp(c)"]
+        subject, reach = "f - m", f"f(x) is within {self.range:.3g} of the prior mean"
+        lines = [f"{reach} m(x), which varies"]
+        if self.prior_mean is not None:
+            mean = self.prior_mean
+            low, high = mean - self.range, mean + self.range
+            subject = "f"
+            lines = [f"{reach} {mean:.4g}: between {low:.4g} and {high:.4g}"]
+            if isinstance(self.observed, CountedOutcomes):
+                low, high = self.outcome_range or (low, high)
+                unit = self.outcome_unit
+                lines.append(f"so the {unit} is between {low:.4g} and {high:.4g}")
+        lines += [
+            f"{subject} changes by at most {self.across:.3g} between any two points; along",
+            *(f"  {change}" for change in self.inputs),
+        ]
+        if not self.everywhere:
+            lines.append(
+                "these are the largest values at points of the domain, not proven between "
+                "them: this prior differs from place to place"
+            )
+        if isinstance(self.observed, CountedOutcomes):
+            odds = "rate" if self.observed.kind == "poisson" else "odds p / (1 - p)"
+            lines.append(f"adding c to f multiplies the {odds} by exp(c)")
+        return lines
 
-    def _observed(self) -> str:
-        total, low, high = map(str, (self.total, self.lowest, self.highest))
-        words = f"{total} trials succeeded"
-        if self.kind == "poisson":
-            words = total.replace(" of ", " counted in an exposure of ")
-            low, high = (end.replace(" of ", " in ") for end in (low, high))
-        return f"{words} ({self.total.rate:.3g}); input by input from {low} to {high}"
+    def _least_norm(self) -> str:
+        least = self.consistency.least_consistent_norm
+        if least == 0.0:
+            return "least consistent norm 0: the data say nothing about the norm yet"
+        if math.isinf(least):
+            at = "at this noise scale"
+            if isinstance(self.observed, CountedOutcomes):
+                at = "under this kernel and likelihood"
+            return f"no norm is consistent with the data {at}"
+        status = f"not certified: {', '.join(self.estimated)} estimated"
+        if not self.estimated:
+            status = (
+                f"certified with probability {1 - self.delta:.6g} if kernel, mean and "
+                f"{self._beside} are as given"
+            )
+        return (
+            f"least consistent norm {least:.4g}, {status}; the norm bound is "
+            f"{self.ratio:.3g} times that"
+        )
 
 
 @torch.no_grad()
@@ -248,7 +236,7 @@ def describe_norm_bound(
     delta: float = 0.05,
     input_names: Sequence[str] | None = None,
     outcome_unit: str | None = None,
-) -> NormDescription | LikelihoodNormDescription:
+) -> NormDescription:
     r"""Say what a norm bound means: range, slope, and what the data say about it.
 
     Compare range and slope with what you know of the process. A function of norm at most
@@ -286,8 +274,7 @@ def describe_norm_bound(
             of pores per metre".
 
     Returns:
-        A ``NormDescription``; for a ``LikelihoodRegression`` a
-        ``LikelihoodNormDescription``.
+        The description, a text and its numbers.
 
     Raises:
         ValueError: If a scalar is out of its range, not exactly one of ``bounds`` and
@@ -302,56 +289,51 @@ def describe_norm_bound(
     probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
     ball = NormBall(data, float(norm_bound) / data.prior.scale, bounds, candidates)
-    shared = {
-        "norm_bound": norm_bound,
-        "range": ball.range,
-        "across": ball.across,
-        "inputs": ball.changes(steps, input_names),
-        "everywhere": ball.everywhere,
-        "prior_mean": _constant_mean(data, ball.domain),
-        "consistency": check_consistency(data, norm_bound, delta=delta),
-        "estimated": tuple(part for part in _PARTS if part in data.estimated),
-        "delta": delta,
-    }
     if isinstance(data, LikelihoodRegression):
-        return _of_likelihood(data, outcome_unit, shared)
-    return _of_noisy(data, outcome_unit, shared)
-
-
-def _of_noisy(
-    regression: KernelRegression, unit: str | None, shared: dict[str, Any]
-) -> NormDescription:
-    residuals = regression.train_targets - regression.prior.mean(regression.train_inputs)
-    tail = math.log(2.0 * regression.num_observations / shared["delta"])
-    reach = math.sqrt(2.0 * tail) * float(regression.noise_scales.max())
-    unit = "outcome units" if unit is None else unit
+        observed = _counted(data)
+        rate = "rate for each unit of exposure"
+        usual = rate if observed.kind == "poisson" else "probability of a success"
+        unit = usual if outcome_unit is None else outcome_unit
+    else:
+        observed = _noisy(data, delta)
+        unit = "outcome units" if outcome_unit is None else outcome_unit
+        unit += data.outcome_map.after
     return NormDescription(
-        **shared,
-        largest_observed=EstimatedNumber(residuals.abs().max()),
-        noise_reach=EstimatedNumber(reach) if "noise" in regression.estimated else reach,
-        outcome_unit=f"{unit}{regression.outcome_map.after}",
+        norm_bound=norm_bound,
+        range=ball.range,
+        across=ball.across,
+        inputs=ball.changes(steps, input_names),
+        everywhere=ball.everywhere,
+        prior_mean=_constant_mean(data, ball.domain),
+        observed=observed,
+        consistency=check_consistency(data, norm_bound, delta=delta),
+        estimated=tuple(x for x in ("kernel", "mean", "noise") if x in data.estimated),
+        delta=delta,
+        outcome_unit=unit,
     )
 
 
-def _of_likelihood(
-    data: LikelihoodRegression, unit: str | None, shared: dict[str, Any]
-) -> LikelihoodNormDescription:
+def _noisy(regression: KernelRegression, delta: float) -> NoisyOutcomes:
+    residuals = regression.train_targets - regression.prior.mean(regression.train_inputs)
+    tail = math.log(2.0 * regression.num_observations / delta)
+    reach = math.sqrt(2.0 * tail) * float(regression.noise_scales.max())
+    return NoisyOutcomes(
+        EstimatedNumber(residuals.abs().max()),
+        EstimatedNumber(reach) if "noise" in regression.estimated else reach,
+        delta,
+    )
+
+
+def _counted(data: LikelihoodRegression) -> CountedOutcomes:
     kind, counts, amounts = data.outcomes
     zeros = data.mean.new_zeros(len(data.mean))
     pooled = (zeros.index_add(0, data.index, part).tolist() for part in (counts, amounts))
     at_inputs = [Tally(*pair) for pair in zip(*pooled, strict=True)]
-    if unit is None:
-        rate = "rate for each unit of exposure"
-        unit = rate if kind == "poisson" else "probability of a success"
-    return LikelihoodNormDescription(
-        **shared,
-        kind=kind,
-        total=Tally(float(counts.sum()), float(amounts.sum())),
-        # Of equal rates the one from more trials or exposure.
-        lowest=min(at_inputs, key=lambda tally: (tally.rate, -tally.amount)),
-        highest=max(at_inputs, key=lambda tally: (tally.rate, tally.amount)),
-        outcome_unit=unit,
-    )
+    # Of equal rates the one from more trials or exposure.
+    lowest = min(at_inputs, key=lambda tally: (tally.rate, -tally.amount))
+    highest = max(at_inputs, key=lambda tally: (tally.rate, tally.amount))
+    total = Tally(float(counts.sum()), float(amounts.sum()))
+    return CountedOutcomes(kind, total, lowest, highest)
 
 
 def _constant_mean(data: Data, points: Tensor) -> float | None:
