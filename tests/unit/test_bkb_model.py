@@ -29,7 +29,7 @@ from torch.testing import assert_close
 from kernelucb import KernelRegression
 from kernelucb.models import BKBInducingPointAllocator, BKBModel
 from kernelucb.models.bkb import allocator
-from kernelucb.regression.lowrank.draws import draw, inclusion_probabilities
+from kernelucb.regression.lowrank.dtc import draw, inclusion_probabilities
 from kernelucb.regression.prior import Prior
 from oracles.sketch import collapsed_bound, dtc
 from oracles.weak_duality import nystrom_split

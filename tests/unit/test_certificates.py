@@ -29,8 +29,12 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.certificates.boxes import CellFunction, Search, largest_in_region
-from kernelucb.certificates.changes import largest_change
+from kernelucb.certificates.boxes import (
+    CellFunction,
+    Search,
+    largest_change,
+    largest_in_region,
+)
 from kernelucb.certificates.spaces import Region
 from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError

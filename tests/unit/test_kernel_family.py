@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelucb import KernelRegression, lengthscale_family
-from kernelucb.certificates.changes import largest_change
+from kernelucb.certificates.boxes import largest_change
 from kernelucb.regression.kernel_family import _log_weight, cover_of_all
 from problems import RKHSFunction, frozen_kernel, uniform
 from tolerances import ORDER, REARRANGED

@@ -24,7 +24,7 @@ from kernelucb import (
     ScalarizedUCB,
     regret_certificate,
 )
-from kernelucb.certificates.changes import change_in
+from kernelucb.certificates.boxes import change_in
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.regression.prior import is_monotone

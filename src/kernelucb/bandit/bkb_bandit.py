@@ -30,9 +30,8 @@ from kernelucb.confidence.norm.tracker import (
 )
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.lowrank.arms import SketchedArms
-from kernelucb.regression.lowrank.draws import draw, inclusion_probabilities
-from kernelucb.regression.lowrank.ridge import DTCRegression
-from kernelucb.regression.lowrank.sketch import check_noise
+from kernelucb.regression.lowrank.dtc import draw, inclusion_probabilities
+from kernelucb.regression.lowrank.sketch import DTCRegression, check_noise
 from kernelucb.regression.pooling import Change
 from kernelucb.regression.prior import Prior
 

@@ -15,8 +15,13 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
-from kernelucb.certificates.boxes import CellFunction, Search
-from kernelucb.certificates.changes import gain_over, upper_bound, upper_values
+from kernelucb.certificates.boxes import (
+    CellFunction,
+    Search,
+    gain_over,
+    upper_bound,
+    upper_values,
+)
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions

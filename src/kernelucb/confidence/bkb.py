@@ -15,8 +15,7 @@ from kernelucb.confidence.norm.tracker import (
     resolve_norm_bound,
 )
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
-from kernelucb.regression.lowrank.ridge import DTCRegression
-from kernelucb.regression.lowrank.sketch import Sketched
+from kernelucb.regression.lowrank.sketch import DTCRegression, Sketched
 from kernelucb.regression.prior import Prior
 
 BKBRadius = Literal["certified", "theorem2", "practical"]

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import (
     ChainedInputTransform,
     InputStandardize,
@@ -14,6 +15,7 @@ from botorch.models.transforms.input import (
     Round,
     Warp,
 )
+from botorch.sampling.pathwise import GeneralizedLinearPath, gen_kernel_features
 from gpytorch.kernels import Kernel
 from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
@@ -157,6 +159,28 @@ class Prior(Module):
             return kernel.covariance(left, right)
         values = kernels.covariance(self.covar_module, left, right)
         return values if self.scale == 1.0 else self.scale**2 * values
+
+    def paths(self, like: Tensor, count: int, num_features: int) -> GeneralizedLinearPath:
+        r"""Draws of the kernel by itself: random sums of BoTorch's Fourier features.
+
+        For kernel inputs like ``n x d'`` ones; the features are an even number.
+
+        Raises:
+            UnsupportedError: If BoTorch has no Fourier features for the kernel.
+        """
+        kernel = self.covar_module
+        try:
+            features = gen_kernel_features(
+                kernel=kernel, num_inputs=like.shape[-1], num_outputs=num_features
+            )
+        except NotImplementedError as error:
+            raise UnsupportedError(
+                f"BoTorch has no Fourier features for {type(kernel).__name__}; sample on a "
+                "finite set of candidates, or use an RBF or Matern kernel."
+            ) from error
+        size = count, features.num_outputs
+        weights = torch.randn(size, dtype=like.dtype, device=like.device)
+        return GeneralizedLinearPath(feature_map=features, weight=weights)
 
     @property
     def mean_is_linear(self) -> bool:

@@ -1,7 +1,6 @@
 r"""Staying where constraints are known to hold, while optimising."""
 
-from kernelucb.safety.expansion import ConstraintWidth
-from kernelucb.safety.safe_set import SafeSet
+from kernelucb.safety.safe_set import ConstraintWidth, SafeSet
 from kernelucb.safety.search import gen_safe_initial_conditions, optimize_acqf_safely
 
 __all__ = [

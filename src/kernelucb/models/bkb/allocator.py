@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar
 from kernelucb.regression.lowrank.basis import Basis, EigenBasis
-from kernelucb.regression.lowrank.draws import draw_some, first_state, uniform_numbers
+from kernelucb.regression.lowrank.dtc import draw_some, first_state, uniform_numbers
 from kernelucb.regression.lowrank.sketch import Sketch
 from kernelucb.regression.prior import Prior
 

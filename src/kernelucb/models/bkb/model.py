@@ -24,7 +24,7 @@ from kernelucb._numerics.saving import opened, saved
 from kernelucb.exceptions import StateError
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
 from kernelucb.regression.lowrank.dtc import DTCState
-from kernelucb.regression.lowrank.ridge import DTCRegression
+from kernelucb.regression.lowrank.sketch import DTCRegression
 from kernelucb.regression.outcome_map import check_identity, outcome_units
 from kernelucb.regression.pooling import Tally
 from kernelucb.regression.prior import Prior
