@@ -147,7 +147,9 @@ def test_a_larger_model_error_is_a_wider_band(problem, delta, factor, error, mor
         wide = bounds(problem, norm_bound=NearNormBall(norm, error + more), **options)
         assert_inside((lower - more, upper + more), wide, norm)
     norms = [
-        least_consistent_norm(problem.state, None, delta, "martingale", size)
+        least_consistent_norm(
+            problem.state, delta=delta, fit="martingale", model_error=size
+        )
         for size in (error, error + more)
     ]
     assert norms[1] <= norms[0] + ORDER * norm

@@ -101,7 +101,7 @@ def test_least_norm_is_the_cone_program(case, c):
     squared = socp.squared_radius(K, problem.Y, noise, 0.05, c)
     expected = socp.least_norm(K, problem.Y, noise, squared)
     assert expected > 0.5  # the data say something
-    least = least_consistent_norm(problem.model, None, 0.05, MartingaleMixture(c))
+    least = least_consistent_norm(problem.model, fit=MartingaleMixture(c))
     assert least == pytest.approx(expected, rel=LEAST_NORM, abs=0.0)
 
 

@@ -29,6 +29,7 @@ _LITTLE = 0.01  # of a radius
 def least_consistent_norm(
     model: Model,
     noise_std: float | Tensor | None = None,
+    *,
     delta: float = 0.05,
     fit: ClosedForm = "filters",
     model_error: float = 0.0,
