@@ -29,7 +29,6 @@ from kernelucb.confidence.srinivas import FiniteDomain, Theorem
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
-    corollary_tracker,
     streaming_band,
 )
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -294,9 +293,8 @@ class StreamingKernelUCB(RegressionUCB):
         X_pending: Tensor | None = None,
     ) -> None:
         regression = KernelRegression.of(model)
-        tracker, norm = corollary_tracker(tracker, regression, norm_bound, noise_std, delta)
-        interval = tracker.observe(regression)
-        band = streaming_band(regression, tracker, delta, norm)
+        band, tracker = streaming_band(regression, tracker, norm_bound, noise_std, delta)
+        interval = tracker.lower, tracker.upper
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_interval = interval
         norm_in_use = regression.norm_in_prior_units(float(tracker.norm_bound))

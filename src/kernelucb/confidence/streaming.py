@@ -14,7 +14,7 @@ term of the lower bound goes without a factor below one that the proof does not 
 
 import math
 import warnings
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
@@ -23,12 +23,7 @@ from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
-from kernelucb.confidence.norm.tracker import (
-    NormBound,
-    NormBoundLike,
-    resolve_norm_bound,
-    tracker_of,
-)
+from kernelucb.confidence.norm.tracker import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.unknown_noise import JointSet, UnknownNoise
@@ -311,19 +306,25 @@ class StreamingNoiseTracker:
         vars(self).update(learnt)
 
 
-def corollary_tracker(
-    tracker: StreamingNoiseTracker | None,
+def streaming_band(
     regression: KernelRegression,
+    tracker: StreamingNoiseTracker | None,
     norm_bound: NormBoundLike,
     noise: UnknownNoise,
     delta: float,
-) -> tuple[StreamingNoiseTracker, Assumption]:
-    r"""The tracker given, if it fits the arguments, or a new one; and its norm's origin.
+) -> tuple[RidgeBand[KernelRegression], StreamingNoiseTracker]:
+    r"""Band of Corollary 1 at ``delta / 4``, and the tracker of the noise that it rests on.
 
-    A new one takes three quarters of ``delta``, as Corollary 1 does. One that takes all
-    of it is as good: the band at ``delta / 4`` rests on one of the tracker's own events.
-    Without a norm bound, that of the given tracker is used; without a tracker it is
-    estimated for an unknown noise scale.
+    ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
+    ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
+    width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
+    where the estimate is the prior mean. ``delta`` is the failure probability of band and
+    interval together.
+
+    A new tracker takes three quarters of ``delta``, as Corollary 1 does. One that takes all
+    of it is as good: the band rests on one of the tracker's own events. Without a norm
+    bound, the given tracker's is used; without a tracker it is estimated for an unknown
+    noise scale.
 
     Raises:
         ValueError: If the tracker was built with other bounds or a larger ``delta``.
@@ -332,19 +333,18 @@ def corollary_tracker(
     _smallest_scale(noise)
     if tracker is not None:
         instance_of("tracker", tracker, StreamingNoiseTracker)
-    if tracker is not None and norm_bound is None:
-        norm_bound = tracker.norm_bound
-    norm_tracker = tracker_of(norm_bound)
-    if norm_tracker is not None:
+        norm_bound = tracker.norm_bound if norm_bound is None else norm_bound
+    if (norm_tracker := tracker_of(norm_bound)) is not None:
         limits = UnknownNoise() if noise.upper is None else noise
         joint = JointSet.of(regression, delta, "mixture", limits)
-        norm = resolve_norm_bound(norm_tracker, joint.regression, joint.radius(math.inf))
+        estimate = norm_tracker.estimate(joint.regression, joint.radius(math.inf))
+        value, origin = estimate.value * regression.outcome_scale, estimate.assumption
     else:
-        norm = NormBound.given(cast(float, norm_bound), regression)
-    value = norm.value * regression.outcome_scale
-    new = StreamingNoiseTracker(value, noise, share)
+        value = positive_scalar("norm_bound", norm_bound)
+        origin = given_norm(value)
+    new = StreamingNoiseTracker(float(value), noise, share)
     if tracker is None:
-        return new, norm.assumption
+        tracker = new
     own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
     if own != given or tracker.delta > delta:
         raise ValueError(
@@ -352,30 +352,15 @@ def corollary_tracker(
             f"{tracker.delta}; the arguments are {given} and {delta}. The bounds must be "
             "the same, and the tracker's delta at most this one."
         )
-    return tracker, norm.assumption
-
-
-def streaming_band(
-    regression: KernelRegression,
-    tracker: StreamingNoiseTracker,
-    delta: float,
-    norm_assumption: Assumption,
-) -> RidgeBand[KernelRegression]:
-    r"""Band of Corollary 1 from the tracker's interval, at ``delta / 4``.
-
-    ``f_lambda +- sqrt(k_lambda / lambda) (sqrt(lambda) C + sigma_plus sqrt(D))`` with
-    ``D = 2 ln(4/delta) + log_det(lambda_minus)``. As ``sqrt(lambda) = sigma_plus / C``, the
-    width is ``C (1 + sqrt(D))`` standard deviations, for an infinite ``sigma_plus`` too,
-    where the estimate is the prior mean. ``delta`` is the failure probability of band and
-    interval together; the data are those that the tracker has seen.
-    """
+    tracker.observe(regression)
     norm = regression.norm_in_prior_units(float(tracker.norm_bound))
-    lower, upper = tracker.interval
-    log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
+    lower, upper = (
+        ridge_regularizer(regression, norm, scale) for scale in tracker.interval
+    )
+    log_det = float(regression.log_det(lower))
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
-    regularizer = ridge_regularizer(regression, norm, upper)
-    assumptions = _assumptions(regression, tracker, delta, norm_assumption)
-    return fixed_ridge_band(regression, regularizer, width, assumptions)
+    assumptions = _assumptions(regression, tracker, delta, origin)
+    return fixed_ridge_band(regression, upper, width, assumptions), tracker
 
 
 def _assumptions(

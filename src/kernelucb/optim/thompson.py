@@ -17,7 +17,6 @@ from kernelucb.confidence.ridge_band import ABBASI_YADKORI_SOURCE, abbasi_yadkor
 from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
-    corollary_tracker,
     streaming_band,
 )
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -148,11 +147,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         probability("delta", delta)
         if isinstance(noise_std, UnknownNoise):
             state = KernelRegression.of(model)
-            tracker, statement = corollary_tracker(
-                tracker, state, norm_bound, noise_std, delta
-            )
-            tracker.observe(state)
-            band = streaming_band(state, tracker, delta, statement)
+            band, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
             norm = state.norm_in_prior_units(float(tracker.norm_bound))
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)

@@ -2,7 +2,7 @@ r"""Where a norm bound comes from: given, or estimated from the least consistent
 
 import logging
 import math
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from botorch.models.model import Model
 
@@ -33,12 +33,6 @@ class NormBound(NamedTuple):
     value: float
     assumption: Assumption
     model_error: float = 0.0
-
-    @classmethod
-    def given(cls, norm_bound: float, regression: RidgeState) -> "NormBound":
-        r"""A norm bound of the user's, outcome units; or one that was estimated before."""
-        value = positive_scalar("norm_bound", norm_bound)
-        return cls(regression.norm_in_prior_units(float(value)), given_norm(value))
 
     def in_outcome_units(self, regression: RidgeState) -> float:
         r"""The norm bound in outcome units, an ``EstimatedNumber`` unless it was given."""
@@ -156,10 +150,6 @@ class NormTracker:
         self.estimate(*found.constraint)
         return self.norm_bound
 
-    def smallest_estimate(self, least: float) -> float:
-        r"""The norm bound for a least consistent norm alone, both in prior units."""
-        return max(self.inflation * least, math.hypot(least, self.floor))
-
     def estimate(self, regression: RidgeState, radius: Radius) -> NormBound:
         r"""Update the estimate with data and the radius of their fit.
 
@@ -173,7 +163,8 @@ class NormTracker:
             centre = ridge_norm(regression, radius.tau_ref)
         else:
             least = max(least, centre * scale)
-        norm = max(before, self.smallest_estimate(centre) * scale)
+        estimate = max(self.inflation * centre, math.hypot(centre, self.floor))
+        norm = max(before, estimate * scale)
         if norm > before:
             words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
             _LOG.info(words, norm, before, least)
@@ -214,19 +205,17 @@ def norm_in_prior_units(norm_bound: NormBoundLike, regression: RidgeState) -> fl
     r"""A norm bound that was given as a number, in prior units; None without one."""
     if tracker_of(norm_bound) is not None:
         return None
-    return NormBound.given(cast(float, norm_bound), regression).value
+    return regression.norm_in_prior_units(float(positive_scalar("norm_bound", norm_bound)))
 
 
 def resolve_norm_bound(
-    norm_bound: NormBoundLike,
-    regression: RidgeState,
-    radius: Radius,
+    norm_bound: NormBoundLike, regression: RidgeState, radius: Radius
 ) -> NormBound:
     r"""The norm bound given, or its estimate from data and the radius of their fit."""
-    tracker = tracker_of(norm_bound)
-    if tracker is not None:
+    if (tracker := tracker_of(norm_bound)) is not None:
         return tracker.estimate(regression, radius)
-    return NormBound.given(cast(float, norm_bound), regression)
+    given = positive_scalar("norm_bound", norm_bound)
+    return NormBound(regression.norm_in_prior_units(float(given)), given_norm(given))
 
 
 def norm_bound_under_prior(
