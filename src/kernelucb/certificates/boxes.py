@@ -56,16 +56,14 @@ class CellFunction(NamedTuple):
 
     The function is made of some parts: of one, or it is the largest or the smallest of
     several.
-
-    Attributes:
-        values: For each part what maps ``m x d`` points to ``m`` values.
-        changes: For each part what maps ``m x d`` centres and half sides of cells to ``m``
-            upper bounds on how far it rises above its value at the centre.
-        joined: From ``m`` values of each part to those of the function; increasing in each.
     """
 
+    # For each part what maps `m x d` points to `m` values
     values: Sequence[Callable[[Tensor], Tensor]]
+    # For each part what maps `m x d` centres and half sides of cells to `m` upper bounds on
+    # how far it rises above its value at the centre
     changes: Sequence[Callable[[Tensor, Tensor], Tensor]]
+    # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
 
     def bounds(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,17 +81,11 @@ class CellFunction(NamedTuple):
 
 
 class Search(NamedTuple):
-    r"""A function over the points of a region at which each of some limits is at least 0.
-
-    Attributes:
-        function: What is maximised.
-        region: The boxes and the linear constraints.
-        limits: A point counts where all of these are at least 0.
-    """
+    r"""A function over the points of a region at which some limits are at least 0."""
 
     function: CellFunction
-    region: Region
-    limits: Sequence[CellFunction] = ()
+    region: Region  # the boxes and the linear constraints
+    limits: Sequence[CellFunction] = ()  # a point counts where all of these are at least 0
 
     def evaluated(self, cells: Cells) -> tuple[Tensor, Cells]:
         r"""Values at the centres, minus infinity where they do not count; upper bounds."""
@@ -203,17 +195,12 @@ def largest_change(
     them, for input transforms that mix columns that are not ``fixed`` (which no cell gives
     room to), and for prior means other than constant and linear ones.
     """
-    prior = regression.prior
-    if not (prior.falls_with_distance(fixed) and prior.mean_is_linear):
+    prior, like = regression.prior, regression.eigenvalues
+    if not prior.bounds_changes(fixed):
         return None
-
-    def change(centres: Tensor, halves: Tensor) -> Tensor:
-        middle, corner = prior.cell(
-            centres.to(regression.eigenvalues), halves.to(regression.eigenvalues)
-        )
-        return norm * prior.metric(middle, corner) + prior.mean_change(middle, corner)
-
-    return change
+    return lambda centres, halves: prior.change_in_cells(
+        norm, centres.to(like), halves.to(like)
+    )
 
 
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:

@@ -29,16 +29,10 @@ _NOTHING = "No point of the space keeps inequality_constraints; loosen them."
 
 
 class Region(NamedTuple):
-    r"""Finitely many boxes with linear constraints on all; points are boxes without sides.
+    r"""Boxes with linear constraints on all; points are boxes without sides."""
 
-    Attributes:
-        lower: ``m x d`` lower limits.
-        upper: ``m x d`` upper limits.
-        constraints: Linear constraints on single points.
-    """
-
-    lower: Tensor
-    upper: Tensor
+    lower: Tensor  # `m x d` lower limits
+    upper: Tensor  # `m x d` upper limits
     constraints: LinearConstraints
 
     @classmethod

@@ -42,14 +42,10 @@ class Task:
     r"""An objective, its constraints and where its optimum is sought.
 
     Values are on the scale of the objective's set, large ones being good.
-
-    Attributes:
-        bound: The bound of the objective.
-        constraints: What a point must satisfy; None where all points count.
-        region: Where the optimum is sought.
     """
 
     bound: Band
+    # What a point must satisfy; None where all points count
     constraints: OutcomeConstraints | None
     region: Region
 

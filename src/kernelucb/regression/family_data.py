@@ -21,22 +21,16 @@ from kernelucb.regression.prior import Prior
 
 @dataclass(frozen=True, eq=False)
 class _Described:
-    r"""The data of a model without its prior.
+    r"""The data of a model without its prior."""
 
-    Attributes:
-        inputs: ``n x d'`` inputs as the kernels see them.
-        dimension: Number of raw input columns ``d``.
-        input_transform: From raw inputs to those of the kernels, or None.
-        estimated: ``"kernel"`` where that transform was learned, ``"noise"`` where the
-            scale is the model's estimate.
-        outcome_map: From outcomes to the scale on which the prior is.
-    """
-
-    inputs: Tensor
-    dimension: int
+    inputs: Tensor  # `n x d'` inputs as the kernels see them
+    dimension: int  # number of raw input columns `d`
+    # From raw inputs to those of the kernels, or None
     input_transform: InputTransform | None
+    # `"kernel"` where that transform was learned, `"noise"` where the scale is the model's
+    # estimate
     estimated: frozenset[str]
-    outcome_map: OutcomeMap
+    outcome_map: OutcomeMap  # from outcomes to the scale on which the prior is
 
     def prior(self, kernel: Kernel, mean_module: Mean | None) -> Prior:
         r"""The prior of a kernel and a mean in outcome units, checked to fit the inputs."""
@@ -49,15 +43,10 @@ class _Described:
 
 @dataclass(frozen=True, eq=False)
 class NoisyData(_Described):
-    r"""Outcomes with additive noise.
+    r"""Outcomes with additive noise."""
 
-    Attributes:
-        targets: ``n`` outcomes.
-        noise_std: Noise scale, outcome units, or ``n`` of them.
-    """
-
-    targets: Tensor
-    noise_std: float | Tensor
+    targets: Tensor  # `n` outcomes
+    noise_std: float | Tensor  # noise scale, outcome units, or `n` of them
 
     @classmethod
     def of(cls, model: Any, noise_std: float | Tensor | None) -> "NoisyData":
@@ -102,13 +91,9 @@ class NoisyData(_Described):
 
 @dataclass(frozen=True, eq=False)
 class CountData(_Described):
-    r"""Outcomes that are successes or counts.
+    r"""Outcomes that are successes or counts."""
 
-    Attributes:
-        outcomes: ``n`` of them.
-    """
-
-    outcomes: Outcomes
+    outcomes: Outcomes  # `n` of them
 
     @classmethod
     def of(cls, data: LikelihoodRegression) -> "CountData":

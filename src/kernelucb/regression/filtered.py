@@ -10,19 +10,12 @@ from kernelucb.regression.state import Projection, RidgeState
 
 
 class SpectralFilter(NamedTuple):
-    r"""``a(lam) = level + sum_j w_j (lam + l_j g_j) / (lam + g_j)``, between 0 and 1.
+    r"""``a(lam) = level + sum_j w_j (lam + l_j g_j) / (lam + g_j)``, between 0 and 1."""
 
-    Attributes:
-        level: What every direction counts.
-        weights: ``J`` values ``w_j``; with ``level`` they sum up to at most one.
-        floors: ``J`` values ``l_j`` in ``[0, 1)``, the filters' values at ``lam = 0``.
-        corners: ``J`` values ``g_j`` above zero, where they turn from ``l_j`` to one.
-    """
-
-    level: float
-    weights: Tensor
-    floors: Tensor
-    corners: Tensor
+    level: float  # what every direction counts
+    weights: Tensor  # `J` values `w_j`; with `level` they sum up to at most one
+    floors: Tensor  # `J` values `l_j` in `[0, 1)`, the filters' values at `lam = 0`
+    corners: Tensor  # `J` values `g_j` above zero, where they turn from `l_j` to one
 
     def __call__(self, eigenvalues: Tensor) -> Tensor:
         r"""Values at ``r`` eigenvalues, in their order."""

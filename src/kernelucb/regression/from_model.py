@@ -36,25 +36,18 @@ class ModelData(NamedTuple):
 
     Where outcomes are transformed by more than ``Standardize``, outcome units are those
     after that: of ``log(Y)``, for ``Log``.
-
-    Attributes:
-        prior: Prior mean and covariance; also holds the input transform, and the map from
-            outcomes to the units of all numbers here.
-        train_inputs: ``n x d'`` inputs as the kernel sees them.
-        train_targets: ``n`` outcomes.
-        noise_std: ``n`` noise standard deviations of the likelihood.
-        dimension: Number of raw input columns ``d``.
-        estimated: Those of ``"kernel"``, ``"mean"``, ``"noise"`` fitted to the same data.
-        learned_inputs: Whether the input transform was.
     """
 
+    # Prior mean and covariance; also holds the input transform, and the map from outcomes
+    # to the units of all numbers here
     prior: Prior
-    train_inputs: Tensor
-    train_targets: Tensor
-    noise_std: Tensor
-    dimension: int
+    train_inputs: Tensor  # `n x d'` inputs as the kernel sees them
+    train_targets: Tensor  # `n` outcomes
+    noise_std: Tensor  # `n` noise standard deviations of the likelihood
+    dimension: int  # number of raw input columns `d`
+    # Those of `"kernel"`, `"mean"`, `"noise"` fitted to the same data
     estimated: frozenset[str]
-    learned_inputs: bool = False
+    learned_inputs: bool = False  # whether the input transform was
 
 
 def read_model(model: Any) -> ModelData:

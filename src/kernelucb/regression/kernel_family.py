@@ -36,30 +36,19 @@ Lengths = float | Sequence[float] | Tensor
 
 
 class Cover(NamedTuple):
-    r"""A kernel whose balls hold those of a range of length scales.
-
-    Attributes:
-        kernel: The kernel.
-        norm_factor: What the norm bound is to be multiplied by, at least 1.
-    """
+    r"""A kernel whose balls hold those of a range of length scales."""
 
     kernel: Kernel
-    norm_factor: float
+    norm_factor: float  # what the norm bound is to be multiplied by, at least 1
 
 
 class _Member(NamedTuple):
-    r"""A kernel of a family, and the length scales that it covers beyond its own.
-
-    Attributes:
-        kernel: The kernel.
-        step: The longest length scale covered over its own, one number or one for each
-            coordinate.
-        together: Whether coordinates become longer together.
-    """
+    r"""A kernel of a family, and the length scales that it covers beyond its own."""
 
     kernel: Kernel
+    # The longest length scale covered over its own, one number or one for each coordinate
     step: Tensor
-    together: bool
+    together: bool  # whether coordinates become longer together
 
     def cover(self, dimension: int) -> Cover:
         r"""A kernel that covers the range, for inputs of so many columns."""

@@ -56,7 +56,7 @@ def fixed_kernel(
     if lengths.numel() == 0:
         raise ValueError("lengthscale is empty; give one number, or one for each input.")
     positive_values("lengthscale", lengths.reshape(-1), lengths.numel())
-    return named_kernel(name, lengths, outputscale).requires_grad_(False)
+    return named_kernel(name, lengths, outputscale)
 
 
 def check_lengths(
@@ -71,16 +71,13 @@ def check_lengths(
         )
 
 
-def constant_mean(value: float) -> ConstantMean:
-    r"""A mean that is one number everywhere; ``ValueError`` if it is not finite."""
-    module = ConstantMean().double()
-    module.constant = as_double(finite_scalar("mean", value))
-    return module
-
-
 def fixed_mean(value: float) -> ConstantMean | None:
     r"""A frozen constant mean; None, which stands for zero, where the value is zero."""
-    return None if value == 0.0 else constant_mean(value).requires_grad_(False)
+    if value == 0.0:
+        return None
+    module = ConstantMean().double()
+    module.constant = as_double(finite_scalar("mean", value))
+    return module.requires_grad_(False)
 
 
 def kernel_in_words(kernel: Kernel) -> str:

@@ -223,19 +223,12 @@ def check_identity(outcome_map: OutcomeMap, what: str, ways: str) -> None:
 
 
 class OutcomeUnits(NamedTuple):
-    r"""How a model's numbers become outcomes: ``map.inverse(offset + scale * value)``.
+    r"""How a model's numbers become outcomes: ``map.inverse(offset + scale * value)``."""
 
-    Attributes:
-        offset: Value of the map at the model's zero.
-        scale: Its units per unit of the model.
-        outcome_map: The map, an ``OutcomeMap``.
-        learned: Whether offset and scale were taken from the outcomes.
-    """
-
-    offset: float = 0.0
-    scale: float = 1.0
-    outcome_map: OutcomeMap = IDENTITY
-    learned: bool = False
+    offset: float = 0.0  # value of the map at the model's zero
+    scale: float = 1.0  # its units per unit of the model
+    outcome_map: OutcomeMap = IDENTITY  # the map, an `OutcomeMap`
+    learned: bool = False  # whether offset and scale were taken from the outcomes
 
 
 def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:

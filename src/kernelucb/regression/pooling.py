@@ -7,22 +7,15 @@ from torch import Tensor
 
 
 class Pooled(NamedTuple):
-    r"""Observations with repeated inputs made one.
+    r"""Observations with repeated inputs made one."""
 
-    Attributes:
-        inputs: ``m x d'`` distinct inputs.
-        residuals: ``m`` precision-weighted means of outcome minus prior mean.
-        noise_std: ``m`` noise scales of these means.
-        scatter: Whitened squared distance of the outcomes to their means; None where no
-            input is repeated.
-        positions: ``m`` positions of an observation at each input.
-    """
-
-    inputs: Tensor
-    residuals: Tensor
-    noise_std: Tensor
+    inputs: Tensor  # `m x d'` distinct inputs
+    residuals: Tensor  # `m` precision-weighted means of outcome minus prior mean
+    noise_std: Tensor  # `m` noise scales of these means
+    # Whitened squared distance of the outcomes to their means; None where no input is
+    # repeated
     scatter: Tensor | None
-    positions: Tensor
+    positions: Tensor  # `m` positions of an observation at each input
 
 
 def pool(inputs: Tensor, residuals: Tensor, noise_std: Tensor) -> Pooled:
@@ -58,19 +51,12 @@ def _sorted_rows(inputs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Change(NamedTuple):
-    r"""Observations added up at each of the places where they were made.
+    r"""Observations added up at each of the places where they were made."""
 
-    Attributes:
-        places: ``k`` different places, ascending.
-        counts: ``k`` numbers of observations there.
-        sums: ``k`` sums of outcomes minus prior means.
-        squares: ``k`` sums of their squares.
-    """
-
-    places: Tensor
-    counts: Tensor
-    sums: Tensor
-    squares: Tensor
+    places: Tensor  # `k` different places, ascending
+    counts: Tensor  # `k` numbers of observations there
+    sums: Tensor  # `k` sums of outcomes minus prior means
+    squares: Tensor  # `k` sums of their squares
 
     @classmethod
     def of(cls, index: Tensor, residuals: Tensor) -> "Change":
@@ -82,19 +68,12 @@ class Change(NamedTuple):
 
 
 class Tally(NamedTuple):
-    r"""Observations counted at distinct inputs, in the order in which these came.
+    r"""Observations counted at distinct inputs, in the order in which these came."""
 
-    Attributes:
-        inputs: ``u x d'`` distinct inputs.
-        counts: ``u`` numbers of observations.
-        sums: ``u`` sums of outcomes minus prior means.
-        squares: ``u`` sums of their squares.
-    """
-
-    inputs: Tensor
-    counts: Tensor
-    sums: Tensor
-    squares: Tensor
+    inputs: Tensor  # `u x d'` distinct inputs
+    counts: Tensor  # `u` numbers of observations
+    sums: Tensor  # `u` sums of outcomes minus prior means
+    squares: Tensor  # `u` sums of their squares
 
     @classmethod
     def empty(cls, like: Tensor) -> "Tally":

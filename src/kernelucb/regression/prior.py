@@ -27,6 +27,7 @@ from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 # Input transforms that take each column by itself and keep its order.
 _ALONG_COLUMNS = (Normalize, InputStandardize, Log10, Round, Warp)
+_LINEAR = (ZeroMean, ConstantMean, LinearMean)
 
 
 class _Plain(NamedTuple):
@@ -121,20 +122,6 @@ class Prior(Module):
         r"""Map ``n x d`` raw inputs to the kernel's inputs, ``n x d'``."""
         return X if self.input_transform is None else self.input_transform(X)
 
-    def cell(self, centres: Tensor, halves: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Kernel inputs of ``n`` cells' centres and, in each column, of what is farthest.
-
-        Cells are given by ``n x d`` centres and half sides, raw inputs; the transform is
-        monotone in each column that they give room to.
-        """
-        middle, upper, lower = (
-            self.transform(centres + step)
-            for step in (torch.zeros_like(halves), halves, -halves)
-        )
-        return middle, middle + torch.maximum(
-            (upper - middle).abs(), (lower - middle).abs()
-        )
-
     def mean(self, inputs: Tensor) -> Tensor:
         r"""Prior mean at ``n x d'`` kernel inputs, ``n`` values in outcome units."""
         constant = self.plain.mean
@@ -182,21 +169,27 @@ class Prior(Module):
         weights = torch.randn(size, dtype=like.dtype, device=like.device)
         return GeneralizedLinearPath(feature_map=features, weight=weights)
 
-    @property
-    def mean_is_linear(self) -> bool:
-        r"""Whether the prior mean is surely constant or linear in the kernel inputs."""
-        mean = self.mean_module
-        return mean is None or type(mean) in (ZeroMean, ConstantMean, LinearMean)
+    def bounds_changes(self, fixed: Collection[int] = ()) -> bool:
+        r"""Whether ``change_in_cells`` holds, with raw columns ``fixed``: no room there."""
+        known = self.mean_module is None or type(self.mean_module) in _LINEAR
+        return known and self.falls_with_distance(fixed)
 
-    def mean_change(self, middle: Tensor, corner: Tensor) -> Tensor:
-        r"""Largest change of a linear prior mean within ``n`` boxes, ``n`` values.
+    def change_in_cells(self, norm: float, centres: Tensor, halves: Tensor) -> Tensor:
+        r"""How much a function with ``||f - m|| <= norm`` changes in ``n`` cells at most.
 
-        Each from its centre and one corner, ``n x d'``.
+        Cells are given by ``n x d`` centres and half sides, raw inputs. The input transform
+        is monotone in each column, so the corner is farthest from the centre.
         """
+        middle, upper, lower = (
+            self.transform(centres + step)
+            for step in (torch.zeros_like(halves), halves, -halves)
+        )
+        reach = torch.maximum((upper - middle).abs(), (lower - middle).abs())
+        change = norm * self.metric(middle, middle + reach)
         if not isinstance(self.mean_module, LinearMean):
-            return middle.new_zeros(len(middle))
+            return change
         slopes = self.mean_module.get_parameter("weights").reshape(-1).abs()
-        return self.scale * ((corner - middle).abs() @ slopes)
+        return change + self.scale * (reach @ slopes)
 
     def metric(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Kernel metric ``||k(x, .) - k(x', .)||`` of ``n`` pairs of kernel inputs.

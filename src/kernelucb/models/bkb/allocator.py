@@ -119,17 +119,11 @@ class BKBInducingPointAllocator(InducingPointAllocator):
 
 
 class _Candidates(NamedTuple):
-    r"""Variances in the span of the points chosen so far, at any ridge parameter.
+    r"""Variances in the span of the points chosen so far, at any ridge parameter."""
 
-    Attributes:
-        basis: Features of the points.
-        gram: ``Z^T Z`` of the inputs seen.
-        left: Sum of what the features leave of the prior variances there.
-    """
-
-    basis: Basis
-    gram: Tensor
-    left: float
+    basis: Basis  # features of the points
+    gram: Tensor  # `Z^T Z` of the inputs seen
+    left: float  # sum of what the features leave of the prior variances there
 
     @classmethod
     def of(

@@ -72,22 +72,14 @@ class Evidence(NamedTuple):
     r"""Evaluations of a function with prior covariance ``psi(x)^T psi(x')``.
 
     Only distinct inputs, and only those whose outcome the earlier ones leave open.
-
-    Attributes:
-        inputs: ``t x d``.
-        sums: ``t`` sums of the outcomes at each input.
-        counts: ``t`` numbers of outcomes there.
-        prior_means: ``t``.
-        factor: ``t x t`` Cholesky factor of the prior covariance.
-        basis: ``r x t`` orthonormal columns that span the features of the inputs.
     """
 
-    inputs: Tensor
-    sums: Tensor
-    counts: Tensor
-    prior_means: Tensor
-    factor: Tensor
-    basis: Tensor
+    inputs: Tensor  # `t x d`
+    sums: Tensor  # `t` sums of the outcomes at each input
+    counts: Tensor  # `t` numbers of outcomes there
+    prior_means: Tensor  # `t`
+    factor: Tensor  # `t x t` Cholesky factor of the prior covariance
+    basis: Tensor  # `r x t` orthonormal columns that span the features of the inputs
 
     @classmethod
     def none(cls, dimension: int, rank: int, like: Tensor) -> "Evidence":

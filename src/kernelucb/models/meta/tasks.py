@@ -16,15 +16,10 @@ _OUTSIDE = 1e-9
 
 
 class TaskGroup(NamedTuple):
-    r"""Tasks that were observed at the same inputs.
+    r"""Tasks that were observed at the same inputs."""
 
-    Attributes:
-        inputs: ``m x d``.
-        values: ``m x n``, one column for each task; NaN where missing.
-    """
-
-    inputs: Tensor
-    values: Tensor
+    inputs: Tensor  # `m x d`
+    values: Tensor  # `m x n`, one column for each task; NaN where missing
 
 
 def candidate_values(task_values: Tensor, count: int) -> Tensor:
@@ -104,17 +99,12 @@ class TaskMoments(NamedTuple):
 
     Source: Wang, Kim & Kaelbling (2018), Section 4: ``mu = Y^T 1 / N`` and
     ``k = (Y - 1 mu^T)^T (Y - 1 mu^T) / (N - 1)``.
-
-    Attributes:
-        mean: ``M`` values.
-        root: ``r x M`` matrix with ``covariance = root^T root`` and orthogonal rows; ``r``
-            is the rank.
-        leverages: ``N`` diagonal entries of the hat matrix of the centred tasks.
     """
 
-    mean: Tensor
+    mean: Tensor  # `M` values
+    # `r x M` matrix with `covariance = root^T root` and orthogonal rows; `r` is the rank
     root: Tensor
-    leverages: Tensor
+    leverages: Tensor  # `N` diagonal entries of the hat matrix of the centred tasks
 
     @classmethod
     def of(cls, values: Tensor) -> "TaskMoments":

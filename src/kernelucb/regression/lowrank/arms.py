@@ -177,18 +177,11 @@ class SketchedArms(Sketched):
 
 
 class _Directions(NamedTuple):
-    r"""Orthonormal directions that ``k`` arms add to the features.
+    r"""Orthonormal directions that ``k`` arms add to the features."""
 
-    Attributes:
-        covariance: ``A x k'`` covariances with the directions, old features included.
-        spanned: ``r x k'`` part of the directions along the old features.
-        room: ``A`` variances that the old features leave.
-        basis: The basis with the directions.
-    """
-
-    covariance: Tensor
-    spanned: Tensor
-    room: Tensor
+    covariance: Tensor  # `A x k'` covariances with the directions, old features included
+    spanned: Tensor  # `r x k'` part of the directions along the old features
+    room: Tensor  # `A` variances that the old features leave
     basis: Basis
 
     @classmethod

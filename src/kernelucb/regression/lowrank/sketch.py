@@ -31,21 +31,13 @@ _LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
 
 
 class Sketch(NamedTuple):
-    r"""Observations as ``r`` features see them.
+    r"""Observations as ``r`` features see them."""
 
-    Attributes:
-        gram: ``Z^T Z``, ``r x r``; a repeated input counts as often as it was observed.
-        moments: ``Z^T (y - m)``, ``r`` values.
-        alpha: Ridge parameter, in the squared units of the outcomes.
-        factor: Lower Cholesky factor of ``V = gram + alpha I``.
-        weights: ``V^-1 moments``, ``r`` values.
-    """
-
-    gram: Tensor
-    moments: Tensor
-    alpha: float
-    factor: Tensor
-    weights: Tensor
+    gram: Tensor  # `Z^T Z`, `r x r`; a repeated input counts as often as it was observed
+    moments: Tensor  # `Z^T (y - m)`, `r` values
+    alpha: float  # ridge parameter, in the squared units of the outcomes
+    factor: Tensor  # lower Cholesky factor of `V = gram + alpha I`
+    weights: Tensor  # `V^-1 moments`, `r` values
 
     @classmethod
     def of(cls, gram: Tensor, moments: Tensor, alpha: float) -> "Sketch":
@@ -98,26 +90,16 @@ class Sketched:
     r"""Observations at ``u`` inputs, features of inducing points, and a sketch of them.
 
     A step makes another one of these and leaves this one as it is.
-
-    Attributes:
-        prior: Prior in the units of the outcomes.
-        inputs: ``u x d'`` different kernel inputs.
-        counts: ``u`` numbers of observations, zero where there are none.
-        sums: ``u`` sums of outcomes minus prior means.
-        squares: ``u`` sums of their squares.
-        basis: Features of the inducing points.
-        residual_variance: ``u`` values, what the features leave of the prior variances.
-        sketch: The observations as the features see them.
     """
 
-    prior: Prior
-    inputs: Tensor
-    counts: Tensor
-    sums: Tensor
-    squares: Tensor
-    basis: Basis
-    residual_variance: Tensor
-    sketch: Sketch
+    prior: Prior  # prior in the units of the outcomes
+    inputs: Tensor  # `u x d'` different kernel inputs
+    counts: Tensor  # `u` numbers of observations, zero where there are none
+    sums: Tensor  # `u` sums of outcomes minus prior means
+    squares: Tensor  # `u` sums of their squares
+    basis: Basis  # features of the inducing points
+    residual_variance: Tensor  # `u` values, what the features leave of the prior variances
+    sketch: Sketch  # the observations as the features see them
 
     @property
     def features(self) -> Tensor:

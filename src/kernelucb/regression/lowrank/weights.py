@@ -14,17 +14,11 @@ _LEAST_SPLIT, _LARGEST_SPLIT = 1e-8, 1e4
 
 
 class _Rows(NamedTuple):
-    r"""Observations, pooled where they came together.
+    r"""Observations, pooled where they came together."""
 
-    Attributes:
-        inputs: ``t' x d'`` kernel inputs.
-        precisions: ``t'`` sums of reciprocal noise variances.
-        responses: ``t'`` sums of ``(y - m)`` over noise variance.
-    """
-
-    inputs: Tensor
-    precisions: Tensor
-    responses: Tensor
+    inputs: Tensor  # `t' x d'` kernel inputs
+    precisions: Tensor  # `t'` sums of reciprocal noise variances
+    responses: Tensor  # `t'` sums of `(y - m)` over noise variance
 
     def weights(self, coordinates: Tensor) -> Tensor:
         r"""``D^-1/2 W``, ``t' x (r + 1)``."""
@@ -40,22 +34,14 @@ class Sums(NamedTuple):
 
     With ``W = D^-1/2 [Z, y - m]`` (one row an observation, ``D`` the noise variances) and
     ``E = K - Z Z^T``.
-
-    Attributes:
-        rows: The observations.
-        residual_variance: ``t'`` values of ``E``'s diagonal times the precision.
-        gram: ``W^T W``, ``(r + 1) x (r + 1)``.
-        residual: ``W^T D^-1/2 E D^-1/2 W``; None without the pass over pairs.
-        trace: The trace of ``D^-1/2 K D^-1/2``.
-        num_observations: ``t``.
     """
 
-    rows: _Rows
-    residual_variance: Tensor
-    gram: Tensor
-    residual: Tensor | None
-    trace: Tensor
-    num_observations: int
+    rows: _Rows  # the observations
+    residual_variance: Tensor  # `t'` values of `E`'s diagonal times the precision
+    gram: Tensor  # `W^T W`, `(r + 1) x (r + 1)`
+    residual: Tensor | None  # `W^T D^-1/2 E D^-1/2 W`; None without the pass over pairs
+    trace: Tensor  # the trace of `D^-1/2 K D^-1/2`
+    num_observations: int  # `t`
 
     @classmethod
     def empty(cls, basis: Basis, pairs: bool) -> "Sums":
@@ -122,21 +108,15 @@ class WeightProblem(NamedTuple):
     ``|a|^2 = |p|^2``, ``a^T y_w = p^T outcomes`` and, with coordinates ``z`` of a query,
     ``||k(x, .) - sum_s a_s k_w(x_s, .)||^2 <= |z - cross^T p|^2 + (1 + s) rho^2
     + (1 + 1/s) p^T remainder p``.
-
-    Attributes:
-        cross: ``A^T Z``, ``r x m``.
-        remainder: ``A^T E A`` rounded up, ``r x r``.
-        outcomes: ``A^T y_w``, ``r`` values.
-        scale: Factors of the ``m`` coordinates; above one for those of pending points,
-            which share the split of ``rho``.
-        split: ``s``.
     """
 
-    cross: Tensor
-    remainder: Tensor
-    outcomes: Tensor
+    cross: Tensor  # `A^T Z`, `r x m`
+    remainder: Tensor  # `A^T E A` rounded up, `r x r`
+    outcomes: Tensor  # `A^T y_w`, `r` values
+    # Factors of the `m` coordinates; above one for those of pending points, which share the
+    # split of `rho`
     scale: Tensor
-    split: float
+    split: float  # `s`
 
     @classmethod
     def of(cls, basis: Basis, sums: Sums) -> "WeightProblem":
