@@ -271,24 +271,16 @@ def interval(
 
 
 class PossibleMaximisers(NamedTuple):
-    r"""Points that were looked at, and those among them that may be an optimum.
+    r"""Points that were looked at, and boxes that hold all that may be an optimum."""
 
-    Attributes:
-        points: ``n x d`` points of the domain.
-        mask: ``n`` booleans.
-        lower, upper: ``m x d`` limits of boxes which hold all that may be an optimum;
-            points are boxes without sides.
-        sizes: ``m`` shares that these take of the box of the region that they lie in;
-            infinite where nothing is known, and zero for points of such a box.
-        share_at_most: Upper bound on their share of the domain.
-    """
-
-    points: Tensor
-    mask: Tensor
-    lower: Tensor
+    points: Tensor  # `n x d` points of the domain
+    mask: Tensor  # which of them may be an optimum
+    lower: Tensor  # `m x d` limits of the boxes; points are boxes without sides
     upper: Tensor
+    # `m` shares that the boxes take of the box of the region that they lie in; infinite
+    # where nothing is known, and zero for points of such a box
     sizes: Tensor
-    share_at_most: float
+    share_at_most: float  # upper bound on their share of the domain
 
     @property
     def box(self) -> Tensor:

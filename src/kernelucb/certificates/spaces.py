@@ -79,11 +79,7 @@ class Region(NamedTuple):
         return self._replace(lower=lower, upper=upper)
 
     def possible(self) -> Self:
-        r"""Without the boxes that surely hold no point that the constraints allow.
-
-        Raises:
-            InputDataError: If that is every box.
-        """
+        r"""Without the boxes that surely hold no point that the constraints allow."""
         halves = 0.5 * (self.upper - self.lower)
         mask = self.may_allow(self.lower + halves, halves)
         if not bool(mask.any()):
@@ -109,11 +105,7 @@ class Region(NamedTuple):
         return allowed
 
     def sample(self, count: int) -> Tensor:
-        r"""All points of a finite region, else about ``count`` Sobol points of its boxes.
-
-        Raises:
-            InputDataError: If none of 65,536 points is allowed.
-        """
+        r"""All points of a finite region, else about ``count`` Sobol points of boxes."""
         if self.is_finite:
             return self.points
         boxes = torch.arange(len(self.lower), device=self.lower.device)
@@ -295,13 +287,7 @@ def domain_of(
     space: MixedSpace | None,
     fixed_features: FixedFeatures | None,
 ) -> Region:
-    r"""The region that a user gives, in one of three ways, with some columns fixed.
-
-    Raises:
-        ValueError: If not exactly one domain is given, or a fixed value does not fit.
-        BotorchTensorDimensionError: If its dimension is another.
-        InputDataError: If a value is not finite, or the domain is empty.
-    """
+    r"""The region that a user gives, in one of three ways, with some columns fixed."""
     check_one_domain(candidates=candidates, bounds=bounds, space=space)
     if candidates is not None:
         points = checked_points("candidates", candidates, dimension)

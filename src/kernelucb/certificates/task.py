@@ -150,9 +150,6 @@ class Task:
 
         Of ``n x d`` points, and of those that local searches from them find. For an
         intersection of several sets also the best by each of them.
-
-        Raises:
-            NoSafePointError: If no point is certainly feasible.
         """
         points = self.feasible(points)
         if len(points) == 0:
@@ -185,10 +182,6 @@ class Task:
         Elsewhere a function may be larger than anywhere in the domain: an interval that
         begins there need not hold the optimum, nor need what may be better than that point.
         ``given`` is ``d`` or ``1 x d``, moved into the context of ``fixed_features``.
-
-        Raises:
-            ValueError: If it lies outside, by more than round-off.
-            NoSafePointError: If it is not certainly feasible.
         """
         dimension = self.region.lower.shape[1]
         row = tensor("recommended", given).reshape(1, -1)

@@ -33,17 +33,6 @@ class PosteriorPaths(Module):
     Fourier features. Random numbers come from torch's global generator.
 
     Source: Wilson et al. (2020), Matheron's rule.
-
-    Args:
-        regression: The data and the prior.
-        regularizer: ``tau``; an infinite one leaves the prior.
-        scale: Factor of the standard deviation.
-        num_paths: Number of functions.
-        num_features: Number of Fourier features, even.
-        outcome_map: Of the regression, for outcomes; without it values are on its scale.
-
-    Raises:
-        UnsupportedError: If BoTorch has no Fourier features for the kernel.
     """
 
     weights: Tensor

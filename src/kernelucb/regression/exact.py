@@ -171,7 +171,7 @@ class KernelRegression(RidgeState):
     ) -> None:
         r"""One ``eigh`` of ``D^-1/2 K D^-1/2``, of the size of the distinct inputs."""
         noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
-        least, most = (float(value) for value in noise.aminmax())
+        least, most = map(float, noise.aminmax())
         if most > _LARGEST_RATIO * least:
             raise ValueError(
                 f"noise_std goes from {least:.3g} to {most:.3g}; scales more than 1e8 "

@@ -37,10 +37,6 @@ class FilteredRegression(RidgeState):
     that of a state with eigenvalues ``a_i lam_i`` and targets ``sqrt(a_i) z_i``; the
     coordinates of query points stay as they are. ``mean`` and ``variance`` are those of
     the data without the filter.
-
-    Args:
-        state: The data.
-        spectral_filter: How much each direction counts.
     """
 
     def __init__(self, state: KernelRegression, spectral_filter: SpectralFilter) -> None:

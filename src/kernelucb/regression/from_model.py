@@ -55,11 +55,6 @@ def read_model(model: Any) -> ModelData:
 
     It is one of BoTorch's, or a user's GPyTorch ``ExactGP`` whose ``forward`` is made of
     these two. As by BoTorch's ``posterior``, it is put into eval mode.
-
-    Raises:
-        UnsupportedError: If the model cannot be represented; the message says why.
-        InputDataError: If it has no data or its data are not finite.
-        BotorchTensorDimensionError: If a GPyTorch model's outcomes are not a vector.
     """
     check_supported(model)
     model.eval()  # in eval mode the stored inputs are the transformed ones
@@ -143,11 +138,7 @@ def _estimated_parts(
 
 
 def observed_inputs(model: Any) -> Tensor:
-    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``.
-
-    Raises:
-        UnsupportedError: If it does not keep them.
-    """
+    r"""Raw inputs of all observations of a model or state, or of several, ``n x d``."""
     if isinstance(model, ModelList | IndependentModelList | ModuleList):
         parts: Any = model if isinstance(model, ModuleList) else model.models
         return torch.cat([observed_inputs(part) for part in parts])
@@ -165,12 +156,7 @@ def observed_inputs(model: Any) -> Tensor:
 
 @torch.no_grad()
 def raw_inputs(model: Any) -> Tensor:
-    r"""Inputs of the observations before the input transform, ``n x d``.
-
-    Raises:
-        InputDataError: If the model is in eval mode and its training inputs are not what
-            the input transform makes of these.
-    """
+    r"""Inputs of the observations before the input transform, ``n x d``."""
     inputs = model.train_inputs[0].detach()
     if not getattr(model, "_has_transformed_inputs", False):
         return inputs
@@ -205,13 +191,7 @@ def _query_inputs(model: Any, raw: Tensor) -> Tensor:
 
 
 def check_supported(model: Any) -> None:
-    r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch.
-
-    Raises:
-        UnsupportedError: If the model cannot be represented; the message says why.
-        InputDataError: If a model by GPyTorch has no data.
-        BotorchTensorDimensionError: If its outcomes are not a vector.
-    """
+    r"""Refuse all but exact GPs of one outcome, by BoTorch or GPyTorch."""
     name = type(model).__name__
     if not isinstance(model, Model | GP):
         raise UnsupportedError(
@@ -396,9 +376,6 @@ def single_output_models(models: Any) -> list[Any]:
         models: A sequence of models with one output each, a ``ModelListGP`` (or GPyTorch's
             ``IndependentModelList``), or a model with independent outputs such as
             ``SingleTaskGP`` with several columns.
-
-    Raises:
-        UnsupportedError: If the outputs cannot be separated.
     """
     if isinstance(models, Sequence):
         return [single for model in models for single in single_output_models(model)]

@@ -94,12 +94,7 @@ class LengthscaleFamily(Sequence[Kernel]):
     _covering: dict[int, list[Cover]] = field(default_factory=dict, init=False)
 
     def covering(self, dimension: int) -> list[Cover]:
-        r"""For each kernel one that covers its range, for inputs of so many columns.
-
-        Raises:
-            UnsupportedError: If the kernels have another number of length scales.
-            ValueError: If neighbours are too far apart.
-        """
+        r"""For each kernel one that covers its range, for inputs of so many columns."""
         if dimension not in self._covering:
             self._covering[dimension] = [each.cover(dimension) for each in self.members]
         return self._covering[dimension]

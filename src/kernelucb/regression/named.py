@@ -23,11 +23,7 @@ NESTED = (RBFKernel, MaternKernel, RQKernel)
 
 
 def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKernel:
-    r"""A frozen kernel from its name, ``1 x 1`` or ``1 x d`` length scales, its variance.
-
-    Raises:
-        ValueError: If the name is unknown, or the variance is not above zero.
-    """
+    r"""A frozen kernel by name, with ``1 x 1`` or ``1 x d`` length scales, a variance."""
     if name not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}.")
     columns = lengthscales.shape[1] if lengthscales.shape[1] > 1 else None
@@ -45,11 +41,7 @@ def named_kernel(name: str, lengthscales: Tensor, outputscale: float) -> ScaleKe
 def fixed_kernel(
     name: str, lengthscale: float | Sequence[float] | Tensor | None, outputscale: float
 ) -> ScaleKernel:
-    r"""A frozen kernel from its name and one length scale, or one for each column.
-
-    Raises:
-        ValueError: If there is no length scale, or as for ``named_kernel``.
-    """
+    r"""A frozen kernel from its name and one length scale, or one for each column."""
     if lengthscale is None:
         raise ValueError(f'kernel="{name}" needs the option `lengthscale`.')
     lengths = as_double(lengthscale).reshape(1, -1)

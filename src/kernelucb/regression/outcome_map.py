@@ -2,7 +2,6 @@ r"""The increasing map from outcomes to the scale that a model is on, and its un
 
 import math
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -98,14 +97,7 @@ class OutcomeMap(NamedTuple):
         return f" after {' and '.join(map(str, self.steps))}" if self.steps else ""
 
     def same_as(self, tracked: str | None) -> str:
-        r"""The scale in words, ``"untransformed"`` or ``"after Log"``.
-
-        Args:
-            tracked: The same of the outcomes that a tracker has seen; None before any.
-
-        Raises:
-            ValueError: If that is another one.
-        """
+        r"""The scale in words; an error if a tracker has seen outcomes on another."""
         own = self.after.strip() or "untransformed"
         if tracked not in (None, own):
             raise ValueError(
@@ -153,11 +145,7 @@ class OutcomeMap(NamedTuple):
         return bool((inside & self.forward(outcomes).isfinite()).all())
 
     def observed(self, outcomes: Tensor) -> Tensor:
-        r"""New outcomes on the model's scale.
-
-        Raises:
-            InputDataError: If the map does not take one of them.
-        """
+        r"""New outcomes on the model's scale."""
         if not self.takes(outcomes):
             raise InputDataError(
                 f"Outcomes must be {self.domain}, since the model is of them{self.after}."
@@ -232,18 +220,13 @@ class OutcomeUnits(NamedTuple):
 
 
 def outcome_units(transform: OutcomeTransform | None) -> OutcomeUnits:
-    r"""Map and units of an outcome transform: increasing steps, then ``Standardize``.
-
-    Raises:
-        UnsupportedError: If it does anything else; the message says what to use.
-    """
-    if transform is None:
-        return OutcomeUnits()
-    parts = _parts(transform)
-    steps = [*takewhile(lambda part: type(part) is not Standardize, parts)]
-    outcome_map = OutcomeMap(tuple(_step(part) for part in steps))
+    r"""Map and units of an outcome transform: increasing steps, then ``Standardize``."""
+    parts = [] if transform is None else _parts(transform)
+    kinds = [type(part) for part in parts]
+    count = kinds.index(Standardize) if Standardize in kinds else len(parts)
+    outcome_map = OutcomeMap(tuple([_step(part) for part in parts[:count]]))
     offset, scale, learned = 0.0, 1.0, False
-    for part in reversed(parts[len(steps) :]):
+    for part in reversed(parts[count:]):
         if type(part) is not Standardize:
             raise UnsupportedError(
                 f"The outcome transform has {type(part).__name__} after Standardize, whose "

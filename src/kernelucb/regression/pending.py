@@ -20,11 +20,6 @@ class PendingRegression(RidgeState):
     and regulariser.
 
     Source: block elimination in the regression of all ``n + p`` inputs.
-
-    Args:
-        state: The regression of the data.
-        pending: Projection of the ``p`` pending points onto it.
-        noise_std: Their noise scale, outcome units.
     """
 
     features: Tensor
@@ -32,6 +27,7 @@ class PendingRegression(RidgeState):
     left: Tensor
 
     def __init__(self, state: RidgeState, pending: Projection, noise_std: float) -> None:
+        r"""From the projection of ``p`` points onto the state, and their noise scale."""
         super().__init__()
         self.state, self.prior = state, state.prior
         self.dimension, self.estimated = state.dimension, state.estimated

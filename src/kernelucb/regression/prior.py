@@ -151,9 +151,6 @@ class Prior(Module):
         r"""Draws of the kernel by itself: random sums of BoTorch's Fourier features.
 
         For kernel inputs like ``n x d'`` ones; the features are an even number.
-
-        Raises:
-            UnsupportedError: If BoTorch has no Fourier features for the kernel.
         """
         kernel = self.covar_module
         try:

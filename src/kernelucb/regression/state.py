@@ -100,13 +100,11 @@ class Projection(NamedTuple):
 
     def detach(self) -> "Projection":
         r"""The same points without gradients."""
-        parts = (None if part is None else part.detach() for part in self)
-        return Projection._make(parts)
+        return Projection._make([None if part is None else part.detach() for part in self])
 
     def rows(self, mask: Tensor | slice) -> "Projection":
         r"""The points in a slice, or where ``mask`` is true."""
-        parts = (None if part is None else part[mask] for part in self)
-        return Projection._make(parts)
+        return Projection._make([None if part is None else part[mask] for part in self])
 
 
 class VarianceSlopes(NamedTuple):

@@ -127,20 +127,12 @@ def _limits(
 
 
 class SafeSearch(NamedTuple):
-    r"""The search of a box in which some columns take combinations of values.
-
-    Attributes:
-        acqf: What is maximised, one point at a time.
-        safe_set: The safe set.
-        bounds: ``2 x d`` limits, which hold the values as well.
-        combinations: Values of the same columns, at least one; ``{}`` where all are open.
-        inequalities: Linear constraints, as BoTorch takes them.
-        num_restarts, raw_samples, options: As in ``optimize_acqf``.
-    """
+    r"""The search of a box in which some columns take combinations of values."""
 
     acqf: AcquisitionFunction
     safe_set: SafeSet
-    bounds: Tensor
+    bounds: Tensor  # `2 x d` limits, which hold the values as well
+    # Values of the same columns, at least one; `{}` where all are open
     combinations: Sequence[_Fixed]
     inequalities: LinearConstraints | None
     num_restarts: int = 8
@@ -184,11 +176,7 @@ class SafeSearch(NamedTuple):
         return self._best_of(finalists)
 
     def best_at(self, combination: _Fixed) -> tuple[Tensor, Tensor]:
-        r"""One safe point of a combination, ``1 x d``, and its value.
-
-        Raises:
-            NoSafePointError: If no point is known to be safe.
-        """
+        r"""One safe point of a combination, ``1 x d``, and its value."""
         # BoTorch gives the values to nonlinear constraints in the order of the mapping, as
         # if that were the order of the columns.
         width = self.bounds.shape[1]

@@ -98,11 +98,9 @@ class Evidence(NamedTuple):
         return solution.squeeze(-1)
 
     def split(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Split ``... x q x r`` features into what the evaluations reach and the rest.
+        r"""Coordinates of ``... x q x r`` features in the basis, and the rest of them.
 
-        Returns:
-            ``... x q x t`` coordinates in the basis, and the ``... x q x r`` rest, exactly
-            zero where it is round-off.
+        The rest is exactly zero where it is round-off.
         """
         coordinates = features @ self.basis
         rest = features - coordinates @ self.basis.mT
@@ -121,14 +119,7 @@ class Evidence(NamedTuple):
     def extended(
         self, x: Tensor, outcome: Tensor, prior_mean: Tensor, parts: tuple[Tensor, Tensor]
     ) -> "Evidence":
-        r"""The evidence after an outcome at a new input.
-
-        Args:
-            x: ``1 x d`` input.
-            outcome: One value, a vector.
-            prior_mean: One value, a vector.
-            parts: From ``split``, the second one not zero.
-        """
+        r"""The evidence after an outcome at a ``1 x d`` input; ``split`` says it is new."""
         coordinates, rest = parts
         length = rest.norm()
         factor = torch.nn.functional.pad(self.factor, (0, 1, 0, 1))
@@ -195,15 +186,10 @@ class MetaModel(Model, ABC):
         train_X: Tensor | None,
         train_Y: Tensor | None,
     ) -> None:
-        r"""Take the estimated prior, and the evaluations so far if there are any.
+        r"""Take the prior of tasks, and the evaluations of the new function so far.
 
-        Args:
-            mean: Maps ``... x d`` inputs to ``... x 1`` prior means.
-            root: Maps them to ``... x r`` features; the kernel is their scalar product.
-            groups: The training tasks.
-            moments: Mean and covariance of the tasks.
-            train_X: ``n x d`` evaluations of the new function.
-            train_Y: ``n x 1`` outcomes.
+        ``mean`` maps ``... x d`` inputs to ``... x 1`` means, ``root`` to ``... x r``
+        features whose scalar product is the kernel.
         """
         self.mean_module, self.covar_module = FeatureMean(mean), FeatureKernel(root)
         self.dimension = groups[0].inputs.shape[-1]

@@ -47,13 +47,6 @@ def complete_matrix(values: Tensor, seed: int = 0) -> Completion:
     Args:
         values: ``N x M`` values, NaN where missing.
         seed: Chooses the entries that are held out.
-
-    Raises:
-        BotorchTensorDimensionError: If the values are not ``N x M``.
-        InputDataError: If a row has no value or a column fewer than two, or if too much is
-            missing: no rank whose degrees of freedom are at most half the number of
-            observed entries brings the error of held-out entries below 0.95 times that of
-            the column means.
     """
     if values.dim() != 2 or values.numel() == 0:
         raise BotorchTensorDimensionError(

@@ -20,12 +20,7 @@ _SAME = 1e-6
 
 
 class Lookup(Module):
-    r"""Rows of a table for inputs that are rows of ``candidates``.
-
-    Args:
-        candidates: ``M x d`` distinct inputs.
-        table: ``M x r`` values.
-    """
+    r"""Rows of an ``M x r`` table for inputs that are rows of ``M x d`` candidates."""
 
     candidates: Tensor
     table: Tensor
@@ -36,11 +31,7 @@ class Lookup(Module):
         self.register_buffer("table", table)
 
     def index(self, X: Tensor) -> Tensor:
-        r"""Positions of ``... x d`` inputs among the candidates.
-
-        Raises:
-            InputDataError: If an input is not one of them.
-        """
+        r"""Positions of ``... x d`` inputs among the candidates."""
         scale = self.candidates.amax(0) - self.candidates.amin(0)
         scale = torch.where(scale > 0, scale, 1.0)
         rows = X.detach().to(self.candidates).reshape(-1, X.shape[-1])

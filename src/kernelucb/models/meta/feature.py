@@ -25,12 +25,7 @@ _INDEPENDENT, _TRAINED = 1e-7, RIDGE**0.5
 
 
 class Combined(Module):
-    r"""``features(x) @ weights``: ``... x r`` values for ``... x d`` inputs.
-
-    Args:
-        features: Maps ``... x d`` inputs to ``... x K`` values.
-        weights: ``K x r`` matrix.
-    """
+    r"""``features(x) @ weights``, with ``K x r`` weights of ``... x K`` features."""
 
     weights: Tensor
 

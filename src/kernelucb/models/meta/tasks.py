@@ -23,12 +23,7 @@ class TaskGroup(NamedTuple):
 
 
 def candidate_values(task_values: Tensor, count: int) -> Tensor:
-    r"""``N x M`` task values at ``count`` candidates as float64, NaN where missing.
-
-    Raises:
-        BotorchTensorDimensionError: If they are not ``N x M``.
-        InputDataError: If a value is infinite.
-    """
+    r"""``N x M`` task values at ``count`` candidates as float64, NaN where missing."""
     if task_values.dim() != 2 or task_values.shape[1] != count:
         raise BotorchTensorDimensionError(
             f"task_values must be `N x {count}`, one row for each training task, got "
@@ -44,13 +39,8 @@ def listed_tasks(
 ) -> list[tuple[Tensor, Tensor]]:
     r"""Inputs and values of each task, float64; the same object where inputs are shared.
 
-    Args:
-        task_inputs: ``M x d`` inputs that all tasks share, or ``M_i x d`` for each.
-        task_values: ``N x M`` values, or ``M_i`` for each task.
-
-    Raises:
-        BotorchTensorDimensionError: If the shapes do not fit together.
-        InputDataError: If a value is not finite.
+    Inputs are ``M x d`` that all tasks share, or ``M_i x d`` for each; values ``N x M``, or
+    ``M_i`` for each task.
     """
     values = [each.detach().double().reshape(-1) for each in _each(task_values)]
     if isinstance(task_inputs, Tensor) and task_inputs.dim() == 2:
@@ -108,11 +98,7 @@ class TaskMoments(NamedTuple):
 
     @classmethod
     def of(cls, values: Tensor) -> "TaskMoments":
-        r"""Moments of ``N x M`` complete values.
-
-        Raises:
-            InputDataError: If there are fewer than two tasks.
-        """
+        r"""Moments of ``N x M`` complete values."""
         count = len(values)
         if count < 2:
             raise InputDataError(
@@ -130,13 +116,8 @@ class TaskMoments(NamedTuple):
     def norms(self, values: Tensor) -> Tensor:
         r"""Norm of each vector's deviation from the mean, in the space of the covariance.
 
-        ``sqrt((y - mu)^T k^+ (y - mu))``: the RKHS norm under the estimated kernel.
-
-        Args:
-            values: ``n x M`` vectors.
-
-        Returns:
-            ``n`` norms; infinite where the deviation is not in the range of the covariance.
+        ``sqrt((y - mu)^T k^+ (y - mu))`` for each of ``n x M`` values: the RKHS norm under
+        the estimated kernel, infinite outside the range of the covariance.
         """
         deviations = values - self.mean
         squared_lengths = self.root.square().sum(-1)
@@ -166,10 +147,6 @@ def conformal_quantile(norms: Tensor, probability: float) -> float:
 
     The ``ceil((n + 1) probability)``-th smallest of ``n`` norms (split conformal
     prediction, e.g. Lei et al. 2018, Theorem 2.1); nothing is assumed about their law.
-
-    Raises:
-        InputDataError: If there are too few norms for this probability, or too many are
-            infinite.
     """
     position = math.ceil((len(norms) + 1) * probability - 1e-12)
     if position > len(norms):

@@ -171,13 +171,8 @@ class EigenBasis(Basis):
 def directions(matrix: Tensor, variance: Tensor) -> Tensor:
     r"""``r`` columns ``c`` with ``c^T matrix c = 1`` that resolve a Gram matrix.
 
-    Args:
-        matrix: ``m x m`` inner products of sections, or of what a basis leaves of them.
-        variance: ``m`` squared lengths of the whole sections, which the cut-off is relative
-            to.
-
-    Raises:
-        InputDataError: If an eigenvalue is negative beyond any round-off.
+    ``matrix`` holds the inner products of ``m`` sections, or of what a basis leaves of
+    them; the cut-off is relative to ``variance``, the squared lengths of whole sections.
     """
     scale = torch.where(variance > 0, variance, torch.inf).rsqrt()
     values, vectors = torch.linalg.eigh(scale.outer(scale) * (0.5 * (matrix + matrix.mT)))

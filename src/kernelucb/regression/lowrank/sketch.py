@@ -246,11 +246,7 @@ def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
 
 
 def ridge_factor(matrix: Tensor, alpha: float) -> Tensor:
-    r"""Lower Cholesky factor of ``matrix + alpha I``, for a positive semi-definite matrix.
-
-    Raises:
-        InputDataError: If round-off of the matrix hides ``alpha``.
-    """
+    r"""Lower Cholesky factor of ``matrix + alpha I``, for a semi-definite matrix."""
     eye = torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
     factor, failed = torch.linalg.cholesky_ex(matrix + alpha * eye)
     if int(failed):
