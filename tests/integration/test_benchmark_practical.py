@@ -18,7 +18,7 @@ from practical_bench import repository_importable, task  # noqa: F401
 from tolerances import LINEAR_SOLVE, REARRANGED, SINGLE
 
 METHODS = ("ucb_2", "log_ei", "q_log_nei", "thompson", "irgp_ucb", "gibbon", "random")
-METHODS += ("mixture_ucb", "recommended", "kept")
+METHODS += ("mixture_ucb", "recommended", "kept", "mixture")
 
 
 def data(dimension: int = 3, count: int = 12) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from botorch.acquisition import AcquisitionFunction
 
+import kernelucb
 from benchmarks.practical.learners.base import Learner
 from benchmarks.practical.learners.rivals import LogNoisyExpectedImprovement
 from benchmarks.practical.model import LeanGP
@@ -49,12 +50,16 @@ class EstimatedNorm(Learner):
     """
 
     def __init__(
-        self, inflation: float, floor: float, keep: bool = False, **options: Any
+        self,
+        inflation: float,
+        floor: float,
+        keep: bool = False,
+        covariance_scale: Any = None,
     ) -> None:
         self.numbers = {"inflation": inflation, "floor": floor}
         self.kept = NormTracker(**self.numbers) if keep else None
-        self.options = {"fit": "martingale", **options}
+        self.fit = kernelucb.MartingaleMixture(covariance_scale)
 
     def acquisition(self, model: LeanGP) -> AcquisitionFunction:
         tracker = self.kept or NormTracker(**self.numbers)
-        return MartingaleMixtureUCB(model, norm_bound=tracker, **self.options)
+        return MartingaleMixtureUCB(model, norm_bound=tracker, fit=self.fit)
