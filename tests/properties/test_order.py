@@ -37,7 +37,9 @@ factors = st.floats(1.01, 5.0)
 
 def consistent_norm(problem, factor, delta, c=1.0, noise_std=None):
     r"""A norm bound that the data do not contradict."""
-    least = least_consistent_norm(problem.state, noise_std, delta, MartingaleMixture(c))
+    least = least_consistent_norm(
+        problem.state, noise_std, delta=delta, fit=MartingaleMixture(c)
+    )
     return factor * max(least, problem.function.norm)
 
 
@@ -184,7 +186,9 @@ def test_least_norm_grows_with_delta_and_falls_with_noise(problem, delta, c):
     r"""A smaller set is farther from zero."""
 
     def least(noise_std, delta):
-        return least_consistent_norm(problem.state, noise_std, delta, MartingaleMixture(c))
+        return least_consistent_norm(
+            problem.state, noise_std, delta=delta, fit=MartingaleMixture(c)
+        )
 
     base, slack = least(problem.noise_std, delta), ORDER * problem.function.norm
     assert least(problem.noise_std, 0.3 * delta) <= base + slack
