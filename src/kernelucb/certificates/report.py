@@ -72,9 +72,10 @@ class OptimumReport:
     assumptions.
 
     Attributes:
-        lower, upper: The interval that holds the optimum over the domain: ``max f``, or
-            ``min f`` where small outcomes are sought; outcome units. With outcome
-            constraints, the optimum among the feasible points.
+        lower: The optimum over the domain is at least this: ``max f``, or ``min f`` where
+            small outcomes are sought; outcome units. With outcome constraints, the optimum
+            among the feasible points.
+        upper: The optimum is at most this.
         certificate: The recommended point and its gap, and what all of this rests on.
         share: Share of the points looked at that may still be an optimum.
         share_at_most: Upper bound on the share of the whole domain (each combination of

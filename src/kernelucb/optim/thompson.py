@@ -102,9 +102,11 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
     Args:
-        model, norm_bound, delta: See ``StreamingKernelUCB``.
+        model: See ``StreamingKernelUCB``.
+        norm_bound: See ``StreamingKernelUCB``.
         noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
         tracker: See ``StreamingKernelUCB``; for ``UnknownNoise`` only.
+        delta: See ``StreamingKernelUCB``.
         inflation: If False, samples are not inflated: they come from the posterior of a GP
             of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
         maximize: If False, the point with the smallest sample is chosen.
