@@ -141,7 +141,8 @@ class BandAnalysis(BoundAnalysis):
             by itself.
         metric: The outcome; the objective when absent.
         num_points: How many values of a continuous parameter are looked at.
-        fixed_parameters, units: See ``BoundAnalysis``.
+        fixed_parameters: See ``BoundAnalysis``.
+        units: See ``BoundAnalysis``.
     """
 
     parameter: str
@@ -203,7 +204,8 @@ class GapAnalysis(BoundAnalysis):
         most_rounds: After how many of the trials the gap is computed: the last one and
             others evenly spaced before it.
         max_evaluations: Largest number of points that branch and bound looks at in a round.
-        fixed_parameters, units: See ``BoundAnalysis``.
+        fixed_parameters: See ``BoundAnalysis``.
+        units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
@@ -276,7 +278,8 @@ class OptimumAnalysis(BoundAnalysis):
 
     Attributes:
         max_evaluations: Largest number of points that branch and bound looks at.
-        fixed_parameters, units: See ``BoundAnalysis``.
+        fixed_parameters: See ``BoundAnalysis``.
+        units: See ``BoundAnalysis``.
     """
 
     _: KW_ONLY
