@@ -3,16 +3,15 @@ r"""Checks of the domains that users give: points, boxes, fixed columns."""
 import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Annotated, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
 
 # Columns, their coefficients, and what the sum must at least be, as in BoTorch.
-LinearConstraints = list[tuple[Annotated[Tensor, torch.int64], Tensor, float]]
+LinearConstraints = list[tuple[Tensor, Tensor, float]]
 FixedFeatures = Mapping[int, float]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

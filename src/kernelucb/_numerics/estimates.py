@@ -144,12 +144,8 @@ def learns(transform: InputTransform | None, inputs: Tensor) -> bool:
     r"""Whether an input transform is fitted to the data.
 
     Some say so: trainable ones, ``Normalize`` without bounds and ``InputStandardize``.
-    Others are tried: copies in training mode that saw one half of the inputs and the other
-    half must transform all inputs in the same way.
-
-    Args:
-        transform: The model's; it is not changed.
-        inputs: ``n x d`` raw inputs.
+    Others are tried on ``n x d`` raw inputs: copies in training mode that saw one half of
+    these and the other half must transform all of them in the same way.
     """
     if transform is None:
         return False

@@ -9,30 +9,21 @@ from kernelucb._numerics.arrays import safe_sqrt
 
 
 class Sections(NamedTuple):
-    r"""Kernel sections ``k(x_i, .)`` that span the features, up to round-off.
+    r"""Kernel sections ``k(x_i, .)`` that span the features, up to round-off."""
 
-    Attributes:
-        inputs: ``n x d'`` kernel inputs.
-        variance: ``n`` prior variances there.
-        lost: ``n`` lengths of what the kept span leaves of each; see ``lost_lengths``.
-    """
-
-    inputs: Tensor
-    variance: Tensor
-    lost: Tensor
+    inputs: Tensor  # n x d'
+    variance: Tensor  # prior variances there
+    lost: Tensor  # what the kept span leaves of each; see lost_lengths
 
     def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
-        r"""Bound on the variance outside the kept span, ``b`` values.
+        r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
+
+        ``prior_variance`` is ``k(x, x)``, ``covariance`` ``b x n`` with the sections.
 
         Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
         section and what the span leaves of that section, for the nearest one
         ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
         input, and rounded up elsewhere.
-
-        Args:
-            inputs: ``b x d'`` kernel inputs.
-            prior_variance: ``b`` values of ``k(x, x)``.
-            covariance: ``b x n`` prior covariances with the sections' inputs.
         """
         most, index = (covariance - 0.5 * self.variance).max(-1)
         rounding = (
@@ -46,15 +37,10 @@ class Sections(NamedTuple):
 
 
 def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> Tensor:
-    r"""How much of each section lies along eigenvectors that were dropped, ``n`` values.
+    r"""How much of each section lies along the ``n x c`` eigenvectors that were dropped.
 
-    There the whitened kernel matrix is at most ``cutoff``, so section ``i`` leaves at most
-    ``noise_std_i sqrt(cutoff sum_j u_ij^2)``: little, but not nothing.
-
-    Args:
-        vectors: ``n x c`` eigenvectors that were dropped.
-        noise_std: ``n`` noise scales that the matrix was whitened with.
-        cutoff: What round-off makes of a zero eigenvalue.
+    There the matrix, whitened with ``noise_std``, is at most ``cutoff``, so section ``i``
+    leaves at most ``noise_std_i sqrt(cutoff sum_j u_ij^2)``: little, but not nothing.
     """
     return noise_std * (cutoff * vectors.square().sum(-1)).sqrt()
 
@@ -62,13 +48,10 @@ def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> T
 def split_variance(
     raw_features: Tensor, prior_variance: Tensor, reach: Tensor
 ) -> tuple[Tensor, Tensor]:
-    r"""Features and residual variance, consistent with each other.
+    r"""``b x n`` features and residual variance, consistent with each other.
 
-    Args:
-        raw_features: ``b x n`` features as computed.
-        prior_variance: ``b`` values of ``k(x, x)``.
-        reach: ``b`` upper bounds on the rest, sharp near a section, where the difference
-            of ``prior_variance`` and the squared features is round-off.
+    ``reach`` bounds the rest from above: it is sharp near a section, where the difference
+    of ``prior_variance`` and the squared features is round-off.
     """
     squared = raw_features.square().sum(-1)
     rest = prior_variance - squared

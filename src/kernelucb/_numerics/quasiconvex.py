@@ -11,17 +11,11 @@ _MAX_STEPS = 60
 
 
 class Minimum(NamedTuple):
-    r"""Result of ``minimize_quasiconvex``, one entry per problem.
+    r"""Result of ``minimize_quasiconvex``, one entry per problem."""
 
-    Attributes:
-        argument: Where the search stopped.
-        gap: An estimate of how far the value at ``argument`` is above the minimum.
-        converged: Whether ``gap`` met the tolerance.
-    """
-
-    argument: Array
-    gap: Array
-    converged: Array
+    argument: Array  # where the search stopped
+    gap: Array  # an estimate of how far the value there is above the minimum
+    converged: Array  # whether the gap met the tolerance
 
 
 def minimize_quasiconvex(
@@ -41,12 +35,9 @@ def minimize_quasiconvex(
     two of its steps in a row, ``s`` after ``t``, say how much the next would be: ``s^3 /
     t^2``. Then what is left to gain is only ``(s / t)^4`` times what the step promised.
 
-    Args:
-        slopes: Maps ``n`` arguments to ``n`` first and ``n`` second derivatives.
-        lower: Left ends of brackets that hold the minima, tensors or NumPy arrays as all.
-        upper: Right ends.
-        start: First guesses inside the brackets.
-        tolerance: A search ends with the step that leaves at most so much to gain.
+    ``slopes`` maps ``n`` arguments to first and second derivatives; ``lower`` and ``upper``
+    bracket the minima. A search ends with the step that leaves at most ``tolerance`` to
+    gain. All are tensors, or all NumPy arrays.
     """
     xp = library_of(start)
     position, last_step = start, upper - lower

@@ -13,11 +13,8 @@ def increasing_root(
 ) -> float | None:
     r"""Where an increasing function is zero; None if it is not below zero at ``lowest``.
 
-    Args:
-        function: Above zero for arguments that are large enough.
-        start: Where the search begins; its steps double, up to 8.
-        lowest: The smallest argument that is tried, or ``start`` if that is smaller.
-        tolerance: Largest error of the argument.
+    It is above zero for arguments that are large enough. The search begins at ``start``,
+    with steps that double, and ends within ``tolerance`` of the argument.
     """
     lower = upper = start
     lowest, step = min(lowest, start), 1.0

@@ -19,14 +19,11 @@ VERSION = 2
 
 
 def saved(owner: object, settings: Any, **entries: Any) -> dict[str, Any]:
-    r"""A state of ``owner``: its class, its settings and what it has learnt.
+    r"""A state of ``owner``: its class, its settings and copies of what it has learnt.
 
-    Args:
-        owner: The object.
-        settings: How it was built, as plain values and tensors: what must be the same
-            where the state is loaded. Settings that hold a kernel have its values on the
-            first inputs, which tell two kernels apart and survive another device.
-        entries: The data, as tensors and plain values. Tensors are copied.
+    ``settings`` say how it was built, and must be the same where the state is loaded. For a
+    kernel they have its values on the first inputs, which tell two kernels apart and
+    survive another device.
     """
     return {
         "kernelucb": VERSION,
@@ -101,7 +98,7 @@ def fingerprint(module: Module) -> Tensor:
 
     The settings are the classes and the plain public attributes of all its parts.
     """
-    digest = blake2b(digest_size=16)
+    parts: list[Any] = []
     for name, part in module.named_modules():
         plain = {
             key: value
@@ -110,8 +107,8 @@ def fingerprint(module: Module) -> Tensor:
             and not key.startswith("_")
             and key != "training"
         }
-        digest.update(repr((name, type(part).__qualname__, plain)).encode())
-    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
+        parts.append((name, type(part).__qualname__, plain))
+    return plain_digest(parts)
 
 
 def plain_digest(values: Any) -> Tensor:

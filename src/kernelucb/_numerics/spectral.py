@@ -25,14 +25,11 @@ class Spectrum(NamedTuple):
 
 
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
-    r"""Decompose a symmetric positive semi-definite matrix by one ``eigh``.
+    r"""Decompose a symmetric positive semi-definite float64 matrix by one ``eigh``.
 
     No jitter is added. Eigenvalues that cannot be told from zero become zero; the usual
     cut-off, ``n`` times epsilon, would drop accurate ones as well and make the posterior
     mean 20 times less accurate at small noise.
-
-    Args:
-        matrix: An ``n x n`` float64 kernel matrix.
 
     Raises:
         InputDataError: If an eigenvalue is negative beyond any round-off.
@@ -66,11 +63,9 @@ def hidden_part(length: float, reach: float) -> float:
     ``|z - s|^2``, which may be smaller by ``reach (2 |z| - reach)``, or by all of
     ``|z|^2`` where that is shorter than ``reach``.
 
-    Source: ours; ``docs/mathematics.md``, "Round-off".
+    ``length`` is ``|z|``, ``reach`` the function's norm times the root of the cut-off.
 
-    Args:
-        length: ``|z|``.
-        reach: Norm of the function times the square root of the cut-off.
+    Source: ours; ``docs/mathematics.md``, "Round-off".
     """
     reach = min(reach, length)
     return reach * (2.0 * length - reach)
@@ -81,9 +76,6 @@ def covariance_root(matrix: Tensor) -> Tensor:
 
     For drawing samples: eigenvalues that round-off made negative count as zero, so repeated
     points and points on the data need no jitter.
-
-    Args:
-        matrix: An ``n x n`` symmetric float64 matrix, positive semi-definite to round-off.
     """
     values, vectors = torch.linalg.eigh(matrix)
     return vectors * values.clamp_min(0.0).sqrt()

@@ -56,13 +56,7 @@ def accuracy_factor(epsilon: float) -> float:
 
 
 def required_qbar(horizon: int, delta: float, epsilon: float = 0.5) -> float:
-    r"""``qbar`` that Theorem 1 (3.1 on arXiv) asks for: ``6 a ln(4 T / delta) / eps^2``.
-
-    Args:
-        horizon: Number of rounds ``T``.
-        delta: Failure probability.
-        epsilon: Accuracy, between 0 and 1.
-    """
+    r"""``qbar`` that Theorem 1 (3.1 on arXiv) asks for: ``6 a ln(4 T / delta) / eps^2``."""
     log = math.log(4.0 * horizon / delta)
     return 6.0 * accuracy_factor(epsilon) * log / epsilon / epsilon  # its square may be 0
 
@@ -77,22 +71,15 @@ def covered_rounds(qbar: float, delta: float, epsilon: float = 0.5) -> int:
 class Budget(NamedTuple):
     r"""What the widths are computed from, in any units that kernel and outcomes share.
 
-    Attributes:
-        num_observations: ``t``.
-        summed_variance: ``sum_s var(x_s) / alpha`` over the observations.
-        summed_prior_variance: ``sum_s k(x_s, x_s)``, at most ``kappa^2 t``.
-        alpha: Ridge parameter.
-        log_det: Upper bound on ``ln det(I + K / alpha)``; see ``certified_width``.
-        residual: Upper bound on the largest eigenvalue of ``R R^T / alpha``, what the
-            inducing points leave of the kernel matrix.
+    ``R R^T`` is what the inducing points leave of the kernel matrix ``K``.
     """
 
     num_observations: int
-    summed_variance: float
-    summed_prior_variance: float
-    alpha: float
-    log_det: float
-    residual: float
+    summed_variance: float  # sum_s var(x_s) / alpha over the observations
+    summed_prior_variance: float  # sum_s k(x_s, x_s), at most kappa^2 t
+    alpha: float  # ridge parameter
+    log_det: float  # upper bound on ln det(I + K / alpha)
+    residual: float  # upper bound on the largest eigenvalue of R R^T / alpha
 
     @classmethod
     def of(cls, data: Sketched, block: int = 1) -> "Budget":
@@ -131,11 +118,8 @@ def _largest_eigenvalue(
     variance: Tensor,
     rounding: Tensor,
 ) -> float:
-    r"""Largest eigenvalue of ``R R^T`` with repeats, rounded up; at most the trace.
-
-    ``variance`` is its diagonal, rounded up; ``rounding`` bounds the error of an inner
-    product of features.
-    """
+    r"""Largest eigenvalue of ``R R^T`` with repeats, rounded up; at most the trace."""
+    # The variance is its diagonal, rounded up; rounding bounds an error of features.
     matrix = prior.covariance(inputs, inputs) - features @ features.mT
     matrix = matrix.diagonal_scatter(variance)
     weights = counts.sqrt()
@@ -216,19 +200,12 @@ def practical_width(budget: Budget, norm: float, noise_std: float, delta: float)
 
 
 class BKBRule(NamedTuple):
-    r"""Which radius a band has, and what it counts on.
-
-    Attributes:
-        radius: ``"certified"`` (``certified_width``), ``"theorem2"`` or ``"practical"``.
-        delta: Failure probability.
-        epsilon: Accuracy of the sketch that Theorem 2's radius counts on.
-        qbar: Oversampling factor of the inducing points.
-    """
+    r"""Which radius a band has, and what it counts on."""
 
     radius: BKBRadius
     delta: float
-    epsilon: float
-    qbar: float
+    epsilon: float  # accuracy of the sketch that Theorem 2's radius counts on
+    qbar: float  # oversampling factor of the inducing points
 
     def checked(self) -> "BKBRule":
         r"""This rule, if all of it is in its range; else a ``ValueError``."""

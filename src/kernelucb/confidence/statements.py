@@ -72,7 +72,7 @@ def rkhs_assumptions(
         source=source,
         guarantee=guarantee or usual,
         anytime=anytime,
-        items=(*_model(known, noise), norm, REPORTED, *_scale(known)),
+        items=_items(known, noise, norm),
         delta=delta,
         horizon=horizon,
     )
@@ -95,19 +95,16 @@ def bayesian_assumptions(
         guarantee=f"holds {domain} and every round at once with probability "
         f"{1 - delta:.6g}",
         anytime=True,
-        items=(
-            *_model(known, "independent and Gaussian"),
-            prior,
-            REPORTED,
-            *_scale(known),
-        ),
+        items=_items(known, "independent and Gaussian", prior),
         delta=delta,
         all_points=False,
     )
 
 
-def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
-    r"""The assumptions on kernel, mean and noise; ``condition`` on the noise in words."""
+def _items(
+    known: PriorKnowledge, condition: str, function: Assumption
+) -> tuple[Assumption, ...]:
+    r"""Assumptions on the model, the noise (``condition`` in words) and the function."""
     smallest, largest = (float(extreme) for extreme in known.noise_scales.aminmax())
     scale = f"{smallest:.6g}"
     if smallest != largest:
@@ -128,17 +125,14 @@ def _model(known: PriorKnowledge, condition: str) -> tuple[Assumption, ...]:
         "these data (trainable mean or Standardize)",
         "noise": f"{noise}; the scale is an estimate",
     }
-    return tuple(
+    items = [
         Assumption(name, estimated[name], Status.ESTIMATED)
         if name in known.estimated
         else Assumption(name, given[name], Status.GIVEN)
         for name in given
-    )
-
-
-def _scale(known: PriorKnowledge) -> tuple[Assumption, ...]:
-    r"""The assumption on the scale where noise is additive, if outcomes are not on it."""
-    outcome_map = known.outcome_map
-    if outcome_map.is_identity:
-        return ()
-    return (Assumption("outcome transform", outcome_map.statement, Status.GIVEN),)
+    ]
+    items += [function, REPORTED]
+    if not known.outcome_map.is_identity:
+        scale = known.outcome_map.statement
+        items.append(Assumption("outcome transform", scale, Status.GIVEN))
+    return tuple(items)

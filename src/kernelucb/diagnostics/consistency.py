@@ -2,7 +2,7 @@ r"""Do the data contradict the norm bound, the noise scale or the kernel?"""
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -198,30 +198,6 @@ def _sharp_least_norm(
     return least_norm(regression, radius)
 
 
-class _Replicates(NamedTuple):
-    r"""What repeated inputs say: how many outcomes, and their scatter, noise units."""
-
-    number: int
-    scatter: float
-
-    @classmethod
-    def of(cls, regression: KernelRegression) -> "_Replicates":
-        distinct = len(regression.distinct_inputs)
-        rest = regression.targets[: len(regression.targets) - distinct]
-        number = regression.num_observations - distinct
-        return cls(number, float(rest.square().sum()))
-
-    @property
-    def ratio(self) -> float:
-        r"""Their standard deviation over the noise scale."""
-        return math.sqrt(self.scatter / max(self.number, 1))
-
-    def allow(self, factor: float, delta: float) -> bool:
-        r"""Whether normal noise of a scale that many times as large scatters as little."""
-        quantile = 2.0 * float(gammaincinv(0.5 * self.number, delta))  # of chi-squared
-        return self.number == 0 or self.scatter >= quantile * factor**2
-
-
 def _diagnosis(
     regression: KernelRegression, least: float, norm_bound: float, delta: float
 ) -> tuple[Cause, str]:
@@ -231,15 +207,19 @@ def _diagnosis(
     the data contradict is all of them together, so the norm that would be enough is named
     as well. Repeated inputs may show that the noise scale is too small, or that it is not.
     """
-    again = _Replicates.of(regression)
+    distinct = len(regression.distinct_inputs)
+    repeats = regression.num_observations - distinct
+    rest = regression.targets[: len(regression.targets) - distinct]
+    scatter = float(rest.square().sum())  # noise units
+    ratio = math.sqrt(scatter / max(repeats, 1))
     size, norm = float(regression.num_observations), least / regression.outcome_scale
     finite = is_resolved(regression, norm, size)
     given = float(regression.noise_scales.max())
     larger_noise = "Give a larger one, or noise_std=UnknownNoise()."
-    scatter = f"repeated inputs scatter {again.ratio:.3g} times as much as noise_std says"
-    if again.number and again.scatter > noise_energy_bound(again.number, delta):
+    scattered = f"repeated inputs scatter {ratio:.3g} times as much as noise_std says"
+    if repeats and scatter > noise_energy_bound(repeats, delta):
         return "noise", (
-            f"noise_std is too small: {scatter}, so about {again.ratio * given:.3g} (given "
+            f"noise_std is too small: {scattered}, so about {ratio * given:.3g} (given "
             f"{given:.3g}). {larger_noise}"
         )
     base = float(_log_evidence(regression, (1.0,))[0])
@@ -249,19 +229,22 @@ def _diagnosis(
         shorter = map(regression.with_shorter_lengthscales, _LENGTHSCALE_FACTORS)
         lengths = torch.cat([_log_evidence(state, (1.0,)) for state in shorter]) - base
     factor = _NOISE_FACTORS[int(noise.argmax())]
-    noise_gain = float(noise.max()) if again.allow(factor, delta) else 0.0
+    # Normal noise of the larger scale seldom scatters less than this.
+    least_scatter = 2.0 * float(gammaincinv(0.5 * repeats, delta)) * factor**2
+    allowed = repeats == 0 or scatter >= least_scatter
+    noise_gain = float(noise.max()) if allowed else 0.0
     length_gain = float(lengths.max())
     if max(noise_gain, length_gain) < _GAIN and finite:
         doubt = ". If it is right, noise_std is too small"
-        doubt = f"; {scatter}" if again.number else doubt
+        doubt = f"; {scattered}" if repeats else doubt
         return "norm", (
             "norm_bound is too small for this noise_std: the data allow no function of "
             f"norm below {least:.4g} (given {norm_bound:.4g}). Give a larger one, or none "
             f"to have it estimated{doubt}."
         )
-    if max(noise_gain, length_gain) < _GAIN and again.number:
+    if max(noise_gain, length_gain) < _GAIN and repeats:
         return "kernel", (
-            f"The kernel explains these data at no norm, and {scatter}. Use a rougher "
+            f"The kernel explains these data at no norm, and {scattered}. Use a rougher "
             "kernel, or shorter length scales."
         )
     larger_norm = f"norm_bound must be at least {least:.4g} (given {norm_bound:.4g})."

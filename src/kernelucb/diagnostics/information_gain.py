@@ -78,19 +78,13 @@ def information_gain(
     ratios = prior.covariance(inputs, inputs) / scale**2
     if method == "exact":
         gain = 0.5 * float(torch.log1p(kernel_spectrum(ratios).values).sum())
+    elif method == "spectral":
+        gain = _spectral_gain(kernel_spectrum(ratios).values, count)
     else:
-        gain = _largest_gain(ratios, count, method)
+        gain, along = _greedy_bounds(ratios, count)
+        if method == "upper_bound":
+            gain = min(along, _spectral_gain(kernel_spectrum(ratios).values, count))
     return EstimatedNumber(gain) if observed or parts & {"kernel", "noise"} else gain
-
-
-def _largest_gain(ratios: Tensor, num_points: int, method: Method) -> float:
-    r"""A bound on the largest gain, from the prior covariance over the noise variance."""
-    greedy, marginal = math.inf, math.inf
-    if method != "spectral":
-        greedy, marginal = _greedy_bounds(ratios, num_points)
-    if method == "greedy":
-        return greedy
-    return min(marginal, _spectral_gain(kernel_spectrum(ratios).values, num_points))
 
 
 def _prior_and_noise(
