@@ -48,21 +48,13 @@ def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
 
 
 class Stationary(NamedTuple):
-    r"""A stationary kernel as plain numbers, read once: hyper-parameters are not followed.
+    r"""A stationary kernel as plain numbers, read once: hyper-parameters are not followed."""
 
-    Attributes:
-        kind: The class of the unscaled kernel.
-        columns: Input columns that it takes; None for all.
-        lengthscale: ``1 x d'`` or ``1 x 1`` length scales.
-        shape: ``nu`` of a Matern kernel, ``alpha`` of a rational quadratic one.
-        variance: Kernel value of two equal inputs.
-    """
-
-    kind: type[Kernel]
-    columns: Tensor | None
-    lengthscale: Tensor
-    shape: float
-    variance: float
+    kind: type[Kernel]  # of the unscaled kernel
+    columns: Tensor | None  # input columns that it takes; None for all
+    lengthscale: Tensor  # 1 x d' or 1 x 1
+    shape: float  # nu of a Matern kernel, alpha of a rational quadratic one
+    variance: float  # kernel value of two equal inputs
 
     @classmethod
     @torch.no_grad()

@@ -10,18 +10,11 @@ _CUT_OFF = 4.0
 
 
 class Spectrum(NamedTuple):
-    r"""Eigendecomposition ``matrix = vectors @ diag(values) @ vectors.T``.
+    r"""Eigendecomposition ``matrix = vectors @ diag(values) @ vectors.T``."""
 
-    Attributes:
-        values: ``n`` eigenvalues in ascending order, none negative.
-        vectors: ``n x n`` orthonormal columns.
-        eigenvalue_cutoff: Four times machine epsilon times the largest eigenvalue, which
-            round-off may make of a zero one. Smaller values were set to zero.
-    """
-
-    values: Tensor
-    vectors: Tensor
-    eigenvalue_cutoff: float
+    values: Tensor  # in ascending order, none negative
+    vectors: Tensor  # n x n orthonormal columns
+    eigenvalue_cutoff: float  # values below this were set to zero
 
 
 def kernel_spectrum(matrix: Tensor) -> Spectrum:
@@ -50,7 +43,7 @@ def kernel_spectrum(matrix: Tensor) -> Spectrum:
 
 
 def cutoff_of(eigenvalues: Tensor) -> float:
-    r"""What round-off makes of a zero among eigenvalues; see ``Spectrum``."""
+    r"""What round-off makes of a zero: four times epsilon times the largest eigenvalue."""
     rounding = torch.finfo(eigenvalues.dtype)
     return max(_CUT_OFF * rounding.eps * float(eigenvalues.abs().max()), rounding.tiny)
 

@@ -138,7 +138,7 @@ class Task:
         limits: list[CellFunction] = []
         for each in () if self.constraints is None else self.constraints.constraints:
             given = each.sign, self.region.fixed, each.sign * each.level
-            own = each.confidence_set
+            own = each.band.confidence_set
             limit = None if own is None else upper_bound(own, *given)
             if limit is None:
                 return None

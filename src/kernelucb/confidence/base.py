@@ -18,10 +18,8 @@ PointsT = TypeVar("PointsT", bound=Points, default=Any)
 class QueryPoints(NamedTuple, Generic[PointsT]):
     r"""Query points in the two states of a confidence set.
 
-    Attributes:
-        centre: As the data see them; gives means.
-        design: As the data and the pending points see them; gives variances. The same
-            object as ``centre`` unless points are pending.
+    As the data see them, for means, and as data and pending points see them, for variances:
+    the same object unless points are pending.
     """
 
     centre: PointsT

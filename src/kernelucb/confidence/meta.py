@@ -42,11 +42,6 @@ class EstimatedPrior(Protocol):
         ...
 
     @property
-    def value_range(self) -> tuple[float, float]:
-        r"""Smallest and largest value of training functions and evaluations."""
-        ...
-
-    @property
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome, outcome units."""
         ...
@@ -63,17 +58,12 @@ class EstimatedPrior(Protocol):
 class PosteriorPoints(NamedTuple):
     r"""``b`` posterior means and variances of query points, outcome units."""
 
-    mean: Tensor
+    baseline: Tensor  # the posterior mean
     variance: Tensor
-
-    @property
-    def baseline(self) -> Tensor:
-        r"""What the support function is measured from: the posterior mean."""
-        return self.mean
 
     def detach(self) -> "PosteriorPoints":
         r"""The same points without gradients."""
-        return PosteriorPoints(self.mean.detach(), self.variance.detach())
+        return PosteriorPoints(self.baseline.detach(), self.variance.detach())
 
 
 class PosteriorState:
@@ -97,7 +87,7 @@ class PosteriorState:
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Posterior mean at ``b x d`` points, ``b`` values, outcome units."""
-        return self.project(X).mean
+        return self.project(X).baseline
 
     def project(self, X: Tensor) -> PosteriorPoints:
         r"""Posterior mean and variance at ``b x d`` points; differentiable in ``X``."""
@@ -109,7 +99,7 @@ class PosteriorState:
     def with_pending(self, X_pending: Tensor) -> "PosteriorState":
         r"""The state with pending points evaluated at their posterior means."""
         pending = X_pending.detach().double()
-        means = self.project(pending).mean.detach().unsqueeze(-1)
+        means = self.mean(pending).detach().unsqueeze(-1)
         return PosteriorState(self.model.condition_on_observations(pending, means))
 
 
@@ -155,12 +145,8 @@ def exploration_factor(num_tasks: int, round_number: int, delta: float) -> float
     ``(sqrt(6 (N - 3 + t + 2 sqrt(t L) + 2 L) / (delta N (N - t - 1))) +
     sqrt(2 ln(3 / delta))) / sqrt(1 - 2 sqrt(L / (N - t)))`` with ``L = ln(6 / delta)``.
 
-    Source: Wang, Kim & Kaelbling (2018), Eq. 12.
-
-    Args:
-        num_tasks: ``N``, number of training functions.
-        round_number: ``t``, the evaluation about to be made (evaluations plus one).
-        delta: Failure probability.
+    Source: Wang, Kim & Kaelbling (2018), Eq. 12, for ``N`` training functions and the
+    evaluation ``t`` about to be made.
 
     Raises:
         ValueError: If ``N`` is not above ``t + 4 L``.

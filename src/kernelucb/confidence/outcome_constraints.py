@@ -11,7 +11,7 @@ from kernelucb._numerics.checks import finite_scalar, one_of
 from kernelucb._numerics.domains import rows_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_band, check_dimensions, joined_assumptions
-from kernelucb.confidence.base import ConfidenceSet, Described
+from kernelucb.confidence.base import Described
 from kernelucb.regression.from_model import per_output
 
 Side = Literal[">=", "<="]
@@ -43,11 +43,6 @@ class Constraint(NamedTuple):
         r"""The threshold on the scale of the band's set: its logarithm, for ``Log``."""
         threshold = torch.tensor(self.threshold, dtype=torch.float64)
         return float(self.band.outcome_map.forward(threshold))
-
-    @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any] | None:
-        r"""The band's set of functions; None for bands without, as a bandit's are."""
-        return self.band.confidence_set
 
     def margin(self, X: Tensor) -> Tensor:
         r"""How far the band keeps ``n x d`` points inside, in prior standard deviations."""

@@ -116,17 +116,11 @@ class JointSet(NamedTuple):
     Source: ours. Ville's inequality for the ratio of the data's likelihoods under a mixture
     of Gaussian processes (equal weights, over noise scales and covariance scales) and
     under the truth. Assumes independent Gaussian noise of one scale.
-
-    Attributes:
-        regression: The data, in units of the noise scale at which the radius is largest.
-        budget: ``ln(1/delta) - ln q(y) - n ln(2 pi) / 2``, ``q`` the mixture's density.
-        tau_ref: Ridge regulariser ``tau`` of the likeliest part of the mixture.
-        noise: What is known of the noise scale.
     """
 
-    regression: KernelRegression
-    budget: float
-    tau_ref: float
+    regression: KernelRegression  # in units of the noise scale where the radius is largest
+    budget: float  # ln(1/delta) - ln q(y) - n ln(2 pi) / 2, q the mixture's density
+    tau_ref: float  # ridge regulariser of the likeliest part of the mixture
     noise: UnknownNoise
 
     @classmethod

@@ -68,15 +68,10 @@ def least_consistent_norm(
 
 
 class LeastNorm(NamedTuple):
-    r"""The constraint of a fit that has a large least norm.
+    r"""The constraint of a fit that has a large least norm."""
 
-    Attributes:
-        constraint: The data as it counts them, and its radius.
-        norm: The least norm, prior units.
-    """
-
-    constraint: FitConstraint[Any]
-    norm: float
+    constraint: FitConstraint[Any]  # the data as it counts them, and its radius
+    norm: float  # prior units
 
 
 def least_norm(regression: RidgeState, radius: Radius) -> float:

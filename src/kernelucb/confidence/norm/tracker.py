@@ -22,17 +22,11 @@ _CAUTIOUS_INFLATION, _CAUTIOUS_FLOOR = 1.5, 4.0
 
 
 class NormBound(NamedTuple):
-    r"""A bound on the RKHS norm of ``f - mean``, or of a function near ``f``.
+    r"""A bound on the RKHS norm of ``f - mean``, or of a function near ``f``."""
 
-    Attributes:
-        value: Prior units.
-        assumption: Where it comes from, in words.
-        model_error: How far that function may lie from ``f``, outcome units.
-    """
-
-    value: float
-    assumption: Assumption
-    model_error: float = 0.0
+    value: float  # prior units
+    assumption: Assumption  # where it comes from
+    model_error: float = 0.0  # how far that function may lie from f, outcome units
 
     def in_outcome_units(self, regression: RidgeState) -> float:
         r"""The norm bound in outcome units, an ``EstimatedNumber`` unless it was given."""
