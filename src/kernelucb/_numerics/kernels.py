@@ -48,7 +48,7 @@ def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
 
 
 class Stationary(NamedTuple):
-    r"""A stationary kernel as plain numbers, read once: hyper-parameters are not followed."""
+    r"""A stationary kernel as plain numbers, read once: later ones are not followed."""
 
     kind: type[Kernel]  # of the unscaled kernel
     columns: Tensor | None  # input columns that it takes; None for all
