@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(not AVAILABLE, reason="needs a newer torch")
 
 # What functions return, and what has no tensors.
 RESULTS = {
+    "Analytic",
     "ConsistencyCheck",
-    "Filters",
     "MartingaleMixture",
     "NormDescription",
     "OptimumReport",

@@ -150,14 +150,7 @@ def data_of(
     noise_std: float | Tensor | None,
     of_noise: bool,
 ) -> KernelRegression | LikelihoodRegression:
-    r"""The data of a model, as they were observed.
-
-    ``of_noise`` says that an argument was given that is about additive noise.
-
-    Raises:
-        ValueError: If there was one, for successes or counts.
-        UnsupportedError: If the model cannot be represented, or has pseudo-outcomes.
-    """
+    r"""The data as they were observed; ``of_noise`` if an argument is about the noise."""
     if isinstance(model, PseudoRegression):
         raise UnsupportedError(
             "This regression has pseudo-outcomes in place of the successes or counts that "
@@ -180,11 +173,8 @@ def _sharp_least_norm(
     fit: ClosedForm,
     model_error: float,
 ) -> float:
-    r"""Least norm of a function that the fit allows, prior units; anytime.
-
-    A mixture of filters holds the energy of the noise; beside the martingale mixture it
-    takes half of ``delta``.
-    """
+    r"""Least norm of a function that the fit allows, prior units; anytime."""
+    # A mixture of filters holds the noise's energy, which else takes half of delta.
     chosen = fit_of(fit)
     if not isinstance(chosen, MartingaleMixture):
         fitted = data_fit(chosen, regression, delta, model_error=model_error)

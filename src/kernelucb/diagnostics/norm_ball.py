@@ -73,9 +73,6 @@ class InputChange:
 class NormBall:
     r"""All functions ``f`` with ``||f - m|| <= B``, over a domain.
 
-    For each of them ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between
-    two points by at most ``B d_k(x, x')`` with ``d_k`` the kernel metric (Cauchy-Schwarz).
-
     Where the prior is the same everywhere (RBF, Matern and rational quadratic kernels,
     inputs as they are or behind ``Normalize``), the numbers hold at every point of the
     domain; otherwise they are the largest over the domain's points. ``norm`` is ``B`` in
