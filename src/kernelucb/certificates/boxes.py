@@ -2,7 +2,6 @@ r"""Branch and bound over a region, and how far functions of a set change in a c
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Self
 
@@ -225,43 +224,21 @@ def _changes_in(
     return known if len(known) == len(changes) else None
 
 
-def gain_over(
-    confidence_set: ConfidenceSet, reference: Tensor, sign: int, fixed: Collection[int]
-) -> CellFunction | None:
-    r"""The largest gain over a ``1 x d`` point, on cells; None where it is not known.
-
-    The point stays, so only ``f(x)`` changes within a cell.
-    """
-    return _on_cells(
-        confidence_set,
-        fixed,
-        lambda part: partial(part.max_gain_over, reference=reference, sign=sign),
-    )
-
-
-def upper_bound(
-    confidence_set: ConfidenceSet, sign: int, fixed: Collection[int], level: float
-) -> CellFunction | None:
-    r"""The upper bound of ``sign * f - level``, on cells; None where it is not known."""
-    return _on_cells(
-        confidence_set,
-        fixed,
-        lambda part: lambda X: upper_values(part, sign, X) - level,
-    )
-
-
 def upper_values(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
     r"""The upper bound of ``sign * f`` at ``n x d`` points, on the scale of the set."""
     points = confidence_set.project(X)
     return sign * points.baseline + confidence_set.support(points, sign).value
 
 
-def _on_cells(
+def on_cells(
     confidence_set: ConfidenceSet,
     fixed: Collection[int],
     values: Callable[[ConfidenceSet], Callable[[Tensor], Tensor]],
 ) -> CellFunction | None:
-    r"""Of a family each member by itself, which is tighter than all together."""
+    r"""What is known of each set, on cells where its functions may change; None if unknown.
+
+    Of a family each member by itself, which is tighter than all together.
+    """
     parts, joined = [confidence_set], itemgetter(0)
     is_combined = isinstance(confidence_set, CombinedSet)
     if is_combined and isinstance(confidence_set.rule, Union | Intersection):

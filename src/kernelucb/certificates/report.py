@@ -144,11 +144,15 @@ class OptimumReport:
 
     def __str__(self) -> str:
         where = _in_words(self.share, self.share_at_most, "the domain")
+        best = [f"{name} {a:.4g}" for name, a in self._named(self.recommended).items()]
+        limits = [
+            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
+            for name, (a, b) in self._region().items()
+        ]
         lines = [
             f"{self.summary}: the optimum is between {self.lower:.4g} and {self.upper:.4g}",
-            f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} from "
-            "the optimum",
-            f"where the optimum may be: {where}, within {self._limits()}",
+            f"recommended: {', '.join(best)}, at most {self.gap:.4g} from the optimum",
+            f"where the optimum may be: {where}, within {', '.join(limits)}",
         ]
         if self.combination_count > 1:
             left, count = self.combinations, self.combination_count
@@ -163,19 +167,8 @@ class OptimumReport:
         low, high = self.region.tolist()
         return {name: [a, b] for name, a, b in zip(self.names, low, high, strict=True)}
 
-    def _limits(self) -> str:
-        return ", ".join(
-            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
-            for name, (a, b) in self._region().items()
-        )
-
     def _named(self, point: Tensor) -> dict[str, Any]:
         return dict(zip(self.names, point.tolist(), strict=True))
-
-    def _listed(self, point: Tensor) -> str:
-        return ", ".join(
-            f"{name} {value:.4g}" for name, value in self._named(point).items()
-        )
 
 
 @points_or_box

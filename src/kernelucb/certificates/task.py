@@ -18,8 +18,7 @@ from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_po
 from kernelucb.certificates.boxes import (
     CellFunction,
     Search,
-    gain_over,
-    upper_bound,
+    on_cells,
     upper_values,
 )
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
@@ -109,9 +108,14 @@ class Task:
         r"""What ``n x d`` points are worth at least."""
         return -upper_values(self.confidence_set, -self.sign, X)
 
-    def gain(self, reference: Tensor) -> Callable[[Tensor], Tensor]:
-        r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others."""
-        find = self.confidence_set.max_gain_over
+    def gain(
+        self, reference: Tensor, part: ConfidenceSet | None = None
+    ) -> Callable[[Tensor], Tensor]:
+        r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others.
+
+        For functions of the whole set, or of a part of it.
+        """
+        find = (self.confidence_set if part is None else part).max_gain_over
         return partial(find, reference=reference.unsqueeze(0), sign=self.sign)
 
     def where_possible(self, X: Tensor, values: Tensor) -> Tensor:
@@ -126,20 +130,29 @@ class Task:
 
     def gains_in_cells(self, reference: Tensor) -> Search | None:
         r"""The gain over a point in the region; None where its change is not known."""
-        given = reference.unsqueeze(0), self.sign, self.region.fixed
-        return self._search(gain_over(self.confidence_set, *given))
+        # The point stays, so only f(x) changes within a cell.
+        gain = partial(self.gain, reference)
+        return self._search(on_cells(self.confidence_set, self.region.fixed, gain))
 
     def optimistic_in_cells(self, level: float) -> Search | None:
         r"""What points are worth at most, above a level, in the region; None as above."""
-        given = self.sign, self.region.fixed, level
-        return self._search(upper_bound(self.confidence_set, *given))
+        return self._search(self._upper_in_cells(self.confidence_set, self.sign, level))
+
+    def _upper_in_cells(
+        self, own: ConfidenceSet, sign: int, level: float
+    ) -> CellFunction | None:
+        r"""The upper bound of ``sign * f - level``; None as above."""
+        return on_cells(
+            own,
+            self.region.fixed,
+            lambda part: lambda X: upper_values(part, sign, X) - level,
+        )
 
     def _search(self, function: CellFunction | None) -> Search | None:
         limits: list[CellFunction] = []
         for each in () if self.constraints is None else self.constraints.constraints:
-            given = each.sign, self.region.fixed, each.sign * each.level
-            own = each.band.confidence_set
-            limit = None if own is None else upper_bound(own, *given)
+            own, level = each.band.confidence_set, each.sign * each.level
+            limit = None if own is None else self._upper_in_cells(own, each.sign, level)
             if limit is None:
                 return None
             limits.append(limit)

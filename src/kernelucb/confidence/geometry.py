@@ -56,8 +56,9 @@ class Constraints(NamedTuple):
     ) -> tuple[Array, Array, Array]:
         r"""Excess at ``b`` values of ``tau``; two derivatives of its log in ``ln(tau)``.
 
-        ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the state's
-        ``drop_weights``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2 and 3.
+        ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the weights of
+        ``quadratic_form_drop``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2
+        and 3.
         """
         excess = self.excess_from(tau, (self.radius.tau_ref - tau) * sums[0]).clip(_TINY)
         share = tau / excess

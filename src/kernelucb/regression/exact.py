@@ -222,10 +222,16 @@ class KernelRegression(RidgeState):
             self.noise_scales
         )
         factors = noise / self.noise_scales
-        if bool((factors == factors[0]).all()):
-            state = self._in_units(noise, factors[0])
-        else:
+        if bool((factors != factors[0]).any()):
             state = self._of_data(self.train_inputs, self.train_targets, noise)
+        else:
+            state, factor = draft_of(self), factors[0]
+            state.register_buffer("noise_scales", noise)
+            state.distinct_noise_std = self.distinct_noise_std * factor
+            state.eigenvalues = self.eigenvalues / factor.square()
+            state.singular_values = self.singular_values / factor
+            state.targets = self.targets / factor
+            state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
         state.estimated = with_noise(self.estimated, noise_std)
         return state
 
@@ -236,17 +242,6 @@ class KernelRegression(RidgeState):
         return self.from_parts(
             self.prior, inputs, targets, noise_std, self.dimension, self.estimated
         )
-
-    def _in_units(self, noise: Tensor, factor: Tensor) -> "KernelRegression":
-        r"""The state with all noise scales multiplied by ``factor``, which is ``noise``."""
-        state = draft_of(self)
-        state.register_buffer("noise_scales", noise)
-        state.distinct_noise_std = self.distinct_noise_std * factor
-        state.eigenvalues = self.eigenvalues / factor.square()
-        state.singular_values = self.singular_values / factor
-        state.targets = self.targets / factor
-        state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
-        return state
 
     def with_largest_noise(self) -> "KernelRegression":
         r"""The state with the largest noise scale for every observation."""

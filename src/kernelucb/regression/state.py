@@ -234,16 +234,13 @@ class RidgeState(Module, ABC):
     def quadratic_form_drop(self, tau_ref: float, regularizer: Tensor) -> Tensor:
         r"""``quadratic_form(tau_ref) - quadratic_form(tau)``, one value for each ``tau``.
 
-        ``(tau_ref - tau) sum_i w_i / (lam_i + tau)`` with ``w`` the ``drop_weights``:
-        nothing cancels where both forms are large and nearly equal, as at small noise.
+        Nothing cancels where both forms are large and nearly equal, as at small noise:
+        ``(tau_ref - tau) sum_i w_i / (lam_i + tau)``, ``w = z^2 lam / (lam + tau_ref)``.
         """
-        inverse = (self.eigenvalues + regularizer.unsqueeze(-1)).reciprocal_()
-        return (tau_ref - regularizer) * (inverse @ self.drop_weights(tau_ref))
-
-    def drop_weights(self, tau_ref: float) -> Tensor:
-        r"""``r`` values ``z^2 lam / (lam + tau_ref)``; see ``quadratic_form_drop``."""
         lam = self.eigenvalues
-        return self.targets.square() * lam / (lam + tau_ref)
+        weights = self.targets.square() * lam / (lam + tau_ref)
+        inverse = (lam + regularizer.unsqueeze(-1)).reciprocal_()
+        return (tau_ref - regularizer) * (inverse @ weights)
 
     def deviation_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Ridge estimate minus prior mean at ``b`` projected points, ``b`` values.
