@@ -21,6 +21,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.acquisition.guarded import is_ucb_turn
+from kernelucb.regression.from_model import ModelData
 
 # Prior variances among which the search's model has the most likely one.
 _VARIANCES = torch.logspace(-1.0, 3.0, 41, dtype=torch.float64)
@@ -48,9 +49,9 @@ class Round:
         self.problem, self.protocol = problem, problem.protocol
         self.inputs, self.outcomes = inputs, outcomes
         self.noise_std = noise_std or self.protocol.noise_std
-        self.state = KernelRegression.from_parts(
-            problem.prior, inputs, outcomes, self.noise_std, inputs.shape[-1], frozenset()
-        )
+        noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[-1]
+        data = ModelData(problem.prior, inputs, outcomes, noise, columns, frozenset())
+        self.state = KernelRegression.from_data(data)
         self.band = MartingaleMixtureUCB(
             self.state,
             norm_bound=norm_bound or self.protocol.norm,

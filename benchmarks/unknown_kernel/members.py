@@ -12,6 +12,7 @@ from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.family.settings import MixtureSettings
 from kernelucb.confidence.martingale_mixture.problem import Appraised
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
 
@@ -47,14 +48,16 @@ class MemberBand:
     @cached_property
     def regression(self) -> KernelRegression:
         r"""The data, decomposed."""
-        return KernelRegression.from_parts(
+        outcomes = torch.tensor(self.outcomes, dtype=torch.float64)
+        data = ModelData(
             self.member.prior,
             self.problem.arms[self.played],
-            torch.tensor(self.outcomes, dtype=torch.float64),
-            self.problem.noise_std,
+            outcomes,
+            torch.full_like(outcomes, self.problem.noise_std),
             self.problem.dimension,
             frozenset(),
         )
+        return KernelRegression.from_data(data)
 
     @property
     def consistent(self) -> bool:

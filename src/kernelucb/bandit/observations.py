@@ -10,6 +10,7 @@ from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 
 from kernelucb.regression import KernelRegression
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
 _FIRST_CAPACITY = 64
@@ -88,9 +89,9 @@ class Observations:
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
         inputs, outcomes = self.inputs.clone(), self.outcomes.clone()
-        return KernelRegression.from_parts(
-            self.prior, inputs, outcomes, self.noise_std, inputs.shape[1], frozenset()
-        )
+        noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[1]
+        data = ModelData(self.prior, inputs, outcomes, noise, columns, frozenset())
+        return KernelRegression.from_data(data)
 
 
 def prior_values(prior: Prior, inputs: Tensor) -> Tensor:

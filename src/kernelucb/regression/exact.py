@@ -12,15 +12,14 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
-from kernelucb._numerics.checks import positive_values, training_targets
-from kernelucb._numerics.estimates import estimated_parts, with_noise
+from kernelucb._numerics.checks import positive_values
+from kernelucb._numerics.estimates import with_noise
 from kernelucb._numerics.features import Sections, lost_lengths, split_variance
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import hidden_part, kernel_spectrum
-from kernelucb.regression.from_model import read_model
+from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import Pooled, pool
-from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import Projection, RidgeState, resolved
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
@@ -99,14 +98,8 @@ class KernelRegression(RidgeState):
             ValueError: If the noise is not above zero.
         """
         super().__init__()
-        targets = training_targets(train_X, train_Y)
-        self.dimension = train_X.shape[-1]
-        parts = estimated_parts(covar_module, mean_module)
-        self.estimated = with_noise(parts, noise_std)
-        prior = Prior(covar_module, mean_module).to(train_X.device)
-        inputs = train_X.detach().double()
-        prior.check_fits(inputs)
-        self._decompose(prior, inputs, targets, noise_std)
+        given = train_X, train_Y, covar_module, noise_std, mean_module
+        self._decompose(ModelData.of(*given))
 
     @classmethod
     def from_model(
@@ -125,10 +118,7 @@ class KernelRegression(RidgeState):
             UnsupportedError: If the model cannot be represented; the message says why.
             InputDataError: If its data are empty or not finite.
         """
-        prior, inputs, targets, noise, dimension, estimated, _ = read_model(model)
-        if noise_std is not None:
-            noise, estimated = noise_std, with_noise(estimated, noise_std)
-        return cls.from_parts(prior, inputs, targets, noise, dimension, estimated)
+        return cls.from_data(read_model(model).with_noise_std(noise_std))
 
     @classmethod
     def of(
@@ -140,37 +130,19 @@ class KernelRegression(RidgeState):
         return model if noise_std is None else model.with_noise_std(noise_std)
 
     @classmethod
-    def from_parts(
-        cls,
-        prior: Prior,
-        inputs: Tensor,
-        targets: Tensor,
-        noise_std: float | Tensor,
-        dimension: int,
-        estimated: frozenset[str],
-        pooled: Pooled | None = None,
-    ) -> Self:
-        r"""State of kernel inputs (``n x d'``) and outcomes under a prior.
-
-        ``pooled`` are ``pool`` of the same data, where that is done already.
-        """
+    def from_data(cls, data: ModelData, pooled: Pooled | None = None) -> Self:
+        r"""State of a model in numbers; ``pooled`` is ``pool`` of these, if it is known."""
         state = cls.__new__(cls)
         Module.__init__(state)
-        state.dimension, state.estimated = dimension, estimated
-        state._decompose(prior, inputs, targets, noise_std, pooled)
+        state._decompose(data, pooled)
         return state
 
     @torch.no_grad()
-    def _decompose(
-        self,
-        prior: Prior,
-        inputs: Tensor,
-        targets: Tensor,
-        noise_std: float | Tensor,
-        pooled: Pooled | None = None,
-    ) -> None:
+    def _decompose(self, data: ModelData, pooled: Pooled | None = None) -> None:
         r"""One ``eigh`` of ``D^-1/2 K D^-1/2``, of the size of the distinct inputs."""
-        noise = positive_values("noise_std", noise_std, len(targets)).to(inputs)
+        prior, inputs, targets = data.prior, data.train_inputs, data.train_targets
+        self.prior, self.dimension, self.estimated = prior, data.dimension, data.estimated
+        noise = positive_values("noise_std", data.noise_std, len(targets)).to(inputs)
         least, most = map(float, noise.aminmax())
         if most > _LARGEST_RATIO * least:
             raise ValueError(
@@ -197,7 +169,7 @@ class KernelRegression(RidgeState):
         if pooled.scatter is not None:
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
             z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
-        self.prior, self.eigenvalue_cutoff = prior, cutoff
+        self.eigenvalue_cutoff = cutoff
         self._set_spectrum(lam, z)
         buffers = {
             "train_inputs": inputs,
@@ -236,12 +208,11 @@ class KernelRegression(RidgeState):
         return state
 
     def _of_data(
-        self, inputs: Tensor, targets: Tensor, noise_std: float | Tensor
+        self, inputs: Tensor, targets: Tensor, noise_std: Tensor
     ) -> "KernelRegression":
         r"""The state of other kernel inputs and outcomes under the same prior."""
-        return self.from_parts(
-            self.prior, inputs, targets, noise_std, self.dimension, self.estimated
-        )
+        known = self.dimension, self.estimated
+        return self.from_data(ModelData(self.prior, inputs, targets, noise_std, *known))
 
     def with_largest_noise(self) -> "KernelRegression":
         r"""The state with the largest noise scale for every observation."""

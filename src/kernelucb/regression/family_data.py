@@ -9,7 +9,6 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import positive_values
-from kernelucb._numerics.estimates import with_noise
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.likelihood.losses import Loss, Outcomes
@@ -60,14 +59,13 @@ class NoisyData(_Described):
             data = ModelData(model.prior, *values, *known)
         else:
             data = read_model(model)
-        noise, estimated = data.noise_std, data.estimated & {"noise"}
-        if noise_std is not None:
-            noise, estimated = noise_std, with_noise(estimated, noise_std)
+        data = data.with_noise_std(noise_std)
+        estimated = data.estimated & {"noise"}
         if data.learned_inputs:
             estimated = estimated | {"kernel"}
         transform: Any = data.prior.input_transform
         described = data.dimension, transform, estimated, data.prior.outcome_map
-        return cls(data.train_inputs, *described, data.train_targets, noise)
+        return cls(data.train_inputs, *described, data.train_targets, data.noise_std)
 
     @property
     def precision(self) -> Tensor:
@@ -83,10 +81,9 @@ class NoisyData(_Described):
         self, prior: Prior, estimated: frozenset[str], pooled: Pooled
     ) -> KernelRegression:
         r"""See ``FamilyData``."""
-        data, estimated = (self.inputs, self.targets), self.estimated | estimated
-        return KernelRegression.from_parts(
-            prior, *data, self.noise_std, self.dimension, estimated, pooled
-        )
+        values = self.inputs, self.targets, self.precision
+        known = self.dimension, self.estimated | estimated
+        return KernelRegression.from_data(ModelData(prior, *values, *known), pooled)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,19 +9,22 @@ from botorch.models.gpytorch import BatchedMultiOutputGPyTorchModel, GPyTorchMod
 from botorch.models.model import Model, ModelList
 from botorch.models.multitask import MultiTaskGP
 from botorch.posteriors import TransformedPosterior
+from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import Mean
 from gpytorch.models import GP, ExactGP, IndependentModelList
 from gpytorch.settings import fast_computations
 from torch import Tensor
 from torch.nn import ModuleList
 
-from kernelucb._numerics.checks import finite
+from kernelucb._numerics.checks import finite, positive_values, training_targets
 from kernelucb._numerics.estimates import (
     estimated_parts,
     is_estimate,
     learns,
     plain,
     trainable,
+    with_noise,
 )
 from kernelucb.regression.outcome_map import OutcomeUnits, outcome_units
 from kernelucb.regression.prior import Prior
@@ -48,6 +51,33 @@ class ModelData(NamedTuple):
     # Those of `"kernel"`, `"mean"`, `"noise"` fitted to the same data
     estimated: frozenset[str]
     learned_inputs: bool = False  # whether the input transform was
+
+    @classmethod
+    def of(
+        cls,
+        train_X: Tensor,
+        train_Y: Tensor,
+        covar_module: Kernel,
+        noise_std: float | Tensor,
+        mean_module: Mean | None,
+    ) -> "ModelData":
+        r"""From tensors and a kernel; see ``KernelRegression``."""
+        targets = training_targets(train_X, train_Y)
+        inputs, prior = train_X.detach().double(), Prior(covar_module, mean_module)
+        prior = prior.to(train_X.device)
+        prior.check_fits(inputs)
+        noise = positive_values("noise_std", noise_std, len(targets))
+        estimated = with_noise(estimated_parts(covar_module, mean_module), noise_std)
+        return cls(prior, inputs, targets, noise, train_X.shape[-1], estimated)
+
+    def with_noise_std(self, noise_std: float | Tensor | None) -> "ModelData":
+        r"""The same with another noise scale, one number or ``n``, where one is given."""
+        if noise_std is None:
+            return self
+        noise = positive_values("noise_std", noise_std, len(self.train_targets))
+        return self._replace(
+            noise_std=noise, estimated=with_noise(self.estimated, noise_std)
+        )
 
 
 def read_model(model: Any) -> ModelData:

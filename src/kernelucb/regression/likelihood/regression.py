@@ -12,6 +12,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.regression.exact import KernelRegression
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Loss, Outcomes
 from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
@@ -228,16 +229,16 @@ class LikelihoodRegression:
         pooled = Pooled(
             self.distinct_inputs, targets - self.mean, noise, None, self.positions
         )
-        return PseudoRegression.from_parts(
+        data = ModelData(
             prior=self.prior,
-            inputs=self.train_inputs,
-            targets=targets[self.index],
+            train_inputs=self.train_inputs,
+            train_targets=targets[self.index],
             noise_std=(noise * counts.sqrt())[self.index],
             dimension=self.dimension,
             # No noise scale of an outcome: a bound that took it for one must not say so.
             estimated=self.estimated | {"noise"},
-            pooled=pooled,
         )
+        return PseudoRegression.from_data(data, pooled)
 
 
 def _factor(matrix: Tensor) -> Tensor:

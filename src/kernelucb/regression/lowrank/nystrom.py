@@ -9,14 +9,13 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
-from kernelucb._numerics.estimates import estimated_parts, is_estimate, with_noise
+from kernelucb._numerics.estimates import is_estimate
 from kernelucb._numerics.frozen import draft_of
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.lowrank.weights import Sums, WeightProblem
-from kernelucb.regression.prior import Prior
 from kernelucb.regression.state import Projection, RidgeState, resolved
 
 
@@ -93,15 +92,7 @@ class NystromRegression(RidgeState):
             ValueError: If noise or chunk size is not above zero, or noise is rounding.
         """
         super().__init__()
-        targets = training_targets(train_X, train_Y)
-        data = ModelData(
-            prior=Prior(covar_module, mean_module).to(train_X.device),
-            train_inputs=train_X.detach().double(),
-            train_targets=targets,
-            noise_std=positive_values("noise_std", noise_std, len(targets)),
-            dimension=train_X.shape[-1],
-            estimated=with_noise(estimated_parts(covar_module, mean_module), noise_std),
-        )
+        data = ModelData.of(train_X, train_Y, covar_module, noise_std, mean_module)
         self._build(data, inducing_points, remainder_points, chunk_size)
 
     @classmethod
@@ -124,11 +115,7 @@ class NystromRegression(RidgeState):
             remainder_points: As for the class, raw inputs.
             chunk_size: As for the class.
         """
-        data = read_model(model)
-        if noise_std is not None:
-            noise = positive_values("noise_std", noise_std, len(data.train_targets))
-            estimated = with_noise(data.estimated, noise_std)
-            data = data._replace(noise_std=noise, estimated=estimated)
+        data = read_model(model).with_noise_std(noise_std)
         state = cls.__new__(cls)
         Module.__init__(state)
         state._build(data, inducing_points, remainder_points, chunk_size)
@@ -146,7 +133,6 @@ class NystromRegression(RidgeState):
         self.chunk_size = whole_number("chunk_size", chunk_size)
         self.prior = data.prior
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
-        self.prior.check_fits(inputs)
 
         def kernel_points(name: str, points: Tensor) -> Tensor:
             points = self._checked(points, name)
