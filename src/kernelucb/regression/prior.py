@@ -1,7 +1,6 @@
 r"""Prior mean and covariance in the units of the outcomes."""
 
 from collections.abc import Collection
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -73,25 +72,28 @@ class Prior(Module):
         given = input_transform is not None
         self.input_transform = frozen_estimates(input_transform) if given else None
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
+        self._plain: _Plain | None = None
 
-    @cached_property
+    @property
     def plain(self) -> "_Plain":
         r"""Plain numbers of the prior; read when first asked for."""
-        kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
-        kernel = None if kernel is None else kernel.scaled(self.scale**2)
-        value = self.offset if mean is None or type(mean) is ZeroMean else None
-        if type(mean) is ConstantMean:
-            constant: Any = mean.constant
-            if constant.numel() == 1:
-                value = self.offset + self.scale * float(constant)
-        return _Plain(kernel, value)
+        if self._plain is None:
+            kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
+            kernel = None if kernel is None else kernel.scaled(self.scale**2)
+            value = self.offset if mean is None or type(mean) is ZeroMean else None
+            if type(mean) is ConstantMean:
+                constant: Any = mean.constant
+                if constant.numel() == 1:
+                    value = self.offset + self.scale * float(constant)
+            self._plain = _Plain(kernel, value)
+        return self._plain
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
-        self.__dict__.pop("plain", None)  # read again on the other device
+        self._plain = None  # read again on the other device
         return super()._apply(*arguments, **options)
 
     def _load_from_state_dict(self, *arguments: Any, **options: Any) -> None:
-        self.__dict__.pop("plain", None)
+        self._plain = None
         super()._load_from_state_dict(*arguments, **options)
 
     def check_fits(self, inputs: Tensor) -> None:
