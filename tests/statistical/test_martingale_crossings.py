@@ -95,7 +95,7 @@ def library_refitted(history):
             state = min(states, key=lambda s: float(s.quadratic_form() + s.log_det()))
             predicted = state.mean(x), state.variance(x)
             radius.observe_predictions(*predicted, y, noise, x)
-    return radius.state_dict()["squared"]  # before it is mixed with the energy
+    return radius._predicted  # before it is mixed with the energy
 
 
 def library_radius(history, arms, **options):

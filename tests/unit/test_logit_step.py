@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from kernelucb import OutcomeConstraints
+from kernelucb.confidence.band import Band
 from kernelucb.regression.outcome_map import OutcomeMap, Step
 from problems import float64
 from tolerances import EPS, GRADCHECK
@@ -83,10 +84,10 @@ def test_taken_outcomes():
     assert bool(LOGIT.observed(outcomes).isfinite().all())
 
 
-class LatentBand:
+class LatentBand(Band):
     r"""What a constraint asks of a band on another scale; nothing of it is looked up."""
 
-    outcome_map, prior_std, assumptions, regression = LOGIT, 1.0, None, None
+    outcome_map, prior_std, assumptions = LOGIT, 1.0, None
 
     def latent_bounds(self, X):
         return X[:, 0] - 1.0, X[:, 0] + 1.0

@@ -105,12 +105,16 @@ class PrequentialRadius:
     @property
     def squared(self) -> float:
         r"""``r^2``, noise units."""
+        return with_energy(self._predicted, self.num_observations, self.delta)
+
+    @property
+    def _predicted(self) -> float:
+        r"""The same from the predictions alone, without the energy of the noise."""
         means, variances, outcomes, noise, _ = self._record
         squares = noise.square()
         terms = (outcomes - means).square() / (squares + variances)
         terms = terms + torch.log1p(variances / squares)
-        predicted = float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
-        return with_energy(predicted, len(terms), self.delta)
+        return float(terms.sum()) + 2.0 * math.log(1.0 / self.delta)
 
     @property
     def noise_std(self) -> Tensor:
