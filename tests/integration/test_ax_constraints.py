@@ -182,7 +182,7 @@ class TestExplored:
     @pytest.mark.parametrize("seed", range(2))
     def test_the_recommended_arm_satisfies_the_constraint(self, seed):
         client = constrained_client("explored", seed)
-        observed(client, 7, seed)
+        observed(client, 10, seed)
         best = kernelucb.ax.recommended_arm(client)
         assert problem(seed).margin(best.parameters) >= 0.0
         regret = problem(seed).best - problem(seed)(best.parameters)["y"]

@@ -7,6 +7,7 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb import KernelRegression
+from kernelucb.regression.from_model import ModelData
 from kernelucb.regression.prior import Prior
 
 
@@ -73,14 +74,10 @@ class PooledRegression(KernelRegression):
         r"""State of a history with at least one observation."""
         Module.__init__(self)
         played = history.counts > 0
-        self.dimension, self.estimated = 1, frozenset()
         self._count = int(history.counts.sum())
-        self._decompose(
-            history.prior,
-            history.arms[played],
-            history.means[played],
-            history.counts[played].rsqrt(),
-        )
+        arms, means = history.arms[played], history.means[played]
+        noise = history.counts[played].rsqrt()
+        self._decompose(ModelData(history.prior, arms, means, noise, 1, frozenset()))
         # No section reaches the direction that stands for the scatter.
         scatter = self.targets.new_tensor([history.scatter]).sqrt()
         self.targets = torch.cat([scatter, self.targets])

@@ -144,15 +144,11 @@ class OptimumReport:
 
     def __str__(self) -> str:
         where = _in_words(self.share, self.share_at_most, "the domain")
-        best = [f"{name} {a:.4g}" for name, a in self._named(self.recommended).items()]
-        limits = [
-            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
-            for name, (a, b) in self._region().items()
-        ]
         lines = [
             f"{self.summary}: the optimum is between {self.lower:.4g} and {self.upper:.4g}",
-            f"recommended: {', '.join(best)}, at most {self.gap:.4g} from the optimum",
-            f"where the optimum may be: {where}, within {', '.join(limits)}",
+            f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} from "
+            "the optimum",
+            f"where the optimum may be: {where}, within {self._limits()}",
         ]
         if self.combination_count > 1:
             left, count = self.combinations, self.combination_count
@@ -161,6 +157,16 @@ class OptimumReport:
             if len(left) > _MOST_LINES:
                 lines.append(f"  and {len(left) - _MOST_LINES} more")
         return "\n".join([*lines, str(self.certificate.assumptions)])
+
+    # Ax's report says these four by the names and values of parameters.
+    def _listed(self, point: Tensor) -> str:
+        return ", ".join(f"{name} {a:.4g}" for name, a in self._named(point).items())
+
+    def _limits(self) -> str:
+        return ", ".join(
+            f"{name} {a:.4g}" if a == b else f"{name} {a:.4g} to {b:.4g}"
+            for name, (a, b) in self._region().items()
+        )
 
     def _region(self) -> dict[str, list[Any]]:
         r"""Limits of the region by the names of the inputs."""
