@@ -74,6 +74,16 @@ def test_other_data_or_another_norm_are_refused(build, strict):
         assert all(map(torch.equal, acqf.bounds(X), before))
 
 
+def test_data_that_differ_in_the_last_digits_are_other_data(build):
+    model, _ = models()
+    acqf = build(model, 3.0)
+    state = saved(acqf)
+    name = next(key for key in state if key.endswith("train_targets"))
+    state[name] = state[name] * (1.0 + 1e-12)
+    with pytest.raises(StateError, match="Build it again"):
+        acqf.load_state_dict(state)
+
+
 def test_through_a_wrapper():
     model, other = models()
     acqf, another = (

@@ -76,6 +76,7 @@ def test_the_frontier_of_one_input_is_where_the_margin_is_zero(ax):
     assert label in named(ax)
     assert "frontier" in named(ax)
     assert "margin" in ax.get_ylabel()
+    assert ax.get_xlabel() == f"input 2, at input 1 {float(X[3, 0]):.4g}"
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,21 @@ def opened(owner: object, settings: Any, state: Any, *names: str) -> list[Any]:
     return [_copied(state[each]) for each in names]
 
 
-def same_values(one: Any, other: Any) -> bool:
+def same_values(one: Any, other: Any, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
     r"""Whether nested values and tensors agree, up to what devices make of tensors."""
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         if one.shape != other.shape or one.dtype != other.dtype:
             return False
-        return torch.allclose(one.to(other), other, rtol=1e-9, atol=1e-12)
+        return torch.allclose(one.to(other), other, rtol=rtol, atol=atol)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(
-            same_values(one[key], other[key]) for key in other
+            same_values(one[key], other[key], rtol, atol) for key in other
         )
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(same_values(*pair) for pair in pairs)
+        return len(one) == len(other) and all(
+            same_values(*pair, rtol, atol) for pair in pairs
+        )
     return type(one) is type(other) and one == other
 
 

@@ -105,7 +105,8 @@ class BuiltOnce(Described, AcquisitionFunction):
             for each in (state_dict, self.state_dict(prefix=prefix))
         )
         if saved.keys() != own.keys() or not all(
-            same_values(saved[name], value) for name, value in own.items()
+            same_values(saved[name], value, rtol=0.0, atol=0.0)
+            for name, value in own.items()
         ):
             raise StateError(
                 f"This state was not saved by this {type(self).__name__}: data, prior, "

@@ -176,7 +176,7 @@ def plot_slice(
         true_function=true_function,
         ax=ax,
         legend=False,
-        x_label=", ".join([names[coordinate], *_elsewhere(names, place[0], coordinate)]),
+        x_label=", ".join([names[coordinate], *elsewhere(names, place[0], coordinate)]),
         y_label=outcome_name,
     )
     if data is not None:
@@ -210,7 +210,7 @@ def slice_points(
 
 @torch.no_grad()
 def slice_weights(
-    acquisition: KernelUCB, X: Tensor, line: Tensor, *coordinates: int
+    acquisition: KernelUCB, X: Tensor, line: Tensor, coordinate: int, *others: int
 ) -> Tensor:
     r"""How much points say about a line or plane: squared correlation with their images.
 
@@ -221,7 +221,8 @@ def slice_weights(
         acquisition: Gives the kernel.
         X: ``n x d`` points.
         line: ``m x d`` points; the first row gives the fixed coordinates.
-        coordinates: The coordinates that vary.
+        coordinate: The coordinate that varies.
+        others: Further ones, of a plane.
 
     Returns:
         ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
@@ -229,12 +230,12 @@ def slice_weights(
     Raises:
         UnsupportedError: If the bound is not computed from one kernel or a family.
     """
-    columns = list(coordinates)
+    columns = [coordinate, *others]
     images = line[:1].to(X).repeat(len(X), 1)
     images[:, columns] = X[:, columns]
     state: Any = acquisition.regression
     combined = isinstance(state, CombinedState) and not isinstance(state.rule, WeightedSum)
-    states: list[Any] = list(state.states) if combined else [state]
+    states: list[Any] = [*state.states] if combined else [state]
     shares: list[Tensor] = []
     for each in states:
         if not isinstance(each, RidgeState):
@@ -296,7 +297,7 @@ def checked_columns(coordinates: Sequence[int], dimension: int) -> list[int]:
     return columns
 
 
-def _elsewhere(names: Sequence[str], point: Tensor, *shown: int) -> list[str]:
+def elsewhere(names: Sequence[str], point: Tensor, *shown: int) -> list[str]:
     r"""Where the inputs that are not shown stand: ``["at time (h) 3.5"]``; may be empty."""
     fixed = [i for i in range(len(names)) if i not in shown]
     if len(fixed) > 3:

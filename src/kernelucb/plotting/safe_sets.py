@@ -9,7 +9,13 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb._numerics.domains import checked_box, checked_points
-from kernelucb.plotting.bands import checked_columns, checked_names, scatter, slice_weights
+from kernelucb.plotting.bands import (
+    checked_columns,
+    checked_names,
+    elsewhere,
+    scatter,
+    slice_weights,
+)
 from kernelucb.plotting.style import BLACK, BLUE, CHOSEN, Axes, add_legend, new_axes
 from kernelucb.safety import SafeSet
 
@@ -94,9 +100,10 @@ def plot_safe_set(
             upwards = torch.zeros_like(across)
             style |= {"transform": ax.get_xaxis_transform(), "clip_on": False}
         scatter(ax, across, upwards, _nearness(safe_set, X, points, columns), style)
-    ax.set_xlabel(names[columns[0]])
+    ax.set_xlabel(", ".join([names[columns[0]], *elsewhere(names, middle[0], *columns)]))
     if len(columns) == 2:
         ax.set_ylabel(names[columns[1]])
+        ax.set(xlim=ends[0], ylim=ends[1])
     add_legend(ax, title=f"looked at {' x '.join([str(count)] * len(columns))} points")
     return ax
 
