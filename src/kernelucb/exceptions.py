@@ -8,10 +8,6 @@ Only what BoTorch has no name for is defined here.
 from botorch.exceptions import BotorchError, BotorchWarning, InputDataWarning
 
 
-class InconsistentConfidenceSetError(BotorchError):
-    r"""No function satisfies the stated assumptions and the data (``strict=True``)."""
-
-
 class InconsistentConfidenceSetWarning(BotorchWarning):
     r"""No function satisfies the stated assumptions and the data; one was relaxed."""
 
@@ -37,7 +33,6 @@ class SolverError(BotorchError):
 
 
 __all__ = [
-    "InconsistentConfidenceSetError",
     "InconsistentConfidenceSetWarning",
     "NoSafePointError",
     "SinglePrecisionWarning",

@@ -272,7 +272,9 @@ def _check_pending(bench: _Bench) -> None:
 def _check_directions(bench: _Bench) -> None:
     lower, upper = bench.band().bounds(bench.points)
     least = bench.band(maximize=False)
-    _close(bench.values(least), _latent(least, bench.points)[0].neg(), "maximize=False")
+    _close(
+        bench.values(least), least.latent_bounds(bench.points)[0].neg(), "maximize=False"
+    )
     for own, side in zip(least.bounds(bench.points), (lower, upper), strict=True):
         _close(own, side, "bounds with maximize=False")
     weights = torch.tensor([-1.0], dtype=torch.float64)
@@ -284,7 +286,9 @@ def _check_directions(bench: _Bench) -> None:
 
 def _check_upper_value(bench: _Bench) -> None:
     band = bench.band()
-    _close(bench.values(band), _latent(band, bench.points)[1], "values and upper bounds")
+    _close(
+        bench.values(band), band.latent_bounds(bench.points)[1], "values and upper bounds"
+    )
 
 
 def _check_order_of_data(bench: _Bench) -> None:
@@ -316,9 +320,9 @@ def _check_repeats(bench: _Bench) -> None:
 def _check_gain(bench: _Bench) -> None:
     band, reference = bench.band(), bench.points[:1]
     for sign in (1, -1):
-        gain = band.confidence_set.max_gain_over(bench.points, reference, sign)
-        cheap = band.confidence_set.max_gain_over(bench.points, reference, sign, cheap=True)
-        sides = _latent(band, torch.cat([bench.points, reference]))
+        gain = band.max_gain_over(bench.points, reference, sign)
+        cheap = band.max_gain_over(bench.points, reference, sign, cheap=True)
+        sides = band.latent_bounds(torch.cat([bench.points, reference]))
         lower, upper = sides if sign == 1 else (-sides[1], -sides[0])
         slack = 1e-6 * float((upper - lower).max())
         widest = upper[:-1] - lower[-1]
@@ -369,7 +373,7 @@ def _check_witness(bench: _Bench) -> None:
     band = bench.band()
     if not hasattr(band, "witness"):
         return
-    lower, upper = _latent(band, bench.points)
+    lower, upper = band.latent_bounds(bench.points)
     slack = 1e-5 * float((upper - lower).max())
     for above in (True, False):
         values = band.witness(bench.points[:1], upper=above)(bench.points)
@@ -501,7 +505,8 @@ def check_coverage(
         while len(X) < rounds:
             band = bench.band(X, Y)
             assumptions = band.assumptions
-            if None in (delta := assumptions.delta,) or not assumptions.all_points:
+            delta = assumptions.delta
+            if delta is None or not assumptions.all_points:
                 return None
             if len(X) % 4 == 2:
                 lower, upper = band.bounds(grid)
@@ -521,11 +526,6 @@ def check_coverage(
         f"{limit} at delta {delta:g}."
     )
     return Coverage(misses, runs, limit, power)
-
-
-def _latent(band: Any, X: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The band on the scale of its acquisition values."""
-    return getattr(band, "latent_bounds", band.bounds)(X)
 
 
 def _close(one: Tensor, other: Tensor, what: str, tolerance: float = _REARRANGED) -> None:

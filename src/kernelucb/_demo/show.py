@@ -26,8 +26,16 @@ _INTERRUPTED = 130  # what shells report for Ctrl-C
 
 def run_demo(arguments: Namespace) -> int:
     r"""Run the demo; the exit status: 0, 1 when it had to stop, 130 after Ctrl-C."""
+    threads = torch.get_num_threads()
     # The matrices are tiny: on a busy machine threads only wait for each other.
     torch.set_num_threads(1)
+    try:
+        return _shown(arguments)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _shown(arguments: Namespace) -> int:
     run = Run(
         make_problem(arguments.function),
         rounds=arguments.rounds,
