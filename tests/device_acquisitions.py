@@ -11,11 +11,8 @@ from kernelucb import (
     BKBUCB,
     IGPUCB,
     AbbasiYadkoriUCB,
-    BoundedNorm,
-    CompactDomain,
     ConstrainedUCB,
     Filters,
-    FiniteDomain,
     Grid,
     GuardedAcquisition,
     KernelFamilyUCB,
@@ -35,8 +32,8 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
     lengthscale_family,
-    outcome_bands,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain, outcome_bands
 from kernelucb.models import BKBModel, DiscreteMetaModel, FeatureMetaModel
 from problems import frozen_kernel, make_problem, uniform
 

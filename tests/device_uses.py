@@ -25,7 +25,6 @@ from device_models import budgeted_model, earlier_tasks, sketched_update
 from kernelucb import (
     BKBBandit,
     CertifiedGapStopping,
-    ConstraintWidth,
     FamilyBandit,
     FamilyTracker,
     Filters,
@@ -48,6 +47,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb.optim import chunked
+from kernelucb.safety import ConstraintWidth
 from problems import frozen_kernel
 
 FAST: Any = {"num_restarts": 1, "raw_samples": 4, "options": {"maxiter": 1}}

@@ -13,7 +13,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
-    BoundedNorm,
     Filters,
     Grid,
     KernelBandit,
@@ -27,6 +26,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
+from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.combined import CombinedSet, WeightedSum
 from kernelucb.confidence.martingale_mixture.dual import GridSet
 from kernelucb.models import BKBModel

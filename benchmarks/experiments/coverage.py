@@ -18,9 +18,9 @@ from kernelucb import (
     KernelRegression,
     MartingaleMixtureUCB,
     MixedSpace,
-    OptimumReport,
     optimum_report,
 )
+from kernelucb.certificates import OptimumReport
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, NoSafePointError
 

@@ -16,15 +16,11 @@ from kernelucb.acquisition import (
     SrinivasUCB,
     StreamingKernelUCB,
     WangDeFreitasUCB,
-    outcome_bands,
 )
 from kernelucb.bandit import BKBBandit, FamilyBandit, KernelBandit
 from kernelucb.certificates import (
     CertifiedGapStopping,
     MixedSpace,
-    OptimumReport,
-    PossibleCombination,
-    RegretCertificate,
     optimum_report,
     regret_certificate,
 )
@@ -36,39 +32,29 @@ from kernelucb.confidence.near import NearNormBall
 from kernelucb.confidence.norm.least import least_consistent_norm
 from kernelucb.confidence.norm.tracker import NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
-from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
-from kernelucb.diagnostics.consistency import (
-    ConsistencyCheck,
+from kernelucb.diagnostics import (
     check_consistency,
-)
-from kernelucb.diagnostics.information_gain import information_gain
-from kernelucb.diagnostics.norm_description import (
-    NormDescription,
     describe_norm_bound,
+    information_gain,
 )
 from kernelucb.optim import KernelThompsonSampling
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.kernel_family import lengthscale_family
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
-from kernelucb.safety import ConstraintWidth, SafeSet, optimize_acqf_safely
+from kernelucb.safety import SafeSet, optimize_acqf_safely
 
 __all__ = [
     "AbbasiYadkoriUCB",
     "Analytic",
     "BKBBandit",
     "BKBUCB",
-    "BoundedNorm",
     "CertifiedGapStopping",
-    "CompactDomain",
-    "ConsistencyCheck",
     "ConstrainedUCB",
-    "ConstraintWidth",
     "FamilyBandit",
     "FamilyTracker",
     "Filters",
-    "FiniteDomain",
     "Grid",
     "GuardedAcquisition",
     "IGPUCB",
@@ -84,14 +70,10 @@ __all__ = [
     "MetaUCB",
     "MixedSpace",
     "NearNormBall",
-    "NormDescription",
     "NormTracker",
     "NystromRegression",
     "OutcomeConstraints",
-    "OptimumReport",
-    "PossibleCombination",
     "PrequentialRadius",
-    "RegretCertificate",
     "SafeSet",
     "ScalarizedUCB",
     "SketchedMartingaleMixtureUCB",
@@ -107,6 +89,5 @@ __all__ = [
     "lengthscale_family",
     "optimize_acqf_safely",
     "optimum_report",
-    "outcome_bands",
     "regret_certificate",
 ]

@@ -14,7 +14,6 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     ConstrainedUCB,
-    ConstraintWidth,
     KernelFamilyUCB,
     LikelihoodUCB,
     MartingaleMixtureUCB,
@@ -30,6 +29,7 @@ from kernelucb import (
     WangDeFreitasUCB,
 )
 from kernelucb.models import BKBModel, CosineFeatures, FeatureMetaModel
+from kernelucb.safety import ConstraintWidth
 from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)

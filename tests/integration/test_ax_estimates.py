@@ -23,7 +23,6 @@ from torch.testing import assert_close
 
 import kernelucb.ax
 from kernelucb import (
-    BoundedNorm,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -33,7 +32,7 @@ from kernelucb import (
     UnknownNoise,
 )
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
-from kernelucb.acquisition import BOUNDS
+from kernelucb.acquisition import BOUNDS, BoundedNorm
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.models import DiscreteMetaModel
 from tolerances import LINEAR_SOLVE

@@ -20,7 +20,8 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb import FiniteDomain, KernelRegression, MartingaleMixtureUCB, SrinivasUCB
+from kernelucb import KernelRegression, MartingaleMixtureUCB, SrinivasUCB
+from kernelucb.acquisition import FiniteDomain
 from tolerances import LINEAR_SOLVE, LOG_TAIL, PERMUTATION, REARRANGED
 
 ROOT = Path(__file__).parents[2]

@@ -47,8 +47,8 @@ from botorch.optim.optimize_homotopy import optimize_acqf_homotopy
 from botorch.optim.utils.acquisition_utils import get_X_baseline
 from torch.testing import assert_close
 
-from kernelucb import ConstraintWidth
 from kernelucb.acquisition import BOUNDS
+from kernelucb.safety import ConstraintWidth
 
 FAST = {"num_restarts": 2, "raw_samples": 8}
 FEW = {"maxiter": 3}

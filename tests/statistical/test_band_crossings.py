@@ -19,14 +19,12 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    BoundedNorm,
-    CompactDomain,
-    FiniteDomain,
     KernelBandit,
     MartingaleMixture,
     MartingaleMixtureUCB,
     SrinivasUCB,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from tolerances import BANDIT
 from tolerances import LINEAR_SOLVE as CLOSE

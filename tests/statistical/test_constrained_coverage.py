@@ -16,12 +16,8 @@ import torch
 from binomial import Claim
 from simulation import Arms, History
 
-from kernelucb import (
-    ConstrainedUCB,
-    MartingaleMixture,
-    OutcomeConstraints,
-    outcome_bands,
-)
+from kernelucb import ConstrainedUCB, MartingaleMixture, OutcomeConstraints
+from kernelucb.acquisition import outcome_bands
 from oracles.crossings import Sequences, gaussian
 from problems import RKHSFunction
 

@@ -20,10 +20,7 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
-    BoundedNorm,
     CertifiedGapStopping,
-    CompactDomain,
-    FiniteDomain,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -37,6 +34,7 @@ from kernelucb import (
     WangDeFreitasUCB,
     regret_certificate,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel

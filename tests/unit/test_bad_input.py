@@ -11,11 +11,8 @@ from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
     Analytic,
-    BoundedNorm,
     CertifiedGapStopping,
-    CompactDomain,
     Filters,
-    FiniteDomain,
     Grid,
     GuardedAcquisition,
     KernelBandit,
@@ -34,6 +31,7 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from problems import frozen_kernel, make_problem
 
 PROBLEM = make_problem(n=6, d=2)

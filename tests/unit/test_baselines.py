@@ -12,13 +12,11 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    BoundedNorm,
-    CompactDomain,
-    FiniteDomain,
     KernelRegression,
     SrinivasUCB,
     WangDeFreitasUCB,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.assumptions import Status
 from oracles import closed_forms
 from problems import frozen_kernel, frozen_model, make_problem

@@ -17,9 +17,9 @@ from kernelucb import (
     GuardedAcquisition,
     MartingaleMixtureUCB,
     OutcomeConstraints,
-    outcome_bands,
     regret_certificate,
 )
+from kernelucb.acquisition import outcome_bands
 from kernelucb.acquisition.guarded import is_ucb_turn
 from problems import float64, frozen_model, make_problem
 from tolerances import REARRANGED

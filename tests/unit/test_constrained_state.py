@@ -11,13 +11,13 @@ from botorch.acquisition import (
 
 from kernelucb import (
     ConstrainedUCB,
-    ConstraintWidth,
     GuardedAcquisition,
     MartingaleMixtureUCB,
     OutcomeConstraints,
     SafeSet,
 )
 from kernelucb.exceptions import StateError
+from kernelucb.safety import ConstraintWidth
 from problems import make_problem
 
 PROBLEM, OTHER = make_problem(n=8, d=2), make_problem(n=8, d=2, seed=7)

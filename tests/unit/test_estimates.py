@@ -16,7 +16,6 @@ from kernelucb import (
     BKBUCB,
     AbbasiYadkoriUCB,
     BKBBandit,
-    BoundedNorm,
     FamilyBandit,
     FamilyTracker,
     KernelBandit,
@@ -40,9 +39,9 @@ from kernelucb import (
     information_gain,
     least_consistent_norm,
     lengthscale_family,
-    outcome_bands,
 )
 from kernelucb._numerics.estimates import EstimatedNumber, estimated
+from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
 from problems import make_problem

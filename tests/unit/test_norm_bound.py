@@ -13,7 +13,6 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
-    BoundedNorm,
     KernelRegression,
     KernelThompsonSampling,
     MartingaleMixtureUCB,
@@ -26,6 +25,7 @@ from kernelucb import (
     WangDeFreitasUCB,
     least_consistent_norm,
 )
+from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.assumptions import Status
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from problems import frozen_model, make_problem

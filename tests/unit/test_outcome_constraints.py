@@ -18,8 +18,8 @@ from kernelucb import (
     OutcomeConstraints,
     SafeSet,
     ScalarizedUCB,
-    outcome_bands,
 )
+from kernelucb.acquisition import outcome_bands
 from kernelucb.exceptions import UncertifiedError
 from problems import frozen_kernel, make_problem, uniform
 from tolerances import GRADCHECK

@@ -18,7 +18,6 @@ from torch.testing import assert_close
 from kernelucb import (
     BKBUCB,
     AbbasiYadkoriUCB,
-    ConstraintWidth,
     KernelBandit,
     KernelRegression,
     MartingaleMixtureUCB,
@@ -34,7 +33,7 @@ from kernelucb.exceptions import (
     UncertifiedError,
 )
 from kernelucb.models import BKBModel
-from kernelucb.safety import gen_safe_initial_conditions
+from kernelucb.safety import ConstraintWidth, gen_safe_initial_conditions
 from problems import Problem, float64, make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED, SCALE
 

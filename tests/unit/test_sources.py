@@ -9,10 +9,7 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     Analytic,
     BKBBandit,
-    BoundedNorm,
-    CompactDomain,
     Filters,
-    FiniteDomain,
     Grid,
     KernelBandit,
     KernelFamilyUCB,
@@ -35,6 +32,7 @@ from kernelucb import (
     UnknownNoise,
     WangDeFreitasUCB,
 )
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.fit.filters import FILTERS_SOURCE
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 from problems import make_problem, uniform

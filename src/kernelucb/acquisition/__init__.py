@@ -18,6 +18,7 @@ from kernelucb.acquisition.named import (
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.acquisition.sketched import SketchedMartingaleMixtureUCB
+from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 
 BOUNDS = (
     MartingaleMixtureUCB,
@@ -48,7 +49,10 @@ __all__ = [
     "AbbasiYadkoriUCB",
     "BKBUCB",
     "BOUNDS",
+    "BoundedNorm",
+    "CompactDomain",
     "ConstrainedUCB",
+    "FiniteDomain",
     "GuardedAcquisition",
     "IGPUCB",
     "KernelFamilyUCB",
