@@ -99,11 +99,11 @@ def test_the_optimum_is_that_of_the_report(cards):
     assert card.df["where the optimum may be"].tolist() == [f"{low:.4g} to {high:.4g}"]
     assert card.df["recommended"].tolist() == [f"{float(report.recommended):.4g}"]
     assert f"between {report.lower:.4g} and {report.upper:.4g}" in card.title
-    bar, mark = card.get_figure().data
-    assert bar.name == "where the optimum may be"
-    assert bar.base[0] == pytest.approx(float(report.region[0]))
-    assert mark.name == "recommended"
-    assert mark.x[0] == pytest.approx(float(report.recommended))
+    (table,) = card.get_figure().data
+    assert list(table.header["values"]) == list(card.df.columns)
+    assert [list(column) for column in table.cells["values"]] == [
+        card.df[name].tolist() for name in card.df
+    ]
 
 
 def test_an_estimate_is_not_called_certified():
@@ -199,7 +199,8 @@ def test_parameters_have_the_names_and_values_of_the_user():
         "outcomes on this line",
     }
     assert " %, certified" in gap.title
-    assert set(optimum.get_figure().data[0].y) == {"solvent", "stirred", "hours (h)"}
+    names = optimum.get_figure().data[0].cells["values"][0]
+    assert set(names) == {"solvent", "stirred", "hours (h)"}
 
 
 def test_progress_is_logged_round_by_round():

@@ -3,6 +3,7 @@ r"""Gaps over the rounds: what is drawn, and what it is called."""
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.exceptions import UnsupportedError
@@ -15,7 +16,8 @@ from kernelucb import (
     optimum_report,
     regret_certificate,
 )
-from kernelucb.ax.analyses import Round, _gap_figure
+from kernelucb.ax.analyses import _gap_figure
+from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.plotting import plot_gap
 from problems import make_problem
 
@@ -60,7 +62,9 @@ def test_a_run_that_is_certified_in_some_rounds_says_how_many(ax):
 
 def test_a_card_of_ax_says_the_same_of_its_rounds():
     run = [*GUESSES, *RUN]
-    figure = _gap_figure([Round(i, f"{i}_0", each) for i, each in enumerate(run)])
+    rows = [(i, f"{i}_0", each.gap, each.certified) for i, each in enumerate(run)]
+    df = pd.DataFrame(rows, columns=["trial_index", "arm_name", "gap", "certified"])
+    figure = _gap_figure(df, gaps_in_words(run))
     (line,) = figure.data
     assert line.name == "gap, certified in 3 of 5 rounds"
     assert line.marker.symbol == ("circle-open",) * 2 + ("circle",) * 3

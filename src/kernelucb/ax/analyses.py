@@ -7,7 +7,8 @@ import html
 import logging
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
@@ -30,19 +31,27 @@ from plotly import graph_objects as go
 
 from kernelucb._numerics.checks import whole_number
 from kernelucb.ax.bounds import FittedBound, bound_spec
-from kernelucb.ax.report import ExperimentReport, report_of
-from kernelucb.ax.spaces import in_words, values_of
+from kernelucb.ax.report import in_words, report_of
+from kernelucb.ax.spaces import Parameters, values_of
 from kernelucb.certificates import RegretCertificate, regret_certificate
 from kernelucb.certificates.regret import gaps_in_words
 from kernelucb.exceptions import NoSafePointError
 
-Parameters = Mapping[str, Any]
-
 _LOG = logging.getLogger(__name__)
 _LEGEND = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"}
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#6E6E6E"
+BLUE, GREY = "#0072B2", "#6E6E6E"
 _FILL = "rgba(0, 114, 178, 0.25)"
 _WIDTH = 120  # characters in a line below a picture
+
+
+class Card(NamedTuple):
+    r"""What a card shows: one line each, the words below the picture, numbers, picture."""
+
+    title: str
+    subtitle: str
+    note: str
+    df: pd.DataFrame
+    figure: go.Figure
 
 
 @dataclass(eq=False)
@@ -103,22 +112,14 @@ class BoundAnalysis(Analysis):
         if experiment is None or generation_strategy is None:
             raise AnalysisNotApplicableStateError(lacking or "")
         try:
-            return self._card(experiment, generation_strategy)
+            card = self._card(experiment, generation_strategy)
         except NoSafePointError as error:
             raise AnalysisNotApplicableStateError(str(error)) from error
+        words = type(self).__name__, card.title, card.subtitle
+        return create_plotly_analysis_card(*words, card.df, _noted(card.figure, card.note))
 
     @abstractmethod
-    def _card(
-        self, experiment: Experiment, strategy: GenerationStrategy
-    ) -> PlotlyAnalysisCard: ...
-
-    def _create(
-        self, title: str, subtitle: str, note: str, df: pd.DataFrame, figure: go.Figure
-    ) -> PlotlyAnalysisCard:
-        # Ax shows one line of a subtitle; all that is longer goes below the picture.
-        figure.update_layout(template="simple_white", legend=_LEGEND)
-        name = type(self).__name__
-        return create_plotly_analysis_card(name, title, subtitle, df, _noted(figure, note))
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card: ...
 
     def _number(self, name: str, value: Any) -> str:
         r"""``52.5 °C``."""
@@ -150,44 +151,40 @@ class BandAnalysis(BoundAnalysis):
     metric: str | None = None
     num_points: int = 100
 
-    def _card(
-        self, experiment: Experiment, strategy: GenerationStrategy
-    ) -> PlotlyAnalysisCard:
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         fitted = FittedBound(strategy, experiment, self.fixed_parameters)
         arm, _ = fitted.best_arm()
         centre = {**arm.parameters, **fitted.context}
         points, discrete = _points_along(
             experiment.search_space, centre, self.parameter, self.num_points
         )
-        band, metric = self._band(experiment, fitted)
+        band, metric = fitted.band, _objective(experiment)
+        if self.metric is not None:
+            bands = {metric.lstrip("-"): band, **fitted.bands}
+            if self.metric not in bands:
+                raise ValueError(
+                    f"No band of the metric {self.metric!r}; there are {sorted(bands)}."
+                )
+            band, metric = bands[self.metric], self.metric
         lower, upper = (side.tolist() for side in band.bounds(fitted.inputs(points)))
         values = [point[self.parameter] for point in points]
         df = pd.DataFrame({self.parameter: values, "lower": lower, "upper": upper})
         summary = band.assumptions.verdict
         figure = _band_figure(df, f"band, {summary}", discrete)
         others = {k: v for k, v in centre.items() if k != self.parameter}
-        seen = _outcomes_along(experiment, metric.lstrip("-"), self.parameter, others)
-        _add_outcomes(figure, seen)
+        _add_outcomes(figure, experiment, metric.lstrip("-"), self.parameter, others)
         figure.update_layout(
             xaxis_title=self._label(self.parameter), yaxis_title=self._label(metric)
         )
-        title = f"Band of {metric} along {self.parameter}: {summary}"
-        there = [f"{k} = {self._number(k, v)}" for k, v in others.items()]
-        where = f"Through arm {arm.name}{', at ' if there else ''}{', '.join(there)}"
-        subtitle = f"Through arm {arm.name}; the dots are outcomes of trials"
-        return self._create(title, subtitle, f"{where}\n{band.assumptions}", df, figure)
-
-    def _band(self, experiment: Experiment, fitted: FittedBound) -> tuple[Any, str]:
-        r"""The band that is drawn, and the name of its outcome."""
-        objective = _objective(experiment)
-        if self.metric is None:
-            return fitted.band, objective
-        bands = {objective.lstrip("-"): fitted.band, **fitted.bands}
-        if self.metric not in bands:
-            raise ValueError(
-                f"No band of the metric {self.metric!r}; there are {sorted(bands)}."
-            )
-        return bands[self.metric], self.metric
+        there = ", ".join(f"{k} = {self._number(k, v)}" for k, v in others.items())
+        through = f"Through arm {arm.name}"
+        return Card(
+            f"Band of {metric} along {self.parameter}: {summary}",
+            f"{through}; the dots are outcomes of trials",
+            f"{through}{', at ' if there else ''}{there}\n{band.assumptions}",
+            df,
+            figure,
+        )
 
 
 @dataclass(eq=False)
@@ -212,34 +209,31 @@ class GapAnalysis(BoundAnalysis):
     most_rounds: int = 20
     max_evaluations: int = 20_000
 
-    def _card(
-        self, experiment: Experiment, strategy: GenerationStrategy
-    ) -> PlotlyAnalysisCard:
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         completed = sorted(
             trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]
         )
         rounds: list[Round] = []
         for i in _spread(len(completed), self.most_rounds):
-            try:
+            with suppress(NoSafePointError):  # no arm was certainly feasible by then
                 rounds.append(self._round(strategy, experiment, completed[i]))
-            except NoSafePointError:  # no arm was certainly feasible by then
-                continue
-            last = rounds[-1].certificate
-            parts = completed[i], last.gap, last.summary
-            _LOG.info("gap after trial %d: at most %.4g, %s", *parts)
         if not rounds:
             raise NoSafePointError("No completed arm is certainly feasible yet.")
         df = pd.DataFrame(rounds).drop(columns="certificate")
         df["gap"] = [each.certificate.gap for each in rounds]
         df["certified"] = [each.certificate.certified for each in rounds]
-        last = rounds[-1].certificate
-        metric, arm = _objective(experiment).lstrip("-"), rounds[-1].arm_name
-        gap = self._number(metric, last.gap)
-        title = f"Gap of arm {arm}: at most {gap}, {last.summary}"
-        subtitle = f"How much more {metric} any other arm can have than the best one so far"
-        figure = _gap_figure(rounds)
+        _, arm, last = rounds[-1]
+        metric = _objective(experiment).lstrip("-")
+        figure = _gap_figure(df, gaps_in_words([each.certificate for each in rounds]))
         figure.update_yaxes(title=f"gap to the optimum of {self._label(metric)}")
-        return self._create(title, subtitle, str(last), df, figure)
+        gap = self._number(metric, last.gap)
+        return Card(
+            f"Gap of arm {arm}: at most {gap}, {last.summary}",
+            f"How much more {metric} any other arm can have than the best one so far",
+            str(last),
+            df,
+            figure,
+        )
 
     def _round(
         self, strategy: GenerationStrategy, experiment: Experiment, index: int
@@ -250,12 +244,10 @@ class GapAnalysis(BoundAnalysis):
         )
         fitted = FittedBound(strategy, earlier, self.fixed_parameters)
         arm, point = fitted.best_arm(by_bands=True)
-        certificate = regret_certificate(
-            fitted.band,
-            **fitted.domain,
-            recommended=point,
-            max_evaluations=self.max_evaluations,
-        )
+        own: Any = fitted.domain | {"max_evaluations": self.max_evaluations}
+        certificate = regret_certificate(fitted.band, **own, recommended=point)
+        told = index, certificate.gap, certificate.summary
+        _LOG.info("gap after trial %d: at most %.4g, %s", *told)
         return Round(index, arm.name, certificate)
 
 
@@ -271,7 +263,7 @@ class Round(NamedTuple):
 class OptimumAnalysis(BoundAnalysis):
     r"""What is known of the optimum: how large it is, where it may be, what to try next.
 
-    See ``kernelucb.ax.optimum_report``, whose numbers it shows.
+    See ``kernelucb.ax.optimum_report``, whose numbers are shown in a table.
 
     Example:
         >>> cards = client.compute_analyses([kernelucb.ax.OptimumAnalysis()])
@@ -285,29 +277,33 @@ class OptimumAnalysis(BoundAnalysis):
     _: KW_ONLY
     max_evaluations: int = 20_000
 
-    def _card(
-        self, experiment: Experiment, strategy: GenerationStrategy
-    ) -> PlotlyAnalysisCard:
+    def _card(self, experiment: Experiment, strategy: GenerationStrategy) -> Card:
         budget = {"max_evaluations": self.max_evaluations}
         report = report_of(strategy, experiment, self.fixed_parameters, **budget)
-        told = report.to_dict()
-        names = [*told["region"]]
+        ranges, recommended = report.ranges(), report.to_dict()["recommended"]
+        where = "where the optimum may be"
         df = pd.DataFrame(
             {
-                "parameter": names,
-                "where the optimum may be": [
-                    report.range_in_words(name, told["region"][name]) for name in names
-                ],
-                "recommended": [in_words(told["recommended"][name]) for name in names],
+                "parameter": [*ranges],
+                where: [*ranges.values()],
+                "recommended": [in_words(recommended[name]) for name in ranges],
             }
         )
+        looked_at = "" if report.certificate.rigorous else ", of the points looked at"
+        shown = df.assign(parameter=[*map(self._label, ranges)])
+        columns = {"align": "left", "values": [shown[name].tolist() for name in shown]}
+        headings = [f"{name}{looked_at if name == where else ''}" for name in shown]
+        table = go.Table(header={"align": "left", "values": headings}, cells=columns)
         metric = _objective(experiment).lstrip("-")
         upper = self._number(metric, report.upper)
         between = f"between {report.lower:.4g} and {upper}"
-        title = f"Optimum of {metric} {between}: {report.summary}"
-        subtitle = "Where it may be, and the recommended arm"
-        figure = _region_figure(report, {name: self._label(name) for name in names})
-        return self._create(title, subtitle, str(report), df, figure)
+        return Card(
+            f"Optimum of {metric} {between}: {report.summary}",
+            "Where it may be, and the recommended arm",
+            str(report),
+            df,
+            go.Figure(table),
+        )
 
 
 def _objective(experiment: Experiment) -> str:
@@ -325,9 +321,7 @@ def _spread(count: int, most: int) -> list[int]:
 def _points_along(
     space: SearchSpace, centre: Parameters, name: str, num_points: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    r"""Points through one, along a parameter, and whether these are all of its values.
-
-    Points outside the search space, by its parameter constraints, are left out.
+    r"""Points of the search space through one, along a parameter, and whether all of them.
 
     Raises:
         ValueError: If there is no such parameter, it has one value only, or it is computed
@@ -351,24 +345,6 @@ def _points_along(
     return [p for p in points if space.check_membership(p)], listed is not None
 
 
-def _outcomes_along(
-    experiment: Experiment, metric: str, name: str, others: Parameters
-) -> pd.DataFrame:
-    r"""Outcomes of completed trials by their value ``x`` of a parameter.
-
-    ``here`` is whether the ``others`` are those of the arm.
-    """
-    data: Any = experiment.lookup_data().df
-    kept = {trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]}
-    rows = [
-        (own[name], row["arm_name"], row["mean"], others.items() <= own.items())
-        for _, row in data[data["metric_name"] == metric].iterrows()
-        if row["trial_index"] in kept
-        for own in [experiment.arms_by_name[row["arm_name"]].parameters]
-    ]
-    return pd.DataFrame(rows, columns=["x", "arm", "mean", "here"])
-
-
 def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
     r"""A band from a column of places and the columns ``lower`` and ``upper``.
 
@@ -388,78 +364,60 @@ def _band_figure(df: pd.DataFrame, name: str, discrete: bool) -> go.Figure:
     return figure.add_scatter(y=upper, **shown)
 
 
-def _add_outcomes(figure: go.Figure, seen: pd.DataFrame) -> None:
-    r"""Add the outcomes of trials to a band; those that are not on its line are grey."""
-    for here, name, style in (
+def _add_outcomes(
+    figure: go.Figure, experiment: Experiment, metric: str, name: str, others: Parameters
+) -> None:
+    r"""Outcomes of completed trials by their value of a parameter.
+
+    Those of arms whose ``others`` are not those of the line are grey.
+    """
+    data: Any = experiment.lookup_data().df
+    kept = {trial.index for trial in experiment.trials_by_status[TrialStatus.COMPLETED]}
+    data = data[(data["metric_name"] == metric) & data["trial_index"].isin(kept)]
+    for here, label, style in (
         (False, "outcomes elsewhere", {"color": GREY, "symbol": "circle-open"}),
         (True, "outcomes on this line", {"color": "black"}),
     ):
-        rows = seen[seen["here"] == here]
-        if len(rows) > 0:
+        rows = [
+            (own[name], mean, arm)
+            for arm, mean in zip(data["arm_name"], data["mean"], strict=True)
+            for own in [experiment.arms_by_name[arm].parameters]
+            if (others.items() <= own.items()) is here
+        ]
+        if rows:
+            x, y, arms = map(list, zip(*rows, strict=True))
             figure.add_scatter(
-                x=rows["x"].tolist(),
-                y=rows["mean"].tolist(),
+                x=x,
+                y=y,
                 mode="markers",
                 marker={"size": 7, **style},
-                name=name,
-                customdata=rows["arm"].tolist(),
+                name=label,
+                customdata=arms,
                 hovertemplate="arm %{customdata}: %{y:.4g}",
             )
 
 
-def _gap_figure(rounds: Sequence[Round]) -> go.Figure:
-    r"""The gap after some trials; marks of those that are not certified are open."""
-    certificates = [each.certificate for each in rounds]
-    symbols = ["circle" if each.certified else "circle-open" for each in certificates]
-    figure = go.Figure(
-        go.Scatter(
-            x=[each.trial_index for each in rounds],
-            y=[each.gap for each in certificates],
-            customdata=[each.arm_name for each in rounds],
-            name=gaps_in_words(certificates),
-            showlegend=True,
-            mode="lines+markers",
-            line_color=BLUE,
-            marker={"symbol": symbols, "size": 8},
-            hovertemplate="trial %{x}: arm %{customdata}, gap %{y:.4g}",
-        )
+def _gap_figure(df: pd.DataFrame, name: str) -> go.Figure:
+    r"""The gap after some trials; marks where it is not certified are open."""
+    symbols = ["circle" if each else "circle-open" for each in df["certified"]]
+    figure = go.Figure().add_scatter(
+        x=df["trial_index"].tolist(),
+        y=df["gap"].tolist(),
+        customdata=df["arm_name"].tolist(),
+        name=name,
+        showlegend=True,
+        mode="lines+markers",
+        line_color=BLUE,
+        marker={"symbol": symbols, "size": 8},
+        hovertemplate="trial %{x}: arm %{customdata}, gap %{y:.4g}",
     )
     figure.update_layout(xaxis_title="trial")
     return figure.update_yaxes(rangemode="tozero")
 
 
-def _region_figure(report: ExperimentReport, labels: Mapping[str, str]) -> go.Figure:
-    r"""Where the optimum may be in each parameter, from its lower to its upper limit."""
-    names, told = report.parameters, report.to_dict()
-    rows = [
-        {"base": start, "x": max(width, 0.005), "text": text, "y": label}
-        for name, label in labels.items()
-        for start, width, text in names.stretches(name, told["region"][name])
-    ]
-    style: dict[str, Any] = {"orientation": "h", "marker_color": _FILL}
-    style |= {"textposition": "inside", "insidetextanchor": "start"}
-    shown = "where the optimum may be"
-    shown += "" if report.certificate.rigorous else ", of the points looked at"
-    bars = {column: [row[column] for row in rows] for column in ("base", "x", "text", "y")}
-    figure = go.Figure(go.Bar(**bars, name=shown, **style))
-    values = told["recommended"]
-    marks = [names.stretches(name, [values[name]] * 2)[0] for name in labels]
-    figure.add_scatter(
-        x=[start + 0.5 * width for start, width, _ in marks],
-        y=[*labels.values()],
-        mode="markers",
-        marker={"symbol": "diamond", "size": 12, "color": ORANGE},
-        name="recommended",
-        hovertext=[in_words(values[name]) for name in labels],
-    )
-    figure.update_xaxes(
-        range=[-0.02, 1.02], title="from lower to upper limit", showticklabels=False
-    )
-    return figure.update_yaxes(autorange="reversed")
-
-
 def _noted(figure: go.Figure, note: str) -> go.Figure:
     r"""The figure with text below it, every line of which is seen."""
+    # Ax shows one line of a subtitle; all that is longer goes below the picture.
     lines = [
         part
         for line in note.splitlines()
@@ -469,17 +427,15 @@ def _noted(figure: go.Figure, note: str) -> go.Figure:
     below = 15 * len(lines)
     # Ax shows 500 pixels of a card, and scrolls beyond.
     height = 105 + below + max(200, 390 - below)
-    figure.update_layout(height=height, margin={"t": 45, "b": 60 + below})
+    figure.update_layout(
+        template="simple_white",
+        legend=_LEGEND,
+        height=height,
+        margin={"t": 45, "b": 60 + below},
+    )
+    place: dict[str, Any] = {"xref": "paper", "yref": "paper", "x": 0.0, "y": 0.0}
+    place |= {"xanchor": "left", "yanchor": "top", "align": "left", "yshift": -50}
+    font = {"size": 11, "color": GREY}
     return figure.add_annotation(
-        text="<br>".join(shown),
-        xref="paper",
-        yref="paper",
-        x=0.0,
-        y=0.0,
-        yshift=-50,
-        xanchor="left",
-        yanchor="top",
-        align="left",
-        showarrow=False,
-        font={"size": 11, "color": GREY},
+        text="<br>".join(shown), showarrow=False, font=font, **place
     )

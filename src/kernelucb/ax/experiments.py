@@ -18,7 +18,7 @@ from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.options import bound_of_outcome, with_columns
-from kernelucb.ax.spaces import input_names, parameters_of_columns
+from kernelucb.ax.spaces import input_names
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
 
@@ -64,7 +64,7 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
             f"Models are given for the outcomes {', '.join(sorted(configured))}, and the "
             f"objective and the constraints are on {', '.join(sorted(names))}."
         )
-    columns = parameters_of_columns(input_names(experiment.search_space))
+    columns = input_names(experiment.search_space)
     for _, options in _bounds_of(spec, names).values():
         with_columns(options, columns)
 

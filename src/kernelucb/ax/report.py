@@ -1,20 +1,83 @@
 r"""What is known of the optimum of an Ax experiment, in one object."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ax.adapter.torch import TorchAdapter
 from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.parameter import ChoiceParameter
+from ax.core.search_space import SearchSpace, SearchSpaceDigest
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from torch import Tensor
 
 from kernelucb import certificates
 from kernelucb.ax.bounds import FittedBound, Source, strategy_of
-from kernelucb.ax.spaces import ParameterNames, in_words
+from kernelucb.ax.spaces import choices_of, parameters_of_columns
 from kernelucb.certificates import OptimumReport, PossibleCombination
 
 _LOG = logging.getLogger(__name__)
+
+
+class ParameterNames:
+    r"""Points of the bounds as parameters of the experiment, in the units of the user.
+
+    Args:
+        adapter: Ax's, with the transforms of the bound's inputs.
+        space: The search space of the experiment.
+        digest: The same as inputs of the bound.
+    """
+
+    def __init__(
+        self, adapter: TorchAdapter, space: SearchSpace, digest: SearchSpaceDigest
+    ) -> None:
+        self._adapter, self._space, self._columns = adapter, space, digest.feature_names
+        owners = parameters_of_columns(self._columns)
+        # For each choice the values that its columns may have together.
+        self._choices = {owners[min(each[0])]: each for each in choices_of(digest)}
+
+    def of_columns(self, columns: Iterable[str]) -> list[str]:
+        r"""The parameters of the experiment among those of some input columns."""
+        own = {*parameters_of_columns(columns)}
+        return [name for name in self._space.parameters if name in own]
+
+    def is_choice(self, name: str) -> bool:
+        r"""Whether a parameter has listed values instead of two limits."""
+        return isinstance(self._space.parameters[name], ChoiceParameter)
+
+    def parameters(self, point: Sequence[float]) -> dict[str, Any]:
+        r"""The parameters of a point of ``d`` inputs, with the listed values next to it."""
+
+        def distance(choice: Mapping[int, float]) -> float:
+            return sum((point[i] - value) ** 2 for i, value in choice.items())
+
+        row = dict(enumerate(point))
+        for choices in self._choices.values():
+            row |= min(choices, key=distance)
+        named: Any = {self._columns[i]: value for i, value in row.items()}
+        features = [ObservationFeatures(parameters=named)]
+        for transform in reversed([*self._adapter.transforms.values()]):
+            features = transform.untransform_observation_features(features)
+        found = features[0].parameters
+        return {name: found[name] for name in self._space.parameters if name in found}
+
+    def values(
+        self, point: Sequence[float], low: Sequence[float], high: Sequence[float]
+    ) -> dict[str, list[Any]]:
+        r"""Two limits of each number, and the values of each choice, in a box."""
+        ends = [self.parameters(each) for each in (low, high)]
+        found: dict[str, list[Any]] = {}
+        for name in self.of_columns(self._columns):
+            found[name] = [end[name] for end in ends]
+            if self.is_choice(name):
+                found[name] = [
+                    self.parameters([choice.get(i, x) for i, x in enumerate(point)])[name]
+                    for choice in self._choices[name]
+                    if all(low[i] <= value <= high[i] for i, value in choice.items())
+                ]
+        return found
 
 
 @dataclass(frozen=True)
@@ -29,29 +92,35 @@ class ExperimentReport(OptimumReport):
 
     parameters: ParameterNames | Any = None
 
-    def range_in_words(self, name: str, values: list[Any]) -> str:
-        r"""What is left of a parameter: ``40 to 55``, ``ethanol or toluene``."""
-        words = list(dict.fromkeys(map(in_words, values)))
-        return (" or " if self.parameters.is_choice(name) else " to ").join(words)
+    def ranges(self) -> dict[str, str]:
+        r"""Where the optimum may be, by parameter: ``40 to 55``, ``ethanol or toluene``."""
+        return {
+            name: (" or " if self.parameters.is_choice(name) else " to ").join(
+                dict.fromkeys(map(in_words, values))
+            )
+            for name, values in self._region().items()
+        }
 
     def _region(self) -> dict[str, list[Any]]:
         low, high = self.region.tolist()
         return self.parameters.values(self.recommended.tolist(), low, high)
 
     def _limits(self) -> str:
-        return ", ".join(
-            f"{name} = {self.range_in_words(name, values)}"
-            for name, values in self._region().items()
-        )
+        return listed(self.ranges())
 
     def _named(self, point: Tensor) -> dict[str, Any]:
         return self.parameters.parameters(point.tolist())
 
     def _listed(self, point: Tensor) -> str:
-        return _listed(self._named(point))
+        return listed(self._named(point))
 
 
-def _listed(parameters: Mapping[str, Any]) -> str:
+def in_words(value: Any) -> str:
+    r"""A parameter's value, for print."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def listed(parameters: Mapping[str, Any]) -> str:
     r"""``solvent = ethanol, temperature = 52.5``."""
     return ", ".join(f"{name} = {in_words(each)}" for name, each in parameters.items())
 
@@ -67,10 +136,9 @@ def optimum_report(
 
     See ``kernelucb.optimum_report``. The recommended point is the completed arm whose
     objective is best at worst, with outcome constraints among the certainly feasible ones.
-    Points are inputs of the bound (see ``generation_strategy``): numbers after the
-    logarithm of log-scaled parameters, one input for each value of an unordered choice. In
-    print and in ``to_dict`` they are parameters. The experiment and its next trials do not
-    change.
+    Points are inputs of the bound: numbers after the logarithm of log-scaled parameters,
+    one input for each value of an unordered choice. In print and in ``to_dict`` they are
+    parameters. The experiment and its next trials do not change.
 
     Example:
         >>> print(kernelucb.ax.optimum_report(client))
@@ -129,4 +197,4 @@ def _with_parameters(
     region = {
         name: (left[name][0], left[name][-1]) for name in names.of_columns(each.region)
     }
-    return replace(each, label=_listed(values), values=values, region=region)
+    return replace(each, label=listed(values), values=values, region=region)
