@@ -87,15 +87,13 @@ def check_consistency(
     data. The fit holds the energy of the noise, which does not depend on the kernel and so
     detects what a wrong kernel cannot explain. Pass the norm bound that you believe: a
     NormTracker's estimate grows with the data, so with it only the noise scale can be
-    contradicted.
-
-    Successes and counts (a ``LikelihoodRegression``) are checked by their likelihood; the
-    cause is then the norm or the kernel.
+    contradicted. Successes and counts are checked by their likelihood; the cause is then
+    the norm or the kernel.
 
     Source: a mixture of filters (ours). For ``fit="martingale"`` Flynn & Reeb (2024), Lemma
     4.2, at ``delta / 2``; and Ville's inequality at ``delta / 2`` for a mixture of
     ``prod_s sqrt(1 - l) exp(l eps_s^2 / (2 sigma_s^2))`` over ``l`` in (0, 1),
-    supermartingales for conditionally sub-Gaussian noise. For successes and counts that of
+    supermartingales for conditionally sub-Gaussian noise. For successes and counts see
     ``LikelihoodUCB``.
 
     Args:
@@ -105,14 +103,10 @@ def check_consistency(
         norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
         noise_std: Noise scale in outcome units; from the likelihood when absent.
         delta: Probability of a false alarm, over all rounds at which one may look.
-        fit: ``"filters"``, ``"martingale"``, or ``Filters`` or ``MartingaleMixture`` with
-            a covariance scale; see ``MartingaleMixtureUCB``. Of successes and counts a
-            ``MartingaleMixture`` has the scales of the evidence; see ``LikelihoodUCB``.
+        fit: See ``MartingaleMixtureUCB``; of successes and counts a ``MartingaleMixture``
+            has the scales of the evidence, see ``LikelihoodUCB``.
         model_error: How far ``f`` may lie from a function of that norm, outcome units; see
             ``MartingaleMixtureUCB``.
-
-    Returns:
-        The result, with a remedy where there is a contradiction.
 
     Raises:
         ValueError: If a scalar is out of its range.
@@ -122,6 +116,7 @@ def check_consistency(
     probability("delta", delta)
     norm_bound = positive_scalar("norm_bound", norm_bound)
     model_error = nonnegative_scalar("model_error", model_error)
+    chosen = fit_of(fit)
     of_counts = fit == "filters" or isinstance(fit, MartingaleMixture)
     of_noise = noise_std is not None or not of_counts or model_error > 0.0
     data = data_of(model, noise_std, of_noise)
@@ -129,8 +124,16 @@ def check_consistency(
         scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
         ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
         least = least_norm_mode(data, ratio.level(data)).norm
-    else:
-        least = _sharp_least_norm(data, delta, fit, model_error) * data.outcome_scale
+    elif not isinstance(chosen, MartingaleMixture):  # holds the energy of the noise
+        fitted = data_fit(chosen, data, delta, model_error=model_error)
+        least = for_least_norm(fitted).norm * data.outcome_scale
+    else:  # which else takes half of delta
+        radius = mixture_radius(data, 0.5 * delta, chosen.scales)
+        energy = noise_energy_bound(data.num_observations, 0.5 * delta)
+        slack = min(radius.slack, energy - float(data.quadratic_form(radius.tau_ref)))
+        misfit = misfit_of_error(data, model_error)
+        radius = Radius(radius.tau_ref, slack).widened(data, misfit)
+        least = least_norm(data, radius) * data.outcome_scale
     least = EstimatedNumber(least)
     if least <= norm_bound:
         remedy = (
@@ -165,27 +168,6 @@ def data_of(
             "fit and model_error."
         )
     return model
-
-
-def _sharp_least_norm(
-    regression: KernelRegression,
-    delta: float,
-    fit: ClosedForm,
-    model_error: float,
-) -> float:
-    r"""Least norm of a function that the fit allows, prior units; anytime."""
-    # A mixture of filters holds the noise's energy, which else takes half of delta.
-    chosen = fit_of(fit)
-    if not isinstance(chosen, MartingaleMixture):
-        fitted = data_fit(chosen, regression, delta, model_error=model_error)
-        return for_least_norm(fitted).norm
-    mixture = mixture_radius(regression, 0.5 * delta, chosen.scales)
-    energy = noise_energy_bound(regression.num_observations, 0.5 * delta)
-    form = float(regression.quadratic_form(mixture.tau_ref))
-    slack = min(mixture.slack, energy - form)
-    misfit = misfit_of_error(regression, model_error)
-    radius = Radius(mixture.tau_ref, slack).widened(regression, misfit)
-    return least_norm(regression, radius)
 
 
 def _diagnosis(

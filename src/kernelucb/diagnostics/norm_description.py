@@ -3,38 +3,82 @@ r"""What a norm bound means in outcome units, and what the data say about it."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.model import Model
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double, positive_scalar, probability
+from kernelucb._numerics.domains import check_one_domain, checked_box, checked_points
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.diagnostics.consistency import ConsistencyCheck, check_consistency, data_of
-from kernelucb.diagnostics.norm_ball import Data, InputChange, NormBall
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.losses import LINKS, Likelihood
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.prior import Prior
 
-_CAVEAT = (
-    "No data can show that a norm bound is large enough: whether it is rests on what you "
-    "know of the range and the slope above."
-)
+# Points at which priors that vary over the domain are looked at.
+_SCAN = 1024
+_MOST_CORNERS = 1024
+
+# Slopes are measured over steps with this squared kernel metric, as a share of the prior
+# variance: about 1e-3 length scales, which leaves relative errors of h^2 = 1e-6 after
+# extrapolation and 16 eps / 1e-6 = 4e-9 from round-off.
+_SMALL = 1e-6
+_MARGIN = 1e-6
+# Below this share round-off hides any change across the domain.
+_UNSEEN = 1e-12
+# Halving the step multiplies the squared slope by 1 where the kernel has a derivative,
+# and by 2 for Matern 1/2.
+_DIVERGES = 1.5
+_MOST_HALVINGS = 60
+# Above this share at the smallest step, the length scale is smaller than that step.
+_SATURATED = 0.5
+
+
+@dataclass(frozen=True)
+class InputChange:
+    r"""How much ``f - m`` can change along one input; steps and sides are in raw units.
+
+    Attributes:
+        name: Name of the input.
+        step: Length of a step.
+        over_step: Largest change over that step, outcome units.
+        over_side: Largest change over the side of the domain, outcome units.
+        side: Length of that side.
+        slope: Largest slope, outcome units per raw unit; None where it has no bound
+            because the kernel has no derivative (Matern 1/2), infinite where the length
+            scale is too small to see across the domain.
+    """
+
+    name: str
+    step: float
+    over_step: float
+    over_side: float
+    side: float
+    slope: float | None
+
+    def __str__(self) -> str:
+        if self.slope is None:
+            slope = "slope without bound (the kernel has no derivative)"
+        elif math.isinf(self.slope):
+            slope = "the length scale is too small to see across the domain"
+        else:
+            slope = f"slope at most {self.slope:.3g} per unit"
+        return (
+            f"{self.name}: at most {self.over_step:.3g} over a step of {self.step:.3g}, "
+            f"{self.over_side:.3g} over all {self.side:.3g}; {slope}"
+        )
 
 
 class NoisyOutcomes(NamedTuple):
-    r"""How far noisy outcomes ``y`` lie from the prior mean ``m``, outcome units.
+    r"""How far noisy outcomes ``y`` lie from the prior mean ``m``, outcome units."""
 
-    Attributes:
-        largest: Largest observed ``|y - m|``.
-        noise_reach: With probability ``1 - delta`` the noise stays below this in all
-            observed outcomes.
-        delta: Failure probability of ``noise_reach``.
-    """
-
-    largest: float
-    noise_reach: float
+    largest: float  # largest observed |y - m|
+    noise_reach: float  # all the noise stays below it with probability `1 - delta`
     delta: float
 
     def __str__(self) -> str:
@@ -45,15 +89,10 @@ class NoisyOutcomes(NamedTuple):
 
 
 class Tally(NamedTuple):
-    r"""Successes or counts, added up.
-
-    Attributes:
-        number: Number of successes, or of what was counted.
-        amount: The trials, or the exposure, that it comes from.
-    """
+    r"""Successes among trials, or counts in an exposure, added up."""
 
     number: float
-    amount: float
+    amount: float  # trials, or exposure
 
     @property
     def rate(self) -> float:
@@ -62,14 +101,7 @@ class Tally(NamedTuple):
 
 
 class CountedOutcomes(NamedTuple):
-    r"""Successes or counts: all of them, and at the inputs with extreme rates.
-
-    Attributes:
-        kind: ``"bernoulli"``, ``"binomial"`` or ``"poisson"``.
-        total: All outcomes together.
-        lowest: Outcomes at the input where the proportion, or rate, is smallest.
-        highest: Outcomes at the input where it is largest.
-    """
+    r"""Successes or counts: all of them, and at the inputs with extreme rates."""
 
     kind: Likelihood
     total: Tally
@@ -156,72 +188,62 @@ class NormDescription:
             return f"heuristic: {', '.join(self.estimated)} estimated"
         return f"kernel, mean and {self._beside} given; the norm bound is yours to justify"
 
-    def __str__(self) -> str:
-        where = f", in {self.outcome_unit}"
-        if isinstance(self.observed, CountedOutcomes):
-            latent = "log rate" if self.observed.kind == "poisson" else "log odds"
-            where = f" for f, the {latent}"
-        lines = [
-            self.summary,
-            f"What a norm of at most {self.norm_bound:.4g} means{where}:",
-            *(f"  {line}" for line in self._meaning()),
-            "What the data say:",
-            *(f"  {line}" for line in (self.observed, self._least_norm())),
-            f"  {self.consistency.remedy}",
-            _CAVEAT,
-        ]
-        return "\n".join(lines)
-
     @property
     def _beside(self) -> str:
-        r"""Kernel, mean and this: what the fit rests on."""
+        r"""What the fit rests on beside kernel and mean."""
         return "noise" if isinstance(self.observed, NoisyOutcomes) else "likelihood"
 
-    def _meaning(self) -> list[str]:
-        subject, reach = "f - m", f"f(x) is within {self.range:.3g} of the prior mean"
-        lines = [f"{reach} m(x), which varies"]
+    def __str__(self) -> str:
+        kind = getattr(self.observed, "kind", None)
+        counted, rate = kind is not None, kind == "poisson"
+        latent = f" for f, the {'log rate' if rate else 'log odds'}"
+        where = latent if counted else f", in {self.outcome_unit}"
+        subject, mean = "f - m", "m(x), which varies"
         if self.prior_mean is not None:
-            mean = self.prior_mean
-            low, high = mean - self.range, mean + self.range
-            subject = "f"
-            lines = [f"{reach} {mean:.4g}: between {low:.4g} and {high:.4g}"]
-            if isinstance(self.observed, CountedOutcomes):
-                low, high = self.outcome_range or (low, high)
-                unit = self.outcome_unit
-                lines.append(f"so the {unit} is between {low:.4g} and {high:.4g}")
-        lines += [
+            low, high = self.prior_mean - self.range, self.prior_mean + self.range
+            subject, mean = "f", f"{self.prior_mean:.4g}: between {low:.4g} and {high:.4g}"
+        means = [f"f(x) is within {self.range:.3g} of the prior mean {mean}"]
+        if counted and self.outcome_range is not None:
+            low, high = self.outcome_range
+            means.append(f"so the {self.outcome_unit} is between {low:.4g} and {high:.4g}")
+        means += [
             f"{subject} changes by at most {self.across:.3g} between any two points; along",
             *(f"  {change}" for change in self.inputs),
         ]
         if not self.everywhere:
-            lines.append(
+            means.append(
                 "these are the largest values at points of the domain, not proven between "
                 "them: this prior differs from place to place"
             )
-        if isinstance(self.observed, CountedOutcomes):
-            odds = "rate" if self.observed.kind == "poisson" else "odds p / (1 - p)"
-            lines.append(f"adding c to f multiplies the {odds} by exp(c)")
-        return lines
+        if counted:
+            odds = "rate" if rate else "odds p / (1 - p)"
+            means.append(f"adding c to f multiplies the {odds} by exp(c)")
+        lines = [
+            self.summary,
+            f"What a norm of at most {self.norm_bound:.4g} means{where}:",
+            *(f"  {line}" for line in means),
+            "What the data say:",
+            *(f"  {line}" for line in (self.observed, self._least_norm())),
+            f"  {self.consistency.remedy}",
+            "No data can show that a norm bound is large enough: whether it is rests on "
+            "what you know of the range and the slope above.",
+        ]
+        return "\n".join(lines)
 
     def _least_norm(self) -> str:
         least = self.consistency.least_consistent_norm
         if least == 0.0:
             return "least consistent norm 0: the data say nothing about the norm yet"
         if math.isinf(least):
-            at = "at this noise scale"
-            if isinstance(self.observed, CountedOutcomes):
-                at = "under this kernel and likelihood"
+            scale = self._beside == "noise"
+            at = "at this noise scale" if scale else "under this kernel and likelihood"
             return f"no norm is consistent with the data {at}"
-        status = f"not certified: {', '.join(self.estimated)} estimated"
-        if not self.estimated:
-            status = (
-                f"certified with probability {1 - self.delta:.6g} if kernel, mean and "
-                f"{self._beside} are as given"
-            )
-        return (
-            f"least consistent norm {least:.4g}, {status}; the norm bound is "
-            f"{self.ratio:.3g} times that"
-        )
+        given = f"if kernel, mean and {self._beside} are as given"
+        status = f"certified with probability {1 - self.delta:.6g} {given}"
+        if self.estimated:
+            status = f"not certified: {', '.join(self.estimated)} estimated"
+        times = f"the norm bound is {self.ratio:.3g} times that"
+        return f"least consistent norm {least:.4g}, {status}; {times}"
 
 
 @torch.no_grad()
@@ -242,11 +264,9 @@ def describe_norm_bound(
     Compare range and slope with what you know of the process. A function of norm at most
     ``B`` obeys ``|f(x) - m(x)| <= B sqrt(k(x, x))``, and ``f - m`` changes between two
     points by at most ``B d_k(x, x')`` with the kernel metric
-    ``d_k = ||k(x, .) - k(x', .)||``. Some function of norm ``B`` attains each.
-
-    For successes and counts (a ``LikelihoodRegression``) ``f`` is the log odds or the log
-    rate, and the text adds the probabilities or rates between which functions of that norm
-    stay, where the prior mean is constant.
+    ``d_k = ||k(x, .) - k(x', .)||``. Some function of norm ``B`` attains each. For
+    successes and counts ``f`` is the log odds or the log rate, and the text adds
+    probabilities or rates, where the prior mean is constant.
 
     Source: Cauchy-Schwarz in the RKHS; ``check_consistency`` for what the data say; for
     ``noise_reach`` the sub-Gaussian tail ``2 exp(-u^2 / 2)`` and a union bound over the
@@ -270,11 +290,7 @@ def describe_norm_bound(
         input_names: ``d`` names of the inputs, for the text.
         outcome_unit: Name of the outcome's unit, for the text, which adds the transform
             that the model's outcomes went through (Log, Power, Bilog), if any. For
-            successes and counts the name of the probability or the rate, such as "number
-            of pores per metre".
-
-    Returns:
-        The description, a text and its numbers.
+            successes and counts the name of the probability or the rate.
 
     Raises:
         ValueError: If a scalar is out of its range, not exactly one of ``bounds`` and
@@ -288,23 +304,31 @@ def describe_norm_bound(
     norm_bound = positive_scalar("norm_bound", norm_bound)
     probability("delta", delta)
     data = data_of(model, noise_std, noise_std is not None)
-    ball = NormBall(data, float(norm_bound) / data.prior.scale, bounds, candidates)
-    if isinstance(data, LikelihoodRegression):
-        observed = _counted(data)
-        rate = "rate for each unit of exposure"
-        usual = rate if observed.kind == "poisson" else "probability of a success"
-        unit = usual if outcome_unit is None else outcome_unit
-    else:
-        observed = _noisy(data, delta)
-        unit = "outcome units" if outcome_unit is None else outcome_unit
+    box, points = _domain(bounds, candidates, data.dimension)
+    box, points = box.to(data.train_inputs), points.to(data.train_inputs)
+    sides = (box[1] - box[0]).tolist()
+    usual = [f"input {i}" for i in range(len(sides))]
+    names = _one_each("input_names", "names", input_names, usual)
+    lengths = _one_each("steps", "numbers", steps, [0.1 * side for side in sides])
+    inputs = data.prior.transform(points)
+    means = data.prior.mean(torch.cat([inputs, data.train_inputs]))
+    constant = bool((means == means[0]).all())
+    ball = _Ball(data.prior, float(norm_bound) / data.prior.scale, box, points)
+    counted = isinstance(data, LikelihoodRegression)
+    observed = _counted(data) if counted else _noisy(data, delta)
+    unit = "outcome units" if outcome_unit is None else outcome_unit
+    if not counted:
         unit += data.outcome_map.after
+    elif outcome_unit is None:
+        rates = data.outcomes[0] == "poisson"
+        unit = "rate for each unit of exposure" if rates else "probability of a success"
     return NormDescription(
         norm_bound=norm_bound,
         range=ball.range,
         across=ball.across,
-        inputs=ball.changes(steps, input_names),
-        everywhere=ball.everywhere,
-        prior_mean=_constant_mean(data, ball.domain),
+        inputs=tuple(map(ball.change, range(len(sides)), names, lengths, sides)),
+        everywhere=data.prior.is_stationary,
+        prior_mean=float(means[0]) if constant else None,
         observed=observed,
         consistency=check_consistency(data, norm_bound, delta=delta),
         estimated=tuple(x for x in ("kernel", "mean", "noise") if x in data.estimated),
@@ -336,8 +360,107 @@ def _counted(data: LikelihoodRegression) -> CountedOutcomes:
     return CountedOutcomes(kind, total, lowest, highest)
 
 
-def _constant_mean(data: Data, points: Tensor) -> float | None:
-    r"""The prior mean if it is the same at all points of the domain and the data."""
-    prior, inputs = data.prior, data.train_inputs
-    means = prior.mean(torch.cat([prior.transform(points), inputs]))
-    return float(means[0]) if bool((means == means[0]).all()) else None
+def _one_each(name: str, kind: str, given: Any, default: list[Any]) -> list[Any]:
+    r"""A list with one entry for each input."""
+    values = default if given is None else list(given)
+    if len(values) != len(default):
+        raise BotorchTensorDimensionError(
+            f"{name} must be {len(default)} {kind}, one for each input, got {values}."
+        )
+    return values
+
+
+def _domain(
+    bounds: Tensor | None, candidates: Tensor | None, dimension: int
+) -> tuple[Tensor, Tensor]:
+    r"""The box of a domain, and points in it for priors that vary over the domain."""
+    check_one_domain(candidates=candidates, bounds=bounds)
+    if bounds is not None:
+        box = checked_box(bounds, dimension)
+        scan = draw_sobol_samples(box, n=_SCAN, q=1, seed=0).squeeze(-2)
+        corners = box
+        if 2**dimension <= _MOST_CORNERS:
+            corners = torch.cartesian_prod(*box.unbind(-1)).reshape(-1, dimension)
+        return box, torch.cat([scan, corners])
+    points = checked_points("candidates", cast(Tensor, candidates), dimension)
+    box = torch.stack([points.amin(0), points.amax(0)])
+    if flat := (box[0] == box[1]).nonzero().flatten().tolist():
+        raise InputDataError(
+            f"All candidates have the same value in column {flat[0]}; give bounds instead, "
+            "with the limits between which it may vary."
+        )
+    return box, points
+
+
+class _Ball:
+    r"""All functions ``f`` with ``||f - m|| <= norm`` (prior units), over a domain."""
+
+    def __init__(self, prior: Prior, norm: float, box: Tensor, points: Tensor) -> None:
+        self.prior, self.norm, self.box = prior, norm, box
+        # Where the prior is the same everywhere, one point stands for all.
+        self.points = box[:1] if prior.is_stationary else points
+        self.variance = float(prior.variance(prior.transform(self.points)).max())
+        self.range = norm * math.sqrt(self.variance)
+
+    @property
+    def across(self) -> float:
+        r"""Largest change of ``f - m`` between two points, outcome units."""
+        if not self.prior.is_stationary:
+            return 2.0 * self.range
+        lower, upper = self.prior.transform(self.box).split(1)
+        return self.norm * float(self.prior.metric(lower, upper))
+
+    def change(self, column: int, name: str, step: float, side: float) -> InputChange:
+        r"""How much ``f - m`` can change along one input, over a step or all of it."""
+        length = positive_scalar("Every one of steps", step)
+        if length > side:
+            raise ValueError(
+                f"steps must lie within the domain: {length:.6g} is longer than its side "
+                f"of {side:.6g}."
+            )
+        over_step, over_side = (self.norm * self._metric(column, h) for h in (length, side))
+        return InputChange(name, length, over_step, over_side, side, self._slope(column))
+
+    def _slope(self, column: int) -> float | None:
+        r"""Largest slope of ``f - m`` along one input; see ``InputChange``.
+
+        ``B sqrt(d^2 k(x, x') / dx dx')`` at ``x' = x``: the limit of
+        ``B d_k(x, x + h) / h`` for small ``h``, extrapolated from two steps and rounded up
+        by 1e-6 of itself. For a kernel that depends on ``x - x'`` alone no quotient exceeds
+        the limit: ``d_k^2 = 2 int (1 - cos(w h)) dF(w) <= h^2 int w^2 dF(w)`` with its
+        spectral measure ``F``. So ``f - m`` changes over any step by at most the slope
+        times the step.
+        """
+        variance, step = self.variance, float(self.box[1, column] - self.box[0, column])
+        across = self._metric(column, step)
+        if across**2 <= _UNSEEN * variance:
+            return self.norm * across / step
+        # Shorter ones would be rounded by more than the margin.
+        largest = float(self.points[:, column].abs().max())
+        shortest = 2.0 * torch.finfo(self.points.dtype).eps / _MARGIN * largest
+        small = False
+        for _ in range(_MOST_HALVINGS):
+            small = self._metric(column, step) ** 2 <= _SMALL * variance
+            if small or step <= shortest:
+                break
+            step *= 0.5
+        coarse, fine = (self._metric(column, each * step) ** 2 for each in (1.0, 0.5))
+        if fine > _SATURATED * variance:
+            return math.inf
+        coarse, fine = coarse / step**2, fine / (0.5 * step) ** 2
+        if fine > _DIVERGES * coarse:
+            return None
+        if not small:
+            return math.inf
+        # The error of the squared quotient is of order h for Matern 3/2, else of order h^2.
+        limit = max(2.0 * fine - coarse, fine)
+        return self.norm * math.sqrt(limit) * (1.0 + _MARGIN)
+
+    def _metric(self, column: int, step: float) -> float:
+        r"""Largest kernel metric over a step along one input, at most its side."""
+        left = self.points.clone()
+        left[:, column] = left[:, column].clamp(max=float(self.box[1, column]) - step)
+        right = left.clone()
+        right[:, column] += step
+        inputs = self.prior.transform(left), self.prior.transform(right)
+        return float(self.prior.metric(*inputs).max())
