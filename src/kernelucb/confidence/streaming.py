@@ -20,9 +20,9 @@ from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
-from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
+from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.norm.tracker import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
 from kernelucb.confidence.statements import rkhs_assumptions
@@ -62,11 +62,13 @@ def refined_interval(
     lower = max(interval.lower, _lower_bound(residual_std, guess, constant, t))
     log_det = float(regression.log_det(ridge_regularizer(regression, norm, lower)))
     information = 2.0 * math.log(1.0 / level) + log_det
+    alpha = 1.0 - math.sqrt(constant / t) - math.sqrt((constant + 2.0 * information) / t)
     if bounded:
-        upper = _upper_bound(residual_std, guess, constant, information, t)
+        b = guess * math.sqrt(information) / (2.0 * t)
+        upper = _upper_bound(residual_std, alpha, b)
     else:
         residual_std = _residual_std(regression, norm, math.inf)
-        upper = _first_upper_bound(residual_std, constant, information, t)
+        upper = _first_upper_bound(residual_std, alpha, information, t)
     return NoiseInterval(lower, min(interval.upper, upper))
 
 
@@ -77,7 +79,7 @@ def _deviation_constant(t: int, level: float) -> float:
 
 
 def _lower_bound(residual_std: float, guess: float, constant: float, t: int) -> float:
-    r"""Case 2 at ``sqrt(lambda) = guess / C``.
+    r"""Case 2 of Theorem 3 at ``sqrt(lambda) = guess / C``.
 
     Case 1, ``s - noise_upper sqrt(2 C_t / t) - guess / sqrt(t)``, is larger only where case
     2 is above ``noise_upper``.
@@ -85,23 +87,19 @@ def _lower_bound(residual_std: float, guess: float, constant: float, t: int) -> 
     return (residual_std - guess / math.sqrt(t)) / (1.0 + math.sqrt(2.0 * constant / t))
 
 
-def _upper_bound(
-    residual_std: float, guess: float, constant: float, information: float, t: int
-) -> float:
-    r"""Case 2 at ``sqrt(lambda) = guess / C``; infinite where the data are too few.
+def _upper_bound(residual_std: float, alpha: float, b: float) -> float:
+    r"""Case 2 of Theorem 3; infinite where the data are too few.
 
     It solves ``sigma = s + sigma (1 - alpha) + 2 sqrt(b sigma)``. Case 1 is the right side
     at ``noise_upper``, which lies above the solution wherever ``noise_upper`` does.
     """
-    alpha = _alpha(constant, information, t)
     if alpha <= 0.0:
         return math.inf
-    b = guess * math.sqrt(information) / (2.0 * t)
     return ((math.sqrt(residual_std * alpha + b) + math.sqrt(b)) / alpha) ** 2
 
 
 def _first_upper_bound(
-    residual_std: float, constant: float, information: float, t: int
+    residual_std: float, alpha: float, information: float, t: int
 ) -> float:
     r"""Case 2 without a guess, from the residuals of the prior mean.
 
@@ -109,12 +107,8 @@ def _first_upper_bound(
     ``s >= sigma (alpha - sqrt(2 sqrt(D) / t))``, and the residuals at an infinite
     ``lambda`` are no smaller than ``s``.
     """
-    alpha = _alpha(constant, information, t) - math.sqrt(2.0 * math.sqrt(information) / t)
+    alpha -= math.sqrt(2.0 * math.sqrt(information) / t)
     return residual_std / alpha if alpha > 0.0 else math.inf
-
-
-def _alpha(constant: float, information: float, t: int) -> float:
-    return 1.0 - math.sqrt(constant / t) - math.sqrt((constant + 2.0 * information) / t)
 
 
 def _residual_std(regression: KernelRegression, norm: float, scale: float) -> float:
@@ -130,8 +124,7 @@ def ridge_regularizer(regression: KernelRegression, norm: float, scale: float) -
     return (scale / (norm * float(regression.noise_scales[0]))) ** 2
 
 
-def _smallest_scale(noise: object) -> float:
-    r"""The lower limit of an unknown noise scale, which the bounds rest on."""
+def _check_lower_limit(noise: object) -> None:
     if not isinstance(noise, UnknownNoise):
         raise UnsupportedError(
             f"noise_std must be an UnknownNoise, got {type(noise).__name__}; with a known "
@@ -142,7 +135,6 @@ def _smallest_scale(noise: object) -> float:
             "noise_std has no lower limit, which this bound rests on; give "
             "UnknownNoise(lower=...), small as it may be."
         )
-    return float(noise.lower)
 
 
 class StreamingNoiseTracker:
@@ -163,11 +155,16 @@ class StreamingNoiseTracker:
         >>> lower, upper = tracker.observe(model)  # after every observation
         >>> torch.save(tracker.state_dict(), path)
 
+    Args:
+        norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
+        noise_std: What is known of the noise scale: its lower limit, which must be given,
+            and its upper limit or None.
+        delta: Failure probability of all intervals together.
+
+    Raises:
+        ValueError: If a number is out of its range, or there is no lower limit.
+
     Attributes:
-        lower: Lower bound on the noise scale, outcome units. Given to a bound as its noise
-            scale it counts as estimated.
-        upper: Upper bound, infinite while nothing is known and the data are too few; the
-            same holds for it.
         outcomes: On which scale they were, ``"untransformed"`` or ``"after Log"``; None
             before the first. Later ones must be on the same, in whatever unit.
         num_observations: Number of observations seen.
@@ -177,46 +174,31 @@ class StreamingNoiseTracker:
     """
 
     def __init__(
-        self,
-        norm_bound: float,
-        noise_std: UnknownNoise,
-        delta: float = 0.05,
+        self, norm_bound: float, noise_std: UnknownNoise, delta: float = 0.05
     ) -> None:
-        r"""Bounds on the noise scale before any data.
-
-        Args:
-            norm_bound: Bound on the RKHS norm of ``f - mean``, outcome units.
-            noise_std: What is known of the noise scale: its lower limit, which must be
-                given, and its upper limit or None.
-            delta: Failure probability of all intervals together.
-
-        Raises:
-            ValueError: If a number is out of its range, or there is no lower limit.
-        """
         self.norm_bound = positive_scalar("norm_bound", norm_bound)
-        smallest = _smallest_scale(noise_std)
-        self.noise_std = noise_std
-        self.delta = probability("delta", delta)
-        largest = math.inf if noise_std.upper is None else float(noise_std.upper)
-        self.interval = NoiseInterval(smallest, largest)  # plain numbers
+        _check_lower_limit(noise_std)
+        self.noise_std, self.delta = noise_std, probability("delta", delta)
+        smallest, largest = (plain(each) for each in (noise_std.lower, noise_std.upper))
+        self._settings = {
+            "norm_bound": float(self.norm_bound),
+            "noise_std": [smallest, largest],
+            "delta": self.delta,
+        }
+        self.interval = NoiseInterval(smallest, math.inf if largest is None else largest)
         self.num_observations = 0
         self.outcomes: str | None = None
         self.consistent = True
         self.estimated = {"norm"} if is_estimate(self.norm_bound) else set[str]()
-        self._settings = {
-            "norm_bound": float(self.norm_bound),
-            "noise_std": [smallest, None if math.isinf(largest) else largest],
-            "delta": self.delta,
-        }
 
     @property
     def lower(self) -> float:
-        r"""See the class."""
+        r"""Lower bound on the noise scale, outcome units; as a noise scale an estimate."""
         return EstimatedNumber(self.interval.lower)
 
     @property
     def upper(self) -> float:
-        r"""See the class."""
+        r"""Upper bound, infinite while nothing is known and the data are too few."""
         return EstimatedNumber(self.interval.upper)
 
     def observe(self, model: Model | KernelRegression) -> tuple[float, float]:
@@ -254,30 +236,30 @@ class StreamingNoiseTracker:
                 f"{regression.num_observations}. Observations cannot be taken back; start "
                 "a new tracker or load an earlier state."
             )
-        interval, contradiction = self.interval, None
-        norm_bound = float(self.norm_bound)
+        interval, norm_bound = self.interval, float(self.norm_bound)
+        contradicted: NoiseInterval | None = None
         for _ in range(new):
-            before = interval
-            found = refined_interval(regression, norm_bound, self.delta / 3.0, before)
-            interval = NoiseInterval(found.lower, max(found.lower, found.upper))
-            if found.lower > found.upper and self.consistent and contradiction is None:
-                contradiction = found
+            found = refined_interval(regression, norm_bound, self.delta / 3.0, interval)
+            if found.lower > found.upper:
+                contradicted = contradicted or found
+            before, interval = interval, NoiseInterval(found.lower, max(found))
             if before == interval:  # so would be all further steps
                 break
+        first = self.consistent  # contradiction: one warning for each tracker
         vars(self).update(
             interval=interval,
             num_observations=regression.num_observations,
             outcomes=outcomes,
-            consistent=self.consistent and contradiction is None,
+            consistent=self.consistent and contradicted is None,
             estimated=self.estimated | (regression.estimated & {"kernel", "mean"}),
         )
-        if contradiction is not None:
+        if contradicted is not None and first:
             message = (
-                "The data say that the noise scale is at least "
-                f"{contradiction.lower:.6g} and at most {contradiction.upper:.6g}. An "
-                "assumption does not hold: the noise's lower limit is too large, its upper "
-                "limit or norm_bound too small, or the kernel is wrong. The upper bound is "
-                "moved up to the lower one, without any guarantee."
+                f"The data say that the noise scale is at least {contradicted.lower:.6g} "
+                f"and at most {contradicted.upper:.6g}. An assumption does not hold: the "
+                "noise's lower limit is too large, its upper limit or norm_bound too "
+                "small, or the kernel is wrong. The upper bound is moved up to the lower "
+                "one, without any guarantee."
             )
             warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=2)
         return self.lower, self.upper
@@ -330,7 +312,7 @@ def streaming_band(
         ValueError: If the tracker was built with other bounds or a larger ``delta``.
     """
     share = 0.75 * probability("delta", delta)
-    _smallest_scale(noise)
+    _check_lower_limit(noise)
     if tracker is not None:
         instance_of("tracker", tracker, StreamingNoiseTracker)
         norm_bound = tracker.norm_bound if norm_bound is None else norm_bound
@@ -343,8 +325,7 @@ def streaming_band(
         value = positive_scalar("norm_bound", norm_bound)
         origin = given_norm(value)
     new = StreamingNoiseTracker(float(value), noise, share)
-    if tracker is None:
-        tracker = new
+    tracker = new if tracker is None else tracker
     own, given = ((each.norm_bound, each.noise_std) for each in (tracker, new))
     if own != given or tracker.delta > delta:
         raise ValueError(
@@ -359,29 +340,20 @@ def streaming_band(
     )
     log_det = float(regression.log_det(lower))
     width = norm * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta) + log_det))
-    assumptions = _assumptions(regression, tracker, delta, origin)
-    return fixed_ridge_band(regression, upper, width, assumptions), tracker
-
-
-def _assumptions(
-    regression: KernelRegression,
-    tracker: StreamingNoiseTracker,
-    delta: float,
-    norm: Assumption,
-) -> Assumptions:
-    assumptions = rkhs_assumptions(_SOURCE, regression, delta, norm)
+    assumptions = rkhs_assumptions(_SOURCE, regression, delta, origin)
     for name in sorted(tracker.estimated):
         statement = f"{assumptions[name].statement}; the noise tracker rests on an estimate"
         assumptions = assumptions.with_item(Assumption(name, statement, Status.ESTIMATED))
-    known = f"above {tracker.noise_std.lower:.6g}"
-    if tracker.noise_std.upper is not None:
-        known = f"between {tracker.noise_std.lower:.6g} and {tracker.noise_std.upper:.6g}"
+    noise, known = tracker.noise_std, f"above {tracker.noise_std.lower:.6g}"
+    if noise.upper is not None:
+        known = f"between {noise.lower:.6g} and {noise.upper:.6g}"
     statement = (
         "the noise is conditionally sub-Gaussian and second-order sub-Gaussian (Gaussian "
         f"noise is), scale unknown {known}"
     )
-    if tracker.consistent:
-        status = tracker.noise_std.status
-        return assumptions.with_item(Assumption("noise", statement, status))
-    statement += "; the data contradict this, the norm or the kernel"
-    return assumptions.with_item(Assumption("noise", statement, Status.VIOLATED))
+    status = noise.status
+    if not tracker.consistent:
+        statement += "; the data contradict this, the norm or the kernel"
+        status = Status.VIOLATED
+    assumptions = assumptions.with_item(Assumption("noise", statement, status))
+    return fixed_ridge_band(regression, upper, width, assumptions), tracker
