@@ -8,8 +8,8 @@ from torch.testing import assert_close
 
 from kernelucb import MartingaleMixtureUCB
 from kernelucb._numerics import conic
+from kernelucb._numerics.arrays import minimize_quasiconvex
 from kernelucb._numerics.conic import EllipsoidBallProgram
-from kernelucb._numerics.quasiconvex import minimize_quasiconvex
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.exceptions import SolverError
 from problems import make_problem, uniform

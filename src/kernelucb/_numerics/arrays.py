@@ -1,4 +1,4 @@
-r"""Small things that torch lacks for arrays of numbers.
+r"""What torch lacks for arrays of numbers, and searches in one dimension.
 
 An operation of torch on a few numbers costs several microseconds, one of NumPy less than
 one. Code that takes its functions from ``library_of`` its arrays runs with both: on NumPy
@@ -7,10 +7,11 @@ arrays that share the memory of tensors on the processor, on tensors elsewhere.
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 from torch import Tensor
 
 # A NumPy array or a tensor.
@@ -19,6 +20,8 @@ Array = Any
 # Points that are evaluated together: memory does not grow with their number, and most
 # intermediate results stay in the processor's cache.
 _TOGETHER = 512
+# Steps of a search for a minimum, and the longest step of one for a root.
+_MAX_STEPS, _LONGEST_STEP = 60, 8.0
 
 
 def as_array(tensor: Tensor) -> Array:
@@ -53,3 +56,81 @@ def in_parts(X: Tensor, evaluate: Callable[[Tensor], Tensor]) -> Tensor:
         results[..., start : start + len(part)] = values
         start += len(part)
     return results
+
+
+class Minimum(NamedTuple):
+    r"""Result of ``minimize_quasiconvex``, one entry per problem."""
+
+    argument: Array  # where the search stopped
+    gap: Array  # an estimate of how far the value there is above the minimum
+    converged: Array  # whether the gap met the tolerance
+
+
+def minimize_quasiconvex(
+    slopes: Callable[[Array], tuple[Array, Array]],
+    lower: Array,
+    upper: Array,
+    start: Array,
+    tolerance: Array,
+) -> Minimum:
+    r"""Minimise ``n`` quasi-convex functions by Newton's method inside a shrinking bracket.
+
+    The sign of the slope says on which side of a point the minimum of a quasi-convex
+    function lies, so every evaluation shrinks the bracket. A Newton step that would leave
+    it, or that is not half as long as the one before, is replaced by a bisection.
+
+    A step promises at most its length times the slope. Newton's method squares an error, so
+    two of its steps in a row, ``s`` after ``t``, say how much the next would be: ``s^3 /
+    t^2``. Then what is left to gain is only ``(s / t)^4`` times what the step promised.
+
+    ``slopes`` maps ``n`` arguments to first and second derivatives; ``lower`` and ``upper``
+    bracket the minima. A search ends with the step that leaves at most ``tolerance`` to
+    gain. All are tensors, or all NumPy arrays.
+    """
+    xp = library_of(start)
+    position, last_step = start, upper - lower
+    gap = xp.full_like(start, xp.inf)
+    done = in_a_row = gap < 0.0
+    with np.errstate(all="ignore"):  # steps that are not finite are not usable
+        for _ in range(_MAX_STEPS):
+            first, second = slopes(position)
+            lower = xp.where(first < 0, position, lower)
+            upper = xp.where(first > 0, position, upper)
+            newton = position - first / second
+            newton_step = abs(newton - position)
+            usable = newton_step <= 0.5 * last_step
+            usable &= (newton >= lower) & (newton <= upper)
+            proposal = xp.where(usable, newton, 0.5 * (lower + upper))
+            step = abs(proposal - position)
+            left = abs(first) * step
+            left = xp.where(in_a_row & usable, left * (step / last_step) ** 4, left)
+            gap = xp.where(done, gap, left)
+            position = xp.where(done, position, proposal)
+            done = done | (gap <= tolerance)
+            if done.all():
+                break
+            last_step, in_a_row = step, usable
+    return Minimum(position, gap, done)
+
+
+def increasing_root(
+    function: Callable[[float], float], start: float, lowest: float, tolerance: float
+) -> float | None:
+    r"""Where an increasing function is zero; None if it is not below zero at ``lowest``.
+
+    It is above zero for arguments that are large enough. The search begins at ``start``,
+    with steps that double, and ends within ``tolerance`` of the argument.
+    """
+    lower = upper = start
+    lowest, step = min(lowest, start), 1.0
+    if function(start) < 0.0:
+        while function(upper) < 0.0:
+            lower, upper, step = upper, upper + step, min(2.0 * step, _LONGEST_STEP)
+    else:
+        while function(lower) >= 0.0:
+            if lower == lowest:
+                return None
+            lower, upper = max(lower - step, lowest), lower
+            step = min(2.0 * step, _LONGEST_STEP)
+    root: Any = brentq(function, lower, upper, xtol=tolerance)
+    return root

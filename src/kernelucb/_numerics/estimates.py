@@ -1,15 +1,16 @@
-r"""What was estimated from the data: parameters, transforms and numbers."""
+r"""What was estimated from the data, numbers and modules, and copies that remember it."""
 
-from copy import deepcopy
-from typing import Any
+from copy import copy, deepcopy
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics.frozen import check_module, frozen_copy
+ModuleT = TypeVar("ModuleT", bound=Module)
 
 
 class EstimatedNumber(float):
@@ -103,30 +104,59 @@ _TRAINED = "_trained_parameters"
 def trained_parameters(module: Module) -> frozenset[str]:
     r"""Names of a module's own parameters that are, or were before a freeze, trainable."""
     own = module.named_parameters(recurse=False)
-    now = {name for name, parameter in own if parameter.requires_grad}
-    return vars(module).get(_TRAINED, frozenset[str]()) | now
+    now = [name for name, parameter in own if parameter.requires_grad]
+    return vars(module).get(_TRAINED, frozenset[str]()).union(now)
 
 
 def remember_trained(module: Module, names: frozenset[str]) -> None:
     r"""Let a module say that these of its parameters, and no others, were trainable."""
-    if names or _TRAINED in vars(module):
-        vars(module)[_TRAINED] = names
+    vars(module)[_TRAINED] = names
 
 
 def trainable(module: Module | None) -> bool:
     r"""Whether a fit would change any of the module's parameters, or may have done so."""
-    if module is None:
-        return False
-    check_module(module)
-    return any(map(trained_parameters, module.modules()))
+    return module is not None and any(map(trained_parameters, _parts(module)))
 
 
-def frozen_estimates(module: Module) -> Module:
-    r"""A ``frozen_copy`` in which what was trainable counts as estimated."""
-    frozen = frozen_copy(module)
-    for copied, part in zip(frozen.modules(), module.modules(), strict=True):
-        remember_trained(copied, trained_parameters(part))
-    return frozen
+def frozen_copy(module: Module, remember: bool = True) -> Module:
+    r"""A float64 copy that is not trained; what was trainable counts as estimated.
+
+    With ``remember=False``, for what was trained on other data, it does not.
+
+    Raises:
+        UnsupportedError: If it is no module, or cannot be copied.
+    """
+    parts = _parts(module)
+    try:
+        frozen = deepcopy(module)
+    except (RuntimeError, TypeError) as error:  # tensors computed from others, locks
+        raise UnsupportedError(
+            f"{type(module).__name__} cannot be copied, and a frozen copy of it is kept: "
+            f"{error}. Use one whose tensors are parameters or buffers."
+        ) from error
+    for copied, part in zip(frozen.modules(), parts, strict=True):
+        if remember:
+            remember_trained(copied, trained_parameters(part))
+    frozen.eval()  # LCEAKernel's returns nothing
+    return frozen.to(torch.float64).requires_grad_(False)
+
+
+def _parts(module: object) -> list[Module]:
+    r"""All modules of a kernel or a mean; what is none, such as a class, is refused."""
+    if not isinstance(module, Module):
+        raise UnsupportedError(
+            f"Expected a GPyTorch kernel or mean, got {module!r}; give one that was built, "
+            "such as gpytorch.kernels.RBFKernel()."
+        )
+    return list(module.modules())
+
+
+def draft_of(module: ModuleT) -> ModuleT:
+    r"""A copy whose tensors and parts can be replaced without those of the original."""
+    draft = copy(module)
+    own = {name: dict(vars(module)[name]) for name in ("_buffers", "_modules")}
+    vars(draft).update(own)
+    return draft
 
 
 def estimated_parts(

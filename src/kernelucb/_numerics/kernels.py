@@ -13,7 +13,6 @@ from operator import add, mul
 from typing import Any, NamedTuple
 
 import torch
-from botorch.exceptions import UnsupportedError
 from botorch.models.kernels import CategoricalKernel
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -26,63 +25,77 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import safe_sqrt
 
-_Distance = Callable[[Tensor, Tensor], Tensor]
-_COMBINED = {AdditiveKernel: add, ProductKernel: mul}
+_COMBINED: dict[Any, Callable[[Any, Any], Any]] = {AdditiveKernel: add, ProductKernel: mul}
+# Stationary kernels, and the parameter beside the length scale.
+_STATIONARY: dict[Any, str] = {RBFKernel: "", MaternKernel: "nu", RQKernel: "alpha"}
 
 
-def covariance(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
-    r"""Kernel values of ``n x d'`` and ``m x d'`` inputs, ``n x m``.
+@torch.no_grad()
+def read_kernel(
+    kernel: Any, factor: float = 1.0
+) -> "Stationary | Periodic | Combined | Library":
+    r"""A factor times a kernel as plain numbers, read once: later ones are not followed.
 
-    A row does not depend on the other points on the left.
+    ``values(left, right)`` are those of ``n x d'`` and ``m x d'`` inputs, ``n x m``; a row
+    does not depend on the other points on the left. With ``pairs=True`` they are ``n``
+    values of pairs of inputs. ``variance`` is the value at two equal inputs, where it is
+    known to be the same everywhere.
     """
-    return _values(kernel, left, right, _squared_distances)
-
-
-def diagonal(kernel: Kernel, left: Tensor, right: Tensor) -> Tensor:
-    r"""Kernel values of ``n`` pairs of inputs, both ``n x d'``."""
-    return _values(kernel, left, right, _squared_lengths)
+    kind, columns = type(kernel), kernel.active_dims
+    if len(kernel.batch_shape) > 0:
+        return Library(kernel, factor)
+    if kind is ScaleKernel:  # its columns are those of its base
+        return read_kernel(kernel.base_kernel, factor * float(kernel.outputscale))
+    if kind in _STATIONARY:
+        shape = float(getattr(kernel, _STATIONARY[kind])) if _STATIONARY[kind] else 0.0
+        return Stationary(kind, columns, kernel.lengthscale.clone(), shape, factor)
+    if kind is PeriodicKernel:
+        lengthscale, period = kernel.lengthscale.clone(), kernel.period_length.clone()
+        return Periodic(columns, lengthscale[..., 0, :], period[..., 0, :], factor)
+    if kind in _COMBINED:
+        parts = tuple(map(read_kernel, kernel.kernels))
+        return Combined(_COMBINED[kind], columns, parts, factor)
+    return Library(kernel, factor)
 
 
 class Stationary(NamedTuple):
-    r"""A stationary kernel as plain numbers, read once: later ones are not followed."""
+    r"""A stationary kernel."""
 
     kind: type[Kernel]  # of the unscaled kernel
     columns: Tensor | None  # input columns that it takes; None for all
     lengthscale: Tensor  # 1 x d' or 1 x 1
     shape: float  # nu of a Matern kernel, alpha of a rational quadratic one
-    variance: float  # kernel value of two equal inputs
+    variance: float
 
-    @classmethod
-    @torch.no_grad()
-    def of(cls, kernel: Any) -> "Stationary | None":
-        r"""The kernel's numbers; None if it is none of these, which take any scaling."""
-        if not _is_own(kernel):
-            return None
-        variance, columns = 1.0, kernel.active_dims
-        while type(kernel) is ScaleKernel:
-            variance *= float(kernel.outputscale)
-            kernel = kernel.base_kernel
-        kind = type(kernel)
-        if kind not in _STATIONARY:
-            return None
-        shape = float(getattr(kernel, _SHAPES[kind])) if kind in _SHAPES else 0.0
-        return cls(kind, columns, kernel.lengthscale.clone(), shape, variance)
-
-    def covariance(self, left: Tensor, right: Tensor) -> Tensor:
-        r"""Values of ``n x d'`` and ``m x d'`` inputs, ``n x m``; differentiable once."""
-        left, right = self._scaled(left), self._scaled(right)
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""See ``read_kernel``; twice differentiable."""
+        left = _selected(left, self.columns) / self.lengthscale
+        right = _selected(right, self.columns) / self.lengthscale
+        if pairs:
+            return self.of_squared((left - right).square().sum(-1))
         if torch.is_grad_enabled() and (left.requires_grad or right.requires_grad):
             return _StationaryValues.apply(self, left, right)
-        return self.variance * self._of(_squared_distances(left, right))
+        return self.of_squared(_squared_distances(left, right))
 
-    def diagonal(self, left: Tensor, right: Tensor) -> Tensor:
-        r"""Values of ``n`` pairs of inputs, both ``n x d'``."""
-        left, right = self._scaled(left), self._scaled(right)
-        return self.variance * self._of(_squared_lengths(left, right))
+    def of_squared(self, squared: Tensor) -> Tensor:
+        r"""Values at scaled squared distances, whose memory may be used again."""
+        if self.kind is RBFKernel:
+            inplace = not squared.requires_grad
+            exponent = squared.mul_(-0.5) if inplace else -0.5 * squared
+            return self.variance * (exponent.exp_() if inplace else exponent.exp())
+        if self.kind is RQKernel:
+            base = 1.0 + squared / (2.0 * self.shape)
+            return self.variance * base.pow(-self.shape)
+        length = safe_sqrt(2.0 * self.shape * squared)
+        if self.shape == 0.5:
+            return self.variance * torch.exp(-length)
+        factor = 1.0 + length
+        if self.shape == 2.5:
+            factor = factor + 5.0 / 3.0 * squared
+        return self.variance * (factor * torch.exp(-length))
 
     def slopes(self, squared: Tensor) -> Tensor:
         r"""Derivatives in the scaled squared distances; zero where they are infinite."""
@@ -91,27 +104,69 @@ class Stationary(NamedTuple):
         if self.kind is RQKernel:
             base = 1.0 + squared / (2.0 * self.shape)
             return (-0.5 * self.variance) * base.pow(-self.shape - 1.0)
-        length = (2.0 * self.shape * squared).sqrt()
+        length = safe_sqrt(2.0 * self.shape * squared)
         decay = (-self.shape * self.variance) * torch.exp(-length)
         if self.shape == 0.5:
-            return torch.where(length > 0.0, decay / length, 0.0)
+            return torch.where(length > 0.0, decay / length.where(length > 0.0, 1.0), 0.0)
         return decay if self.shape == 1.5 else decay * (1.0 + length) / 3.0
 
-    def scaled(self, factor: float) -> "Stationary":
-        r"""The kernel times a factor."""
-        return self._replace(variance=factor * self.variance)
 
-    def _scaled(self, inputs: Tensor) -> Tensor:
-        if self.columns is not None:
-            inputs = inputs.index_select(-1, self.columns)
-        return inputs / self.lengthscale
+class Periodic(NamedTuple):
+    r"""From differences: GPyTorch subtracts after dividing, which costs digits far out."""
 
-    def _of(self, squared: Tensor) -> Tensor:
-        return _STATIONARY[self.kind](self.shape, squared)
+    columns: Tensor | None
+    lengthscale: Tensor
+    period: Tensor
+    variance: float
+
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""See ``read_kernel``."""
+        left, right = _selected(left, self.columns), _selected(right, self.columns)
+        if not pairs:
+            left, right = left.unsqueeze(-2), right.unsqueeze(-3)
+        squares = (math.pi * (left - right) / self.period).sin().square()
+        return self.variance * torch.exp(-2.0 * (squares / self.lengthscale).sum(-1))
+
+
+class Combined(NamedTuple):
+    r"""A sum or a product of kernels, times a factor."""
+
+    operation: Callable[[Any, Any], Any]
+    columns: Tensor | None
+    parts: tuple[Any, ...]
+    factor: float
+
+    @property
+    def variance(self) -> float | None:
+        r"""See ``read_kernel``."""
+        variances = [part.variance for part in self.parts]
+        if None in variances:
+            return None
+        return self.factor * reduce(self.operation, variances)
+
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""See ``read_kernel``."""
+        left, right = _selected(left, self.columns), _selected(right, self.columns)
+        values = (part.values(left, right, pairs) for part in self.parts)
+        return self.factor * reduce(self.operation, values)
+
+
+class Library(NamedTuple):
+    r"""A kernel that GPyTorch evaluates."""
+
+    kernel: Any
+    factor: float
+    variance: None = None
+
+    def values(self, left: Tensor, right: Tensor, pairs: bool = False) -> Tensor:
+        r"""See ``read_kernel``."""
+        if pairs:
+            return self.factor * self.kernel(left, right, diag=True)
+        return self.factor * self.kernel(right, left).to_dense().mT
 
 
 def constant_variance(kernel: Kernel) -> bool:
-    r"""Whether the prior variance is known to be the same everywhere.
+    r"""Whether values surely fall with the distance along each input, from a constant.
 
     GPyTorch's ``is_stationary`` is no proof: it only asks whether there is a lengthscale.
     """
@@ -123,131 +178,36 @@ def constant_variance(kernel: Kernel) -> bool:
     return type(kernel) in (CategoricalKernel, *_STATIONARY)
 
 
-@torch.no_grad()
-def check_fits(kernel: Any, mean: Any, inputs: Tensor) -> None:
-    r"""Check that a kernel and a mean (or None) take such inputs and give one value each.
-
-    Of the ``n x d'`` inputs, only the first one is tried.
-
-    Raises:
-        UnsupportedError: If they do not take them, or give several values.
-    """
-    point = inputs[:1]
-    parts = {
-        "kernel": (kernel, lambda: covariance(kernel, point, point), (1, 1)),
-        "kernel's diagonal": (kernel, lambda: diagonal(kernel, point, point), (1,)),
-        "mean": (mean, lambda: point[:, 0] if mean is None else mean(point), (1,)),
-    }
-    for name, (module, value, wanted) in parts.items():
-        try:
-            shape = tuple(value().shape)
-        except (RuntimeError, IndexError) as error:
-            raise UnsupportedError(
-                f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
-                f"columns: {error}"
-            ) from error
-        if len(point) and shape != wanted:
-            raise UnsupportedError(
-                f"The {name} {type(module).__name__} gives shape {shape} for one point, "
-                f"not {wanted}; a bound is for one value for each pair of points (no "
-                "derivatives, no tasks, no batches)."
-            )
-
-
-def _values(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
-    if kernel.active_dims is not None and _is_own(kernel):
-        left = left.index_select(-1, kernel.active_dims)
-        right = right.index_select(-1, kernel.active_dims)
-    return _on_active_columns(kernel, left, right, distance)
-
-
-def _on_active_columns(
-    kernel: Any, left: Tensor, right: Tensor, distance: _Distance
-) -> Tensor:
-    if not _is_own(kernel):
-        if distance is _squared_lengths:
-            return kernel(left, right, diag=True)
-        return kernel(right, left).to_dense().mT
-    kind = type(kernel)
-    if kind is ScaleKernel:  # its columns are those of its base
-        base = _on_active_columns(kernel.base_kernel, left, right, distance)
-        return kernel.outputscale * base
-    if kind in _COMBINED:
-        parts = (_values(part, left, right, distance) for part in kernel.kernels)
-        return reduce(_COMBINED[kind], parts)
-    if kind is PeriodicKernel:
-        return _periodic(kernel, left, right, distance)
-    shape = getattr(kernel, _SHAPES[kind]) if kind in _SHAPES else 0.0
-    lengthscale = kernel.lengthscale
-    return _STATIONARY[kind](shape, distance(left / lengthscale, right / lengthscale))
-
-
-def _is_own(kernel: Any) -> bool:
-    r"""Whether the outermost kernel is evaluated here."""
-    if len(kernel.batch_shape) > 0:
-        return False
-    if type(kernel) is ScaleKernel:
-        return _is_own(kernel.base_kernel)
-    return type(kernel) in {PeriodicKernel, *_COMBINED, *_STATIONARY}
-
-
-def _periodic(kernel: Any, left: Tensor, right: Tensor, distance: _Distance) -> Tensor:
-    r"""From differences: GPyTorch subtracts after dividing, which costs digits far out."""
-    if distance is _squared_distances:
-        left, right = left.unsqueeze(-2), right.unsqueeze(-3)
-    turns = math.pi * (left - right) / kernel.period_length[..., 0, :]
-    return torch.exp(-2.0 * (turns.sin().square() / kernel.lengthscale[..., 0, :]).sum(-1))
-
-
-def _rbf(_: Any, squared: Tensor) -> Tensor:
-    if squared.requires_grad:
-        return torch.exp(-0.5 * squared)
-    return squared.mul_(-0.5).exp_()
-
-
-def _matern(nu: float, squared: Tensor) -> Tensor:
-    length = safe_sqrt(2.0 * nu * squared)
-    if nu == 0.5:
-        return torch.exp(-length)
-    factor = 1.0 + length
-    if nu == 2.5:
-        factor = factor + 5.0 / 3.0 * squared
-    return factor * torch.exp(-length)
-
-
-def _rational_quadratic(alpha: Any, squared: Tensor) -> Tensor:
-    return (1.0 + squared / (2.0 * alpha)).pow(-alpha)
-
-
-_STATIONARY: dict[Any, Callable[[Any, Tensor], Tensor]] = {
-    RBFKernel: _rbf,
-    MaternKernel: _matern,
-    RQKernel: _rational_quadratic,
-}
-_SHAPES: dict[Any, str] = {MaternKernel: "nu", RQKernel: "alpha"}
-
-
-def _squared_lengths(left: Tensor, right: Tensor) -> Tensor:
-    return (left - right).square().sum(-1)
+def _selected(inputs: Tensor, columns: Tensor | None) -> Tensor:
+    return inputs if columns is None else inputs.index_select(-1, columns)
 
 
 def _squared_distances(left: Tensor, right: Tensor) -> Tensor:
-    return _SquaredDistances.apply(left, right)
+    mode = "donot_use_mm_for_euclid_dist"
+    return torch.cdist(left, right, compute_mode=mode).square_()
 
 
-class _SquaredDistances(torch.autograd.Function):
-    r"""Squared distances by differences, twice differentiable by matrix products."""
-
-    @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
-        ctx.save_for_backward(left, right)
-        mode = "donot_use_mm_for_euclid_dist"
-        return torch.cdist(left, right, compute_mode=mode).square_()
+class _StationaryValues(torch.autograd.Function):
+    r"""Values of a stationary kernel at scaled inputs; gradients by matrix products."""
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        (grad,), (left, right) = grad_outputs, ctx.saved_tensors
-        return _distance_gradients(left, right, grad, ctx.needs_input_grad)
+    def forward(ctx: Any, kernel: Stationary, left: Tensor, right: Tensor) -> Tensor:
+        squared = _squared_distances(left, right)
+        ctx.kernel = kernel
+        ctx.save_for_backward(left, right, kernel.slopes(squared))
+        return kernel.of_squared(squared)
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        left, right, slopes = ctx.saved_tensors
+        if torch.is_grad_enabled():  # for second derivatives, slopes are a function as well
+            differences = left.unsqueeze(-2) - right.unsqueeze(-3)
+            slopes = ctx.kernel.slopes(differences.square().sum(-1))
+        return None, *_distance_gradients(
+            left, right, grad_outputs[0] * slopes, ctx.needs_input_grad[1:]
+        )
 
 
 def _distance_gradients(
@@ -262,22 +222,3 @@ def _distance_gradients(
     if needed[1]:
         right_grad = 2.0 * (right * grad.sum(-2).unsqueeze(-1) - grad.mT @ left)
     return left_grad, right_grad
-
-
-class _StationaryValues(torch.autograd.Function):
-    r"""Values of a stationary kernel at scaled inputs, in one step."""
-
-    @staticmethod
-    def forward(ctx: Any, kernel: Stationary, left: Tensor, right: Tensor) -> Tensor:
-        squared = _squared_distances(left, right)
-        ctx.save_for_backward(left, right, kernel.slopes(squared))
-        return kernel.variance * _STATIONARY[kernel.kind](kernel.shape, squared)
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        left, right, slopes = ctx.saved_tensors
-        needed = ctx.needs_input_grad[1:]
-        return None, *_distance_gradients(left, right, grad_outputs[0] * slopes, needed)

@@ -1,10 +1,12 @@
-r"""Eigendecomposition of a kernel matrix, without eigenvalues lost to round-off."""
+r"""Spectrum and features of a kernel matrix, and what round-off hides of both."""
 
 from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
+
+from kernelucb._numerics.arrays import safe_sqrt
 
 _CUT_OFF = 4.0
 
@@ -72,3 +74,76 @@ def covariance_root(matrix: Tensor) -> Tensor:
     """
     values, vectors = torch.linalg.eigh(matrix)
     return vectors * values.clamp_min(0.0).sqrt()
+
+
+class Sections(NamedTuple):
+    r"""Kernel sections ``k(x_i, .)`` that span the features, up to round-off."""
+
+    inputs: Tensor  # n x d'
+    variance: Tensor  # prior variances there
+    lost: Tensor  # what the kept span leaves of each; see lost_lengths
+
+    def reach(self, inputs: Tensor, prior_variance: Tensor, covariance: Tensor) -> Tensor:
+        r"""Bound on the variance outside the kept span at ``b x d'`` inputs, ``b`` values.
+
+        ``prior_variance`` is ``k(x, x)``, ``covariance`` ``b x n`` with the sections.
+
+        Ours: what the span leaves of ``k(x, .)`` is at most as long as the distance to a
+        section and what the span leaves of that section, for the nearest one
+        ``(|k(x, .) - k(x_i, .)| + lost_i)^2``. The distance is exactly zero at a repeated
+        input, and rounded up elsewhere.
+        """
+        most, index = (covariance - 0.5 * self.variance).max(-1)
+        rounding = (
+            8.0
+            * torch.finfo(prior_variance.dtype).eps
+            * (prior_variance + self.variance[index])
+        )
+        repeated = (inputs == self.inputs[index]).all(-1)
+        squared = torch.where(repeated, 0.0, prior_variance - 2.0 * most + rounding)
+        return (safe_sqrt(squared) + self.lost[index]).square()
+
+
+def lost_lengths(vectors: Tensor, noise_std: Tensor | float, cutoff: float) -> Tensor:
+    r"""How much of each section lies along the ``n x c`` eigenvectors that were dropped.
+
+    There the matrix, whitened with ``noise_std``, is at most ``cutoff``, so section ``i``
+    leaves at most ``noise_std_i sqrt(cutoff sum_j u_ij^2)``: little, but not nothing.
+    """
+    return noise_std * (cutoff * vectors.square().sum(-1)).sqrt()
+
+
+def split_variance(
+    raw_features: Tensor, prior_variance: Tensor, reach: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""``b x n`` features and residual variance, consistent with each other.
+
+    ``reach`` bounds the rest from above: it is sharp near a section, where the difference
+    of ``prior_variance`` and the squared features is round-off.
+    """
+    squared = raw_features.square().sum(-1)
+    rest = prior_variance - squared
+    if bool(((rest >= 0.0) & (rest <= reach)).all()):
+        return raw_features, rest
+    features, excessive = raw_features, rest < 0.0
+    if bool(excessive.any()):
+        rows = raw_features[excessive]
+        rows = rows * _room_factors(rows, prior_variance[excessive])
+        features = features.index_put((excessive,), rows)
+        rest = prior_variance - features.square().sum(-1)
+    return features, torch.minimum(rest.clamp_min(0.0), reach)
+
+
+@torch.no_grad()
+def _room_factors(features: Tensor, prior_variance: Tensor) -> Tensor:
+    r"""Factors that keep the squared features of each row from exceeding the prior.
+
+    Features are ordered as the eigenvalues, ascending. Those of the smallest, near the
+    resolution of the ``eigh``, carry large relative errors; they are reduced to what the
+    others leave.
+    """
+    squares = features.square()
+    larger = squares.flip(-1).cumsum(-1).flip(-1) - squares
+    rounding = 8.0 * features.shape[-1] * torch.finfo(features.dtype).eps
+    room = ((1.0 + rounding) * prior_variance.unsqueeze(-1) - larger).clamp_min(0.0)
+    return torch.where(squares > room, (room / squares).sqrt(), 1.0)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb._numerics.features import Sections, split_variance
-from kernelucb._numerics.spectral import hidden_part
+from kernelucb._numerics.spectral import Sections, hidden_part, split_variance
 from kernelucb.bandit.observations import Arms, Observations
 from kernelucb.regression import KernelRegression
 

@@ -13,10 +13,14 @@ from torch.nn import Module
 from torch.nn.functional import pad
 
 from kernelucb._numerics.checks import positive_values
-from kernelucb._numerics.estimates import with_noise
-from kernelucb._numerics.features import Sections, lost_lengths, split_variance
-from kernelucb._numerics.frozen import draft_of
-from kernelucb._numerics.spectral import hidden_part, kernel_spectrum
+from kernelucb._numerics.estimates import draft_of, with_noise
+from kernelucb._numerics.spectral import (
+    Sections,
+    hidden_part,
+    kernel_spectrum,
+    lost_lengths,
+    split_variance,
+)
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import Pooled, pool

@@ -21,7 +21,7 @@ from kernelucb._numerics.checks import (
     positive_values,
 )
 from kernelucb._numerics.estimates import (
-    frozen_estimates,
+    frozen_copy,
     remember_trained,
     trained_parameters,
 )
@@ -281,7 +281,7 @@ def _corners(
 
 def _with_lengths(kernel: Kernel, lengths: Tensor) -> Kernel:
     r"""A frozen copy with other length scales; the rest is as estimated as it was."""
-    member: Any = frozen_estimates(kernel)
+    member: Any = frozen_copy(kernel)
     base = unscaled(member)
     remember_trained(base, trained_parameters(base) - {"raw_lengthscale"})
     lengths = lengths.to(base.raw_lengthscale.device)

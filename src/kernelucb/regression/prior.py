@@ -21,8 +21,8 @@ from gpytorch.means import ConstantMean, LinearMean, Mean, ZeroMean
 from torch import Tensor
 from torch.nn import Module
 
-from kernelucb._numerics import kernels
-from kernelucb._numerics.estimates import frozen_estimates
+from kernelucb._numerics.estimates import frozen_copy
+from kernelucb._numerics.kernels import constant_variance, read_kernel
 from kernelucb.regression.outcome_map import IDENTITY, OutcomeMap
 
 # Input transforms that take each column by itself and keep its order.
@@ -31,10 +31,10 @@ _LINEAR = (ZeroMean, ConstantMean, LinearMean)
 
 
 class _Plain(NamedTuple):
-    r"""A standard kernel and a constant mean, outcome units; None where they are others."""
+    r"""Plain numbers of a prior, outcome units."""
 
-    kernel: kernels.Stationary | None
-    mean: float | None
+    kernel: Any  # as `read_kernel` gives it
+    mean: float | None  # of a constant mean
 
 
 class Prior(Module):
@@ -67,10 +67,10 @@ class Prior(Module):
         outcome_map: OutcomeMap = IDENTITY,
     ) -> None:
         super().__init__()
-        self.covar_module = frozen_estimates(covar_module)
-        self.mean_module = None if mean_module is None else frozen_estimates(mean_module)
+        self.covar_module = frozen_copy(covar_module)
+        self.mean_module = None if mean_module is None else frozen_copy(mean_module)
         given = input_transform is not None
-        self.input_transform = frozen_estimates(input_transform) if given else None
+        self.input_transform = frozen_copy(input_transform) if given else None
         self.offset, self.scale, self.outcome_map = offset, scale, outcome_map
         self._plain: _Plain | None = None
 
@@ -78,14 +78,13 @@ class Prior(Module):
     def plain(self) -> "_Plain":
         r"""Plain numbers of the prior; read when first asked for."""
         if self._plain is None:
-            kernel, mean = kernels.Stationary.of(self.covar_module), self.mean_module
-            kernel = None if kernel is None else kernel.scaled(self.scale**2)
+            mean = self.mean_module
             value = self.offset if mean is None or type(mean) is ZeroMean else None
             if type(mean) is ConstantMean:
                 constant: Any = mean.constant
                 if constant.numel() == 1:
                     value = self.offset + self.scale * float(constant)
-            self._plain = _Plain(kernel, value)
+            self._plain = _Plain(read_kernel(self.covar_module, self.scale**2), value)
         return self._plain
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
@@ -96,14 +95,37 @@ class Prior(Module):
         self._plain = None
         super()._load_from_state_dict(*arguments, **options)
 
+    @torch.no_grad()
     def check_fits(self, inputs: Tensor) -> None:
-        r"""Raise ``UnsupportedError`` unless it takes such ``n x d'`` kernel inputs."""
-        kernels.check_fits(self.covar_module, self.mean_module, inputs)
+        r"""Raise ``UnsupportedError`` unless ``n x d'`` inputs have one value each.
+
+        Only the first one is tried.
+        """
+        point = inputs[:1]
+        parts = {
+            "kernel": (self.covar_module, self.covariance, 2 * [point], (1, 1)),
+            "kernel's diagonal": (self.covar_module, self.variance, [point], (1,)),
+            "mean": (self.mean_module, self.mean, [point], (1,)),
+        }
+        for name, (module, values, given, wanted) in parts.items():
+            try:
+                shape = tuple(values(*given).shape)
+            except (RuntimeError, IndexError) as error:
+                raise UnsupportedError(
+                    f"{type(module).__name__} does not take inputs of {point.shape[-1]} "
+                    f"columns: {error}"
+                ) from error
+            if len(point) and shape != wanted:
+                raise UnsupportedError(
+                    f"The {name} {type(module).__name__} gives shape {shape} for one "
+                    f"point, not {wanted}; a bound is for one value for each pair of "
+                    "points (no derivatives, no tasks, no batches)."
+                )
 
     @property
     def has_constant_variance(self) -> bool:
         r"""Whether the prior variance is known to be the same everywhere."""
-        return kernels.constant_variance(self.covar_module)
+        return constant_variance(self.covar_module)
 
     @property
     def is_stationary(self) -> bool:
@@ -132,20 +154,16 @@ class Prior(Module):
     def variance(self, inputs: Tensor) -> Tensor:
         r"""Prior variance at ``n x d'`` kernel inputs, ``n`` values."""
         kernel = self.plain.kernel
-        if kernel is not None:
+        if kernel.variance is not None:
             return inputs.new_full(inputs.shape[:-1], kernel.variance)
-        return self.scale**2 * kernels.diagonal(self.covar_module, inputs, inputs)
+        return kernel.values(inputs, inputs, pairs=True)
 
     def covariance(self, left: Tensor, right: Tensor) -> Tensor:
         r"""Prior covariance of ``n x d'`` and ``m x d'`` kernel inputs, ``n x m``.
 
         A row does not depend on the other points on the left: queries belong there.
         """
-        kernel = self.plain.kernel
-        if kernel is not None:
-            return kernel.covariance(left, right)
-        values = kernels.covariance(self.covar_module, left, right)
-        return values if self.scale == 1.0 else self.scale**2 * values
+        return self.plain.kernel.values(left, right)
 
     def paths(self, like: Tensor, count: int, num_features: int) -> GeneralizedLinearPath:
         r"""Draws of the kernel by itself: random sums of BoTorch's Fourier features.
@@ -194,7 +212,7 @@ class Prior(Module):
         Rounded up, so that it stays an upper bound for pairs next to each other.
         """
         prior_variance = self.variance(left) + self.variance(right)
-        between = self.scale**2 * kernels.diagonal(self.covar_module, left, right)
+        between = self.plain.kernel.values(left, right, pairs=True)
         rounding = 8.0 * torch.finfo(prior_variance.dtype).eps * prior_variance
         return (prior_variance - 2.0 * between + rounding).clamp_min(0.0).sqrt()
 

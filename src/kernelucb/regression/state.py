@@ -11,7 +11,7 @@ from torch.nn import Module
 from kernelucb._numerics.arrays import safe_sqrt
 from kernelucb._numerics.checks import finite, tensor
 from kernelucb._numerics.estimates import estimated
-from kernelucb._numerics.features import split_variance
+from kernelucb._numerics.spectral import split_variance
 from kernelucb.regression.outcome_map import OutcomeMap
 from kernelucb.regression.prior import Prior
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import torch
 
+from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import one_of, positive_scalar
-from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.mixture import FitConstraint
 from kernelucb.confidence.geometry import INTERIOR, Constraints, announce

@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from kernelucb._numerics.arrays import Array, as_array, library_of, safe_sqrt
-from kernelucb._numerics.quasiconvex import minimize_quasiconvex
+from kernelucb._numerics.arrays import (
+    Array,
+    as_array,
+    library_of,
+    minimize_quasiconvex,
+    safe_sqrt,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
 from kernelucb.confidence.geometry import Constraints

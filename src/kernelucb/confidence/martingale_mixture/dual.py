@@ -5,8 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.arrays import Array, as_array, library_of, safe_sqrt
-from kernelucb._numerics.quasiconvex import Minimum, minimize_quasiconvex
+from kernelucb._numerics.arrays import (
+    Array,
+    Minimum,
+    as_array,
+    library_of,
+    minimize_quasiconvex,
+    safe_sqrt,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
 from kernelucb.confidence.geometry import Constraints

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from botorch.models.model import Model
 from torch import Tensor
 
+from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
-from kernelucb._numerics.roots import increasing_root
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.filters import Appraisal, Array
 from kernelucb.confidence.fit.mixture import FitConstraint, Radius

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import as_double, finite
-from kernelucb._numerics.frozen import frozen_copy
+from kernelucb._numerics.estimates import frozen_copy
 from kernelucb.models.meta.base import MetaModel
 from kernelucb.models.meta.cosine import RIDGE, CosineFeatures
 from kernelucb.models.meta.tasks import TaskGroup, TaskMoments, grouped, listed_tasks
@@ -105,7 +105,7 @@ class FeatureMetaModel(MetaModel):
             count = min(num_features, most)
             features = CosineFeatures.train_on(groups, count, seed=seed, progress=progress)
             features.of_the_tasks = True
-        self.features = frozen_copy(features)
+        self.features = frozen_copy(features, remember=False)
         trained = isinstance(features, CosineFeatures) and features.of_the_tasks
         self.estimated = frozenset({"features"} if trained else ())
         cutoff = _TRAINED if trained else _INDEPENDENT

@@ -6,9 +6,13 @@ from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import pad
 
-from kernelucb._numerics.features import Sections, lost_lengths, split_variance
-from kernelucb._numerics.frozen import draft_of
-from kernelucb._numerics.spectral import kernel_spectrum
+from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.spectral import (
+    Sections,
+    kernel_spectrum,
+    lost_lengths,
+    split_variance,
+)
 from kernelucb.regression.prior import Prior
 
 # Directions whose squared length is below this share of the sections' own are left out:

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from kernelucb._numerics.checks import positive_values, training_targets, whole_number
-from kernelucb._numerics.estimates import is_estimate
-from kernelucb._numerics.frozen import draft_of
+from kernelucb._numerics.estimates import draft_of, is_estimate
 from kernelucb._numerics.spectral import kernel_spectrum
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.lowrank.basis import Basis

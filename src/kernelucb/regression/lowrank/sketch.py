@@ -17,7 +17,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 from torch.nn.functional import pad
 
-from kernelucb._numerics.frozen import draft_of
+from kernelucb._numerics.estimates import draft_of
 from kernelucb._numerics.spectral import cutoff_of
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.pending import PendingRegression
