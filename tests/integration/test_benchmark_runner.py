@@ -93,6 +93,59 @@ def test_a_damaged_run_is_named(tmp_path, damage):
         assert "config.toml" not in str(raised.value)
 
 
+def study(played):
+    from benchmarks.runner.study import Study, grid
+
+    study = Study("benchmarks.guarded", "Squares.")
+    runs = grid(
+        {"kind": ["a", "b"], "power": 2}, [{"x": 1, "twin": 2}, {"x": 3, "twin": 4}]
+    )
+
+    def play(settings):
+        if (settings["kind"], settings["x"]) in played:
+            raise KeyboardInterrupt
+        return {"value": settings["x"] ** settings["power"]}
+
+    @study.table("squares", runs, play)
+    def squares(frame):
+        return frame[["kind", "x", "value"]]
+
+    return study
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path):
+    where = ["squares", "--output", str(tmp_path)]
+    with pytest.raises(KeyboardInterrupt):
+        study({("a", 3)}).main(where)
+    assert not (tmp_path / "results").exists(), "no table of a part"
+    study({("a", 1)}).main(where)  # what is finished is not played again
+    table = (tmp_path / "results" / "squares.csv").read_text().splitlines()
+    assert table == ["kind,x,value", "a,1,1", "a,3,9", "b,1,1", "b,3,9"]
+    study({("a", 3)}).main([*where, "--only", "x=3", "kind=b"])
+    assert (tmp_path / "results" / "squares.md").read_text().endswith("| b | 3 | 9 |\n")
+
+
+def test_a_changed_setting_is_another_run(tmp_path):
+    where = ["squares", "--output", str(tmp_path)]
+    study(()).main(where)
+    study(()).main([*where, "--change", "power=3"])
+    assert "a,3,27" in (tmp_path / "results" / "squares.csv").read_text()
+    assert len(list((tmp_path / "runs").rglob("*.json"))) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "x=1"], "needs --output"),
+        (["--only", "y=1", "--output", "."], "with a name of"),
+        (["--only", "x=5", "--output", "."], r"No run has x=\['5'\]; there are"),
+    ],
+)
+def test_a_study_says_what_to_change(arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        study(()).main(["squares", *arguments])
+
+
 def test_rows_survive_the_disk(tmp_path):
     from benchmarks.runner import markdown_table, read_table, write_table
 

@@ -1,11 +1,10 @@
 r"""The Wang et al. benchmark in a tiny size: the paper's protocol, resumable, honest."""
 
-import csv
-import json
 import math
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -23,57 +22,33 @@ def repository_importable(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def experiments():
-    from benchmarks.papers.wang_2018.configuration import Configuration
-    from benchmarks.runner import load_configuration
+def table(output, name, *arguments):
+    from benchmarks.papers.wang_2018.__main__ import STUDY
 
-    return load_configuration(Configuration).experiments
-
-
-def run(output, *arguments):
-    from benchmarks.papers.wang_2018.__main__ import BENCHMARK
-
-    BENCHMARK.main([*arguments, "--output", str(output)])
-
-
-def rows(output, experiment):
-    with (output / "results" / f"{experiment}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def runs(output):
-    return {
-        path.relative_to(output): json.loads(path.read_text())
-        for path in sorted((output / "runs").rglob("*.json"))
-    }
+    STUDY.main([name, *arguments, "--output", str(output)])
+    return pd.read_csv(output / "results" / f"{name}.csv")
 
 
 @needs_data
 def test_grasp_domain(tmp_path):
-    arguments = ("grasp", "--problems", "3", "--evaluations", "3")
-    run(tmp_path, *arguments)
-    table = rows(tmp_path, "grasp")
-    assert {row["method"] for row in table} >= {"pem_ucb", "pem_pi", "plain", "tlsm"}
-    assert all(math.isfinite(float(row["mean"])) for row in table)
-    finished = runs(tmp_path)
-    assert len(finished) == 6 * 3
-    run(tmp_path, *arguments)
-    assert runs(tmp_path) == finished
+    found = table(tmp_path, "grasp", "--only", "problem=0,1,2", "--change", "evaluations=3")
+    assert {*found["method"]} >= {"pem_ucb", "pem_pi", "plain", "tlsm"}
+    assert found["mean"].notna().all()
     assert (tmp_path / "images" / "wang_2018_grasp.png").stat().st_size > 10_000
 
 
 @needs_data
 def test_the_arms_are_those_of_the_released_protocol():
     r"""Against Eqs. 3, 4 and 12 written out: leave one out, no repeats, N = 1799."""
-    from benchmarks.papers.wang_2018.play import play
+    from benchmarks.papers.wang_2018.__main__ import STUDY, play
     from benchmarks.papers.wang_2018.problems import grasp_data
 
-    task = experiments()["grasp"].tasks()[0]
-    assert (task.method.name, task.problem) == ("pem_ucb", 0)
+    task = STUDY.tables["grasp"].runs[0]
+    assert (task["method"], task["problem"]) == ("pem_ucb", 0)
     rewards, _ = grasp_data()
     others, truth = rewards[1:], rewards[0]
     mean, k, count = others.mean(0), torch.cov(others.mT), 1799
-    played, values = [], play(task).values
+    played, values = [], play(task)["values"]
     for t in range(6):
         gain = k[:, played] @ torch.linalg.pinv(k[played][:, played], hermitian=True)
         left = (k - gain @ k[played]).diagonal().clamp_min(0.0) * (count - 1)
@@ -93,63 +68,30 @@ def test_the_arms_are_those_of_the_released_protocol():
 
 @needs_data
 def test_too_few_tasks_are_reported_and_not_papered_over(tmp_path):
-    run(tmp_path, "grasp_curve", "--problems", "1", "--evaluations", "2")
-    refused = [r for r in runs(tmp_path).values() if r["refused"]]
-    assert {
-        (r["task"]["method"]["name"], r["task"]["setting"]["share"]) for r in refused
-    } == {("pem_ucb", 0.01)}
+    table(tmp_path, "grasp_curve", "--only", "problem=0", "--change", "evaluations=2")
     text = (tmp_path / "results" / "grasp_curve.md").read_text()
     assert text.count("not defined") == 2
+    assert "| 1% of the tasks | PEM-BO UCB | not defined |" in text
 
 
-@pytest.fixture
-def tiny(monkeypatch):
-    r"""The synthetic domain with few tasks and points, so that training takes a moment."""
-    from dataclasses import replace
-
-    from benchmarks.papers.wang_2018 import __main__
-
-    small = {
-        name: replace(e, domain=replace(e.domain, points=120, num_features=8, tasks=40))
-        for name, e in experiments().items()
-    }
-    monkeypatch.setattr(__main__, "EXPERIMENTS", small)
-
-
-@pytest.mark.usefixtures("tiny")
 def test_synthetic_functions(tmp_path):
-    methods = ["pem_ucb", "mixture", "known", "tlsm"]
-    arguments = [
-        "synthetic",
-        "--problems",
-        "1",
-        "--evaluations",
-        "3",
-        "--methods",
-        *methods,
-    ]
-    run(tmp_path, *arguments)
-    finished = runs(tmp_path)
-    assert len(finished) == len(methods)
-    assert all(len(r["values"]) == 3 for r in finished.values())
-    assert {row["method"] for row in rows(tmp_path, "synthetic")} == set(methods)
-
-
-def test_a_part_does_not_replace_the_whole(tmp_path):
-    from benchmarks.papers.wang_2018.__main__ import BENCHMARK
-
-    with pytest.raises(SystemExit, match="needs --output"):
-        BENCHMARK.main(["grasp", "--problems", "1"])
+    methods = "pem_ucb,mixture,known,tlsm"
+    small = ("evaluations=3", "points=120", "num_features=8", "tasks=40")
+    only = ("problem=0", f"method={methods}")
+    found = table(tmp_path, "synthetic", "--only", *only, "--change", *small)
+    assert {*found["method"]} == {*methods.split(",")}
+    assert len(list((tmp_path / "runs").rglob("*.json"))) == 4
 
 
 def test_synthetic_functions_have_the_kernel_that_they_say():
     r"""Covariance of 400 functions at two points, within 6 standard errors."""
+    from benchmarks.papers.wang_2018.__main__ import SYNTHETIC
     from benchmarks.papers.wang_2018.problems import synthetic_function
 
-    domain = experiments()["synthetic"].domain
     X = torch.tensor([[0.0, 0.0], [3.0, 1.0]], dtype=torch.float64)
-    values = torch.stack([synthetic_function(0, domain, "test", i)(X) for i in range(400)])
-    expected = math.exp(-0.5 * 10.0 / domain.lengthscale**2)
+    functions = [synthetic_function(SYNTHETIC, "test", number) for number in range(400)]
+    values = torch.stack([f(X) for f in functions])
+    expected = math.exp(-0.5 * 10.0 / SYNTHETIC["lengthscale"] ** 2)
     error = 6.0 * math.sqrt((1.0 + expected**2) / 400)
     covariance = torch.cov(values.mT)
     assert abs(float(covariance[0, 1]) - expected) < error

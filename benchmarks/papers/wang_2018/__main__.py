@@ -1,54 +1,240 @@
 r"""Command line: ``python -m benchmarks.papers.wang_2018 grasp``."""
 
-from dataclasses import replace
+import math
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.papers.wang_2018.configuration import Configuration
-from benchmarks.papers.wang_2018.play import Run, play
-from benchmarks.papers.wang_2018.tables import write_tables
-from benchmarks.runner import (
-    RUN_OPTIONS,
-    Benchmark,
-    BenchmarkError,
-    Call,
-    chosen,
-    load_configuration,
-    names,
-    number,
+import numpy as np
+import pandas as pd
+
+from benchmarks.papers.wang_2018.grasp import play_grasp
+from benchmarks.papers.wang_2018.problems import Settings
+from benchmarks.runner import Moments, draw_spread, markdown_table, picture, read_table
+from benchmarks.runner.study import Study, Summary, grid
+
+STUDY = Study("benchmarks.papers.wang_2018", "Experiments of Wang, Kim & Kaelbling (2018).")
+# In the order of the tables, with Okabe & Ito's palette and a dash pattern each, so that
+# grey print tells them apart.
+METHODS = {
+    "pem_ucb": ("PEM-BO UCB", "#0072B2", "-"),
+    "pem_pi": ("PEM-BO PI", "#56B4E9", (0, (6, 2))),
+    "pem_pi_oracle": ("PEM-BO PI, target the problem's own best", "#56B4E9", (0, (1, 2))),
+    "mixture": ("exact bound, learnt norm", "#009E73", (0, (6, 2, 1.2, 2))),
+    "known": ("UCB, kernel known", "#222222", (0, (6, 2))),
+    "plain": ("Plain UCB", "#E69F00", (0, (3, 1.5))),
+    "tlsm": ("TLSM-BO UCB", "#D55E00", (0, (8, 3, 1, 3, 1, 3))),
+    "random": ("Random", "#6E6E6E", (0, (1, 4))),  # grasps: mean of 500 random orders
+}
+COLUMNS = (1, 2, 3, 5, 10, 20)
+
+ALL = {"seed": 2018, "share": 1.0, "missing": 0.0, "held_out": 1}
+ALL["pooled_points"] = 1000  # training points that TLSM-BO can afford (the paper's number)
+# Leave one problem out, the others are the training tasks. No noise term, evaluated arms
+# are never repeated, the first is the acquisition function's choice.
+GRASP = ALL | {"domain": "grasp", "delta": 0.01, "evaluations": 20}
+# Functions on [-10, 10]^2 from a GP with a squared-exponential kernel of variance 1. The
+# paper does not say which length scale and noise; these are ours.
+SYNTHETIC = ALL | {
+    "domain": "synthetic",
+    "delta": 0.05,
+    "evaluations": 20,
+    "lengthscale": 4.0,
+    "noise_std": 0.1,
+    "tasks": 100,
+    "points": 1000,  # inputs of a task; all tasks share them
+    "num_features": 100,  # basis functions, at most half the inputs of a task
+    "norm_probability": 0.9,  # of the learnt norm bound under MartingaleMixtureUCB
+}
+
+
+def _runs(domain: Settings, problems: int, methods: str, **changes: Any) -> list[Settings]:
+    r"""Every setting, problem and method; runs that share a prior follow each other."""
+    own = {"problem": range(problems), "method": methods.split()}
+    return grid(domain | changes, own)
+
+
+GRASP_METHODS = "pem_ucb pem_pi pem_pi_oracle plain tlsm random"
+SYNTHETIC_METHODS = "pem_ucb pem_pi mixture known plain tlsm random"
+SHARES = [0.01, 0.02, 0.03, 0.05, 0.1, 0.3]  # of the training problems
+
+
+def play(task: Settings) -> dict[str, Any]:
+    r"""True value of each evaluation, and why the method is not defined where it is not."""
+    try:
+        if task["domain"] == "grasp":
+            values = play_grasp(task)
+        else:
+            from benchmarks.papers.wang_2018.synthetic import play_synthetic
+
+            values = play_synthetic(task)
+    except ValueError as error:
+        if "training functions" not in str(error):
+            raise
+        return {"values": [], "refused": str(error)}
+    if not np.all(np.isfinite(values)):
+        raise ArithmeticError(f"A value that is not a number in {task}.")
+    return {"values": values, "refused": ""}
+
+
+@STUDY.table("grasp", _runs(GRASP, 100, GRASP_METHODS), play)
+@STUDY.table("synthetic", _runs(SYNTHETIC, 30, SYNTHETIC_METHODS, share=0.1), play)
+def single(runs: pd.DataFrame) -> Summary:
+    r"""Best value found against evaluations, and paired differences."""
+    published = _published() if runs["domain"][0] == "grasp" else {}
+    summary = _best_values(runs, published)
+    lines = [*summary.lines, *_differences(_by_method(runs))]
+    return Summary(summary.rows, lines, partial(_draw_evaluations, runs))
+
+
+@STUDY.table(
+    "grasp_curve", _runs(GRASP, 100, "pem_ucb pem_pi", share=SHARES, evaluations=5), play
 )
-
-EXPERIMENTS = load_configuration(Configuration).experiments
-BENCHMARK = Benchmark(
-    "benchmarks.papers.wang_2018",
-    "Experiments of Wang, Kim & Kaelbling (2018).",
-    number("--problems", "only the first of them"),
-    number("--evaluations", "instead of those in config.toml"),
-    names("--methods", "only these"),
-    *RUN_OPTIONS,
+@STUDY.table(
+    # The matrix is completed once for ten problems, all of which are left out.
+    "grasp_missing",
+    _runs(GRASP, 100, "pem_ucb pem_pi", missing=[0.0, 0.3, 0.6], held_out=10),
+    play,
 )
+@STUDY.table(
+    # Share of the points of every task.
+    "synthetic_curve",
+    _runs(SYNTHETIC, 30, "pem_ucb", share=[0.02, 0.05, 0.1, 0.3, 1.0], evaluations=10),
+    play,
+)
+def curve(runs: pd.DataFrame) -> Summary:
+    r"""Best value found against the share of the training data."""
+    summary = _best_values(runs, {})
+    return Summary(summary.rows, summary.lines, partial(_draw_shares, runs))
 
 
-@BENCHMARK.command(*EXPERIMENTS)
-def best_values(call: Call) -> list[Path]:
-    r"""Run what is missing of one experiment, then write its table and picture."""
-    experiment, options = EXPERIMENTS[call.command], call.options
-    partial = options.problems or options.evaluations or options.methods
-    if partial and options.output is None:
-        raise BenchmarkError(
-            "A part of an experiment needs --output, beside the full results."
-        )
-    experiment = replace(
-        experiment,
-        problems=options.problems or experiment.problems,
-        evaluations=options.evaluations or experiment.evaluations,
-        methods=tuple(chosen(experiment.methods, options.methods, "--methods")),
+def _best_values(runs: pd.DataFrame, published: dict[str, list[str]]) -> Summary:
+    r"""Moments of the best value so far, of each method in each setting."""
+    columns = [n for n in COLUMNS if n <= runs["evaluations"][0]]
+    rows, lines = [], []
+    for _, part in runs.groupby(["share", "missing"], sort=False):
+        words = _words(part.iloc[0].to_dict())
+        for method, best in _by_method(part).items():
+            label, cells = METHODS[method][0], ["not defined"] * len(columns)
+            if best is not None:
+                moments = {n: Moments.of(best[:, n - 1]) for n in columns}
+                setting = {name: part[name].iloc[0] for name in ("share", "missing")}
+                rows += [
+                    {"method": method, **setting, "evaluations": n}
+                    | {"mean": round(m.mean, 4), "std": round(m.std, 4), "n": m.n}
+                    for n, m in moments.items()
+                ]
+                cells = [_cell(m, "") for m in moments.values()]
+            lines.append([words, label, *cells])
+            if method in published:
+                lines.append(["", f"{label}, authors' stored run", *published[method]])
+    text = (
+        "Best value found after so many evaluations, mean ± 1.96 standard errors over "
+        f"{runs['problem'].nunique()} problems."
     )
-    store = call.play(experiment.tasks(), Run, play)
-    files = write_tables(store, experiment, call.folders.results)
-    from benchmarks.papers.wang_2018.figures import draw
+    table = markdown_table(["setting", "method", *map(str, columns)], lines)
+    return Summary(pd.DataFrame(rows), [text, "", *table])
 
-    return [*files, draw(store, experiment, call.folders.picture(experiment.name))]
+
+def _by_method(runs: pd.DataFrame) -> dict[str, np.ndarray | None]:
+    r"""Best value so far, ``problems x evaluations``; None where the method refused."""
+    return {
+        str(method): None
+        if part["refused"].any()
+        else np.maximum.accumulate(part["values"].tolist(), axis=1)
+        for method, part in runs.groupby("method", sort=False)
+    }
+
+
+def _differences(best: dict[str, np.ndarray | None]) -> list[str]:
+    r"""Paired differences of PEM-BO UCB to the others."""
+    reference = best.pop("pem_ucb", None)
+    others = {name: values for name, values in best.items() if values is not None}
+    if reference is None or not others:
+        return []
+    columns = [n for n in COLUMNS if n <= reference.shape[1]]
+    text = "Paired differences, PEM-BO UCB minus the other (mean ± 1.96 standard errors):"
+    table = []
+    for name, values in others.items():
+        moments = [Moments.of((reference - values)[:, n - 1]) for n in columns]
+        table.append([METHODS[name][0], *(_cell(m, "+") for m in moments)])
+    return ["", text, "", *markdown_table(["other", *map(str, columns)], table)]
+
+
+def _cell(moments: Moments, sign: str) -> str:
+    nothing = sign and math.isclose(moments.mean, 0.0, abs_tol=5e-4)
+    mean = "0.000" if nothing else f"{moments.mean:{sign}.3f}"
+    return f"{mean} ± {1.96 * moments.standard_error:.3f}"
+
+
+def _words(setting: dict[str, Any]) -> str:
+    if setting["held_out"] > 1:
+        return f"{setting['missing']:.0%} missing"
+    of = "tasks" if setting["domain"] == "grasp" else "points of each task"
+    return f"{setting['share']:.0%} of the {of}"
+
+
+def _published() -> dict[str, list[str]]:
+    r"""Curves stored with the authors' code: mean and 1.96 standard errors, as cells."""
+    table = read_table(Path(__file__).with_name("expected.csv"))
+    pairs = zip(table["mean"], table["interval"], strict=True)
+    table["cell"] = [f"{float(m):.3f} ± {float(i):.3f}" for m, i in pairs]
+    return table.groupby("method")["cell"].agg(list).to_dict()
+
+
+def _draw_evaluations(runs: pd.DataFrame, path: Path) -> None:
+    r"""A line for each method."""
+    problems = runs["problem"].nunique()
+    with picture(path, figsize=(7.6, 3.6)) as (_, axes):
+        for method, best in _by_method(runs).items():
+            if best is not None:
+                moments = [Moments.of(column) for column in best.T]
+                mean = np.array([m.mean for m in moments])
+                error = 1.96 * np.array([m.standard_error for m in moments])
+                rounds = np.arange(1, len(mean) + 1)
+                style, label = _style(method)
+                draw_spread(axes, rounds, mean, error, style, label, alpha=0.12)
+        axes.set(xlabel="evaluations", ylabel="best value found")
+        axes.set_title(f"mean ± 1.96 standard errors over {problems} problems")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _draw_shares(runs: pd.DataFrame, path: Path) -> None:
+    r"""The last value of each method against the share of the data."""
+    axis = "missing" if runs["missing"].any() else "share"
+    shares = [100.0 * share for share in runs[axis].unique()]
+    with picture(path, figsize=(7.6, 3.6)) as (_, axes):
+        for number, (method, part) in enumerate(runs.groupby("method", sort=False)):
+            x, moments = [], []
+            for share, group in part.groupby(axis, sort=False):
+                (best,) = _by_method(group).values()
+                if best is not None:
+                    percent = 100.0 * share
+                    # Beside each other, not over each other.
+                    beside = percent + number, percent * 1.04**number
+                    x.append(beside[0] if axis == "missing" else beside[1])
+                    moments.append(Moments.of(best[:, -1]))
+            errors = [1.96 * m.standard_error for m in moments]
+            style, label = _style(str(method))
+            mean = [m.mean for m in moments]
+            axes.errorbar(x, mean, errors, label=label, marker="o", capsize=3, **style)
+        if axis == "share":
+            axes.set_xscale("log")
+            axes.set_xticks(shares, [f"{share:g}" for share in shares])
+            axes.minorticks_off()
+        what = "training values missing" if axis == "missing" else "training data"
+        axes.set(xlabel=f"{what}, %", ylabel="best value found")
+        axes.set_title(
+            f"after {runs['evaluations'][0]} evaluations, mean ± 1.96 standard errors "
+            f"over {runs['problem'].nunique()} problems"
+        )
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _style(method: str) -> tuple[dict[str, Any], str]:
+    label, color, dashes = METHODS[method]
+    return {"color": color, "linestyle": dashes}, label
 
 
 if __name__ == "__main__":
-    BENCHMARK.main()
+    STUDY.main()

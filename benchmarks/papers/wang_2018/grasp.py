@@ -1,13 +1,12 @@
 r"""Learners on the grasp domain: one of 162 grasps at a time, none twice."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.papers.wang_2018.configuration import Setting, Task
 from benchmarks.papers.wang_2018.gaussian import (
     PooledPrior,
     condition,
@@ -15,27 +14,35 @@ from benchmarks.papers.wang_2018.gaussian import (
     squared_exponential,
     standardised,
 )
-from benchmarks.papers.wang_2018.problems import grasp_data, grasp_tasks, own_stream
+from benchmarks.papers.wang_2018.problems import (
+    Settings,
+    first_left_out,
+    grasp_data,
+    grasp_tasks,
+    name_of_data,
+    own_stream,
+)
 from benchmarks.runner import stream
 from kernelucb import MetaPI, MetaUCB
 from kernelucb.confidence.meta import exploration_factor
 from kernelucb.models import DiscreteMetaModel
 
 NUM_ARMS = 162
+_PRIORS: dict[str, Any] = {}  # the last prior
 _ORDERS = 500  # of the random learner
 ARMS = torch.arange(NUM_ARMS, dtype=torch.float64).unsqueeze(-1)  # names, not features
 Scores = Callable[[list[int], Tensor], Tensor]  # of all arms, from arms played and rewards
 
 
-def play_grasp(task: Task) -> list[float]:
+def play_grasp(task: Settings) -> list[float]:
     r"""Rewards of the grasps tried, in their order."""
     rewards, thetas = grasp_data()
-    truth, random = rewards[task.problem], own_stream(task)
-    if task.method.name == "random":
-        return _random(truth, random, task.evaluations)
+    truth, random = rewards[task["problem"]], own_stream(task)
+    if task["method"] == "random":
+        return _random(truth, random, task["evaluations"])
     score = _learner(task, truth, thetas, random)
     played: list[int] = []
-    for _ in range(task.evaluations):
+    for _ in range(task["evaluations"]):
         scores = score(played, truth[played]).clone()
         scores[played] = -torch.inf
         played.append(int(scores.argmax()))
@@ -49,8 +56,8 @@ def _random(truth: Tensor, random: np.random.Generator, evaluations: int) -> lis
     return np.maximum.accumulate(rewards, axis=1).mean(0).tolist()
 
 
-def _learner(task: Task, truth: Tensor, thetas: Tensor, random: np.random.Generator):
-    name = task.method.name
+def _learner(task: Settings, truth: Tensor, thetas: Tensor, random: np.random.Generator):
+    name = task["method"]
     if name == "plain":
         return _plain(task, thetas, random)
     if name == "tlsm":
@@ -59,16 +66,15 @@ def _learner(task: Task, truth: Tensor, thetas: Tensor, random: np.random.Genera
     return _estimated_prior(task, target)
 
 
-def _estimated_prior(task: Task, target: float | None) -> Scores:
-    first = task.problem - task.problem % task.setting.held_out
-    state = [_prior(task.seed, task.setting, first)]
+def _estimated_prior(task: Settings, target: float | None) -> Scores:
+    state = [_prior(task)]
 
     def scores(played: list[int], y: Tensor) -> Tensor:
         if played:
             last, outcome = ARMS[played[-1:]], y[-1:].unsqueeze(-1)
             state[0] = state[0].condition_on_observations(last, outcome)
-        if task.method.name == "pem_ucb":
-            acqf = MetaUCB(state[0], delta=task.domain.delta)
+        if task["method"] == "pem_ucb":
+            acqf = MetaUCB(state[0], delta=task["delta"])
         else:
             acqf = MetaPI(state[0], target=target)
         return acqf(ARMS.unsqueeze(1))
@@ -76,13 +82,15 @@ def _estimated_prior(task: Task, target: float | None) -> Scores:
     return scores
 
 
-@lru_cache(maxsize=1)
-def _prior(seed: int, setting: Setting, first: int) -> DiscreteMetaModel:
-    r"""The prior, shared by the problems that are left out together."""
-    return DiscreteMetaModel(grasp_tasks(seed, setting, first), ARMS)
+def _prior(task: Settings) -> DiscreteMetaModel:
+    r"""The prior; the problems that are left out together share it."""
+    key = name_of_data(task), first_left_out(task)
+    if _PRIORS.get("key") != key:
+        _PRIORS.update(key=key, prior=DiscreteMetaModel(grasp_tasks(task), ARMS))
+    return _PRIORS["prior"]
 
 
-def _plain(task: Task, thetas: Tensor, random: np.random.Generator) -> Scores:
+def _plain(task: Settings, thetas: Tensor, random: np.random.Generator) -> Scores:
     r"""A GP on the grasp parameters, fitted to the problem's own rewards."""
     first = torch.from_numpy(random.random(len(thetas)))
 
@@ -97,11 +105,11 @@ def _plain(task: Task, thetas: Tensor, random: np.random.Generator) -> Scores:
     return scores
 
 
-def _tlsm(task: Task, thetas: Tensor) -> Scores:
+def _tlsm(task: Settings, thetas: Tensor) -> Scores:
     r"""Yogatama & Mann (2014): one response surface for all standardised problems."""
-    values = grasp_tasks(task.seed, task.setting, task.problem)
-    random = stream(task.seed, "pool", task.setting.name, task.problem)
-    chosen = torch.from_numpy(random.permutation(values.numel())[: task.pooled_points])
+    values = grasp_tasks(task)
+    random = stream(task["seed"], "pool", name_of_data(task), task["problem"])
+    chosen = torch.from_numpy(random.permutation(values.numel())[: task["pooled_points"]])
     pool = PooledPrior.of(thetas, standardised(values, 1), chosen)
     mean, covariance = pool.mean(thetas), pool.covariance(thetas, thetas)
 
@@ -113,7 +121,7 @@ def _tlsm(task: Task, thetas: Tensor) -> Scores:
     return scores
 
 
-def _upper(task: Task, mean: Tensor, covariance: Tensor, played: list[int]) -> Tensor:
+def _upper(task: Settings, mean: Tensor, covariance: Tensor, played: list[int]) -> Tensor:
     r"""The paper gives all methods the same multiplier."""
-    zeta = exploration_factor(len(grasp_data()[0]) - 1, len(played) + 1, task.domain.delta)
+    zeta = exploration_factor(len(grasp_data()[0]) - 1, len(played) + 1, task["delta"])
     return mean + zeta * covariance.diagonal().clamp_min(0.0).sqrt()

@@ -2,13 +2,15 @@ r"""Training tasks and the functions to optimise, from data or from named random
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.papers.wang_2018.configuration import Domain, Setting, Task
 from benchmarks.runner import load_data, stream
+
+Settings = dict[str, Any]
 
 SPAN = 10.0  # the synthetic domain is [-SPAN, SPAN]^2
 _WAVES = 1000  # random Fourier features of one synthetic function
@@ -21,54 +23,60 @@ def grasp_data() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(data["rewards"]), torch.from_numpy(data["thetas"])
 
 
-def grasp_tasks(seed: int, setting: Setting, problem: int) -> Tensor:
-    r"""Training rewards of one problem, NaN where missing.
+def first_left_out(task: Settings) -> int:
+    r"""The first of the problems that are left out together."""
+    return task["problem"] - task["problem"] % task["held_out"]
 
-    The problem and those that share its prior are left out.
-    """
+
+def grasp_tasks(task: Settings) -> Tensor:
+    r"""Training rewards of a problem, NaN where missing, without those left out with it."""
     rewards, _ = grasp_data()
-    first = problem - problem % setting.held_out
+    first = first_left_out(task)
     kept = torch.ones(len(rewards), dtype=torch.bool)
-    kept[first : first + setting.held_out] = False
+    kept[first : first + task["held_out"]] = False
     values = rewards[kept]
-    random = stream(seed, "training", setting.name, first)
-    if setting.share < 1.0:
-        number = round(setting.share * len(values))
+    random = stream(task["seed"], "training", name_of_data(task), first)
+    if task["share"] < 1.0:
+        number = round(task["share"] * len(values))
         values = values[torch.from_numpy(random.permutation(len(values))[:number])]
-    gone = torch.from_numpy(random.random(values.shape) < setting.missing)
+    gone = torch.from_numpy(random.random(values.shape) < task["missing"])
     return values.masked_fill(gone, torch.nan)
 
 
-def synthetic_function(
-    seed: int, domain: Domain, *names: str | int
-) -> Callable[[Tensor], Tensor]:
+def name_of_data(task: Settings) -> str:
+    r"""Names the random choice of training data."""
+    together = "" if task["held_out"] == 1 else f"_held_out_{task['held_out']}"
+    return f"share_{task['share']:g}_missing_{task['missing']:g}{together}"
+
+
+def synthetic_function(task: Settings, *names: str | int) -> Callable[[Tensor], Tensor]:
     r"""A sample of a GP with a squared-exponential kernel, by random Fourier features."""
-    random = stream(seed, "function", *names)
-    waves = torch.from_numpy(random.standard_normal((2, _WAVES)) / domain.lengthscale)
+    random = stream(task["seed"], "function", *names)
+    waves = torch.from_numpy(random.standard_normal((2, _WAVES)) / task["lengthscale"])
     phases = torch.from_numpy(random.uniform(0.0, 2.0 * np.pi, _WAVES))
     weights = torch.from_numpy(random.standard_normal(_WAVES) * np.sqrt(2.0 / _WAVES))
     return lambda X: torch.cos(X @ waves + phases) @ weights
 
 
-def new_function(task: Task) -> Callable[[Tensor], Tensor]:
+def new_function(task: Settings) -> Callable[[Tensor], Tensor]:
     r"""The function that a problem asks to maximise."""
-    return synthetic_function(task.seed, task.domain, "new", task.problem)
+    return synthetic_function(task, "new", task["problem"])
 
 
-@lru_cache(maxsize=1)
-def synthetic_tasks(seed: int, domain: Domain, setting: Setting) -> tuple[Tensor, Tensor]:
+def synthetic_tasks(task: Settings) -> tuple[Tensor, Tensor]:
     r"""Inputs (points x 2) that all tasks share, and noisy values (tasks x points)."""
+    seed, points = task["seed"], task["points"]
     random = stream(seed, "inputs")
-    inputs = torch.from_numpy(random.uniform(-SPAN, SPAN, (domain.points, 2)))
-    inputs = inputs[: round(setting.share * domain.points)]
+    inputs = torch.from_numpy(random.uniform(-SPAN, SPAN, (points, 2)))
+    inputs = inputs[: round(task["share"] * points)]
     rows = []
-    for number in range(domain.tasks):
-        noise = stream(seed, "noise", number).standard_normal(domain.points)
-        f = synthetic_function(seed, domain, "training", number)
-        rows.append(f(inputs) + domain.noise_std * torch.from_numpy(noise)[: len(inputs)])
+    for number in range(task["tasks"]):
+        noise = torch.from_numpy(stream(seed, "noise", number).standard_normal(points))
+        f = synthetic_function(task, "training", number)
+        rows.append(f(inputs) + task["noise_std"] * noise[: len(inputs)])
     return inputs, torch.stack(rows)
 
 
-def own_stream(task: Task) -> np.random.Generator:
+def own_stream(task: Settings) -> np.random.Generator:
     r"""Noise and random choices of one method on one problem."""
-    return stream(task.seed, "own", task.domain.name, task.method.name, task.problem)
+    return stream(task["seed"], "own", task["domain"], task["method"], task["problem"])
