@@ -34,7 +34,7 @@ from kernelucb.models import BKBModel
 # The bounds of a bandit, by the options that name them.
 BOUNDS: dict[str, dict[str, Any]] = {
     "exact": {},
-    "grid": {"alphas": "paper"},
+    "grid": {"form": Grid()},
     "analytic": {"form": "analytic"},
     "abbasi_yadkori": {"bound": "abbasi_yadkori"},
     "igp": {"bound": "igp_ucb"},

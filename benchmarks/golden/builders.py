@@ -316,7 +316,7 @@ BANDITS: dict[str, tuple[Any, Options]] = {
     "martingale": (k.KernelBandit, MARTINGALE),
     "three scales": (k.KernelBandit, {"fit": k.Filters((0.1, 1.0, 10.0))}),
     "mixture": (k.KernelBandit, {"fit": k.Filters("mixture")}),
-    "paper grid": (k.KernelBandit, {"alphas": "paper"}),
+    "paper grid": (k.KernelBandit, {"form": k.Grid()}),
     "analytic": (k.KernelBandit, ANALYTIC),
     "analytic martingale": (k.KernelBandit, {**ANALYTIC, **MARTINGALE}),
     "abbasi yadkori": (k.KernelBandit, {"bound": "abbasi_yadkori"}),

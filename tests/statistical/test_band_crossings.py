@@ -19,6 +19,7 @@ from torch.testing import assert_close
 from kernelucb import (
     IGPUCB,
     AbbasiYadkoriUCB,
+    Analytic,
     KernelBandit,
     MartingaleMixture,
     MartingaleMixtureUCB,
@@ -213,7 +214,10 @@ def test_theorem_2_holds_where_it_is_played_and_at_the_maximum(adversary, stands
             "martingale mixture, analytic",
             {"fit": MartingaleMixture(2.0), "form": "analytic"},
         ),
-        ("Abbasi-Yadkori", {"bound": "abbasi_yadkori", "alphas": 2.0 * NOISE_STD**2}),
+        (
+            "Abbasi-Yadkori",
+            {"bound": "abbasi_yadkori", "form": Analytic(2.0 * NOISE_STD**2)},
+        ),
         ("IGP-UCB", {"bound": "igp_ucb", "horizon": ROUNDS}),
     ],
 )

@@ -20,11 +20,12 @@ from kernelucb import (
     MartingaleMixture,
     MartingaleMixtureUCB,
 )
-from kernelucb.bandit import bounds
+from kernelucb.confidence import ridge_band
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.mixture import Radius, mixture_radius
 from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.martingale_mixture import regularizers
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
@@ -42,7 +43,7 @@ from tolerances import (
 NORM, NOISE, DELTA, ARMS, DIMENSION = 5.0, 0.1, 0.05, 25, 2
 OPTIONS = {
     "exact": {"fit": "martingale"},
-    "grid": {"fit": "martingale", "alphas": "paper"},
+    "grid": {"fit": "martingale", "form": Grid()},
     "analytic": {"fit": "martingale", "form": "analytic"},
     "filters": {},
     "energy": {"form": "analytic"},
@@ -59,24 +60,24 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
     regression = KernelRegression(
         data.inputs, data.outcomes, kernel, NOISE, options.pop("mean_module", None)
     )
-    bound = bandit.bands.bound
-    if isinstance(getattr(bound, "fit", None), Filters):
+    bands = bandit.bands
+    if isinstance(getattr(bands, "fit", None), Filters):
         return same_fit(bandit, regression)
-    options = {"norm_bound": norm_bound, "delta": DELTA, "fit": "martingale", **options}
-    if not isinstance(bound, bounds.MixtureBound):
-        del options["fit"]
-    match bound:
-        case bounds.AbbasiYadkori():
-            return AbbasiYadkoriUCB(regression, **options)
-        case bounds.IGP():
+    options = {"norm_bound": norm_bound, "delta": DELTA, **options}
+    match bands.source:
+        case ridge_band.ABBASI_YADKORI_SOURCE:
+            form = options.pop("form", Analytic())
+            return AbbasiYadkoriUCB(regression, alpha=form.alpha, **options)
+        case ridge_band.IGP_UCB_SOURCE:
             return IGPUCB(regression, **options)
-        case bounds.Analytic():
-            form = Analytic(options.pop("alphas")) if "alphas" in options else "analytic"
-            return MartingaleMixtureUCB(regression, form=form, **options)
-        case bounds.Grid():
-            form = Grid(options.pop("alphas", "paper"))
-            return MartingaleMixtureUCB(regression, form=form, **options)
+        case regularizers.ANALYTIC_SOURCE:
+            options = {"fit": "martingale", "form": "analytic", **options}
+            return MartingaleMixtureUCB(regression, **options)
+        case GridSet.source:
+            options = {"fit": "martingale", "form": Grid(), **options}
+            return MartingaleMixtureUCB(regression, **options)
         case _:
+            options = {"fit": "martingale", **options}
             exact = MartingaleMixtureUCB(regression, **options).confidence_set
             return on_the_grid(bandit, exact)
 
@@ -110,7 +111,7 @@ def is_stateless(bandit):
 
 def same_fit(bandit, regression):
     r"""The stateless set with the weights of the bandit's filters, priced by the data."""
-    bound, filters = bandit.bands.bound, bandit.bands.filters
+    bound, filters = bandit.bands, bandit.bands.filters
     if not bandit.bands.is_resolved:
         state, radius = bound.constraint(regression)
     elif filters is None or is_stateless(bandit):
@@ -125,12 +126,12 @@ def same_fit(bandit, regression):
 
 
 def hidden_part(bandit):
-    return bandit.bands.spectrum.basis.hidden_part(bandit.bands.bound.norm_bound)
+    return bandit.bands.spectrum.basis.hidden_part(bandit.bands.norm_bound)
 
 
 def radius_of(bandit, regression):
-    bound = bandit.bands.bound
-    predicted = mixture_radius(regression, bound.delta, bound.scales)
+    bound = bandit.bands
+    predicted = mixture_radius(regression, bound.delta, bound.fit.scales)
     form = float(regression.quadratic_form(predicted.tau_ref))
     count = regression.num_observations
     return bound.with_energy(predicted, form, count, hidden_part(bandit))
@@ -141,7 +142,9 @@ def filtered(regression, bound, filters):
     corner, floor = filters.corner, filters.floor
     level, weights = filters.share * filters.slope, float64([1.0 - filters.share])
     own = SpectralFilter(level, weights, float64([floor]), float64([corner]))
-    predicted = mixture_radius(regression, bound.delta, bound.scales).squared(regression)
+    predicted = mixture_radius(regression, bound.delta, bound.fit.scales).squared(
+        regression
+    )
     log_det, count = float(regression.log_det(corner)), regression.num_observations
     squared = filters.squared_radius(predicted, log_det, count, bound.delta)
     return FilteredRegression(regression, own), squared
@@ -298,18 +301,16 @@ def test_options_reach_the_bound(bound):
     shared = {"mean_module": mean}
     extra = {
         "exact": {"fit": MartingaleMixture(0.3)},
-        "grid": {"fit": MartingaleMixture(0.3), "alphas": [0.004, 0.05]},
-        "analytic": {"fit": MartingaleMixture(0.3), "alphas": 0.03},
+        "grid": {"fit": MartingaleMixture(0.3), "form": Grid([0.004, 0.05])},
+        "analytic": {"fit": MartingaleMixture(0.3), "form": Analytic(0.03)},
         "filters": {"fit": Filters(0.3)},
-        "energy": {"fit": Filters(0.3), "alphas": 0.03},
-        "abbasi_yadkori": {"alphas": 0.02},
+        "energy": {"fit": Filters(0.3), "form": Analytic(0.03)},
+        "abbasi_yadkori": {"form": Analytic(0.02)},
         "igp": {"horizon": 70},
     }[bound]
     bandit = make_bandit(kernel, bound, **shared, **extra)
     game = Game(kernel, seed=4, mean=3.0)
     game.play(bandit, 40)
-    if bound == "abbasi_yadkori":
-        extra = {"alpha": extra["alphas"]}
     assert_same(bandit, kernel, game.arms(), **shared, **extra)
 
 
@@ -428,15 +429,12 @@ def test_many_arms_are_scored_in_parts():
         ({"form": "convex"}, 'form must be "dual" or "analytic"'),
         ({"bound": "igp_ucb", "horizon": 0}, "horizon must be a finite number above 0"),
         ({"horizon": 9}, 'bound="martingale_mixture" takes no horizon; leave it out'),
-        ({"bound": "igp_ucb", "alphas": 1.0}, 'bound="igp_ucb" takes no alphas'),
+        ({"bound": "igp_ucb", "form": "analytic"}, 'bound="igp_ucb" takes no form'),
         ({"bound": "igp_ucb", "fit": "filters"}, "takes no fit; leave it out"),
         ({"bound": "abbasi_yadkori", "fit": "martingale"}, "takes no fit"),
         ({"fit": "energy"}, 'fit must be "filters", "martingale"'),
-        ({"bound": "abbasi_yadkori", "form": "dual"}, "takes no form; leave it out"),
-        ({"bound": "abbasi_yadkori", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": [1.0, 2.0]}, "takes one ridge parameter"),
-        ({"form": "analytic", "alphas": "paper"}, "takes one ridge parameter"),
-        ({"alphas": [1.0, -2.0]}, "alphas must be a finite number above 0"),
+        ({"bound": "abbasi_yadkori", "form": "dual"}, "takes one ridge parameter"),
+        ({"bound": "abbasi_yadkori", "form": Grid()}, "takes one ridge parameter"),
     ],
 )
 def test_wrong_arguments(options, message):

@@ -28,7 +28,7 @@ def played(rounds):
 def test_prices_are_those_of_the_whole_mixture():
     r"""At the round in which the weights are chosen, with the slope of that round."""
     bandit, _ = played(64)
-    bound, filters = bandit.bands.bound, bandit.bands.filters
+    bound, filters = bandit.bands, bandit.bands.filters
     mixture = bound.mixture(bandit.observations.regression())
     weights = [0.0] * len(mixture.prices)
     weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share

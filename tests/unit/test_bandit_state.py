@@ -7,14 +7,14 @@ import torch
 from test_bandit import BOUNDS, NOISE, NORM, Game, make_bandit
 from torch.testing import assert_close
 
-from kernelucb import KernelBandit, MartingaleMixture
+from kernelucb import Grid, KernelBandit, MartingaleMixture
 from kernelucb.exceptions import StateError
 from problems import frozen_kernel
 from tolerances import BANDIT
 
 ARGUMENTS = {
     "fit": MartingaleMixture(0.5),
-    "alphas": "paper",
+    "form": Grid(),
     "norm_bound": 2.0 * NORM,
     "noise_std": 0.2,
     "delta": 0.1,

@@ -243,7 +243,7 @@ def test_other_bounds(build, source):
             {"fit": MartingaleMixture("mixture")},
             f"{FLYNN}, Theorem 4.5; fit: {SCALES}",
         ),
-        ({"alphas": "paper"}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}"),
+        ({"form": Grid()}, f"{FLYNN}, Eq. (12) over a grid; fit: {CLOSED}, {ENERGY}"),
         ({"form": "analytic"}, f"{FLYNN}, Corollary 4.6; fit: {CLOSED}, {ENERGY}"),
         ({"bound": "abbasi_yadkori"}, ABBASI),
         ({"bound": "igp_ucb"}, "Chowdhury & Gopalan (2017), Theorem 2"),

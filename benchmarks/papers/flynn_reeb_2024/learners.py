@@ -8,7 +8,7 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 
 from benchmarks.papers.flynn_reeb_2024.configuration import Setting, Task
-from kernelucb import Filters, KernelBandit, MartingaleMixture
+from kernelucb import Analytic, Filters, Grid, KernelBandit, MartingaleMixture
 
 
 class Learner(Interface):
@@ -66,10 +66,9 @@ def make_learner(task: Task, generator: np.random.Generator) -> Learner:
     options: dict[str, Any] = {
         "martingale_mixture": {
             "fit": fit(given),
-            "form": method.form,
-            "alphas": method.alphas,
+            "form": Grid() if method.alphas == "paper" else method.form,
         },
-        "abbasi_yadkori": {"alphas": noise_std**2 / scale},
+        "abbasi_yadkori": {"form": Analytic(noise_std**2 / scale)},
         "igp_ucb": {"horizon": protocol.rounds},
     }[method.bound]
     bandit = KernelBandit(

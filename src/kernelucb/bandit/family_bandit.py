@@ -16,7 +16,6 @@ from torch import Tensor
 from kernelucb._numerics.checks import finite, one_of, whole_number
 from kernelucb._numerics.estimates import estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.bandit.bounds import bound_of
 from kernelucb.bandit.kernel_bandit import KernelBandit
 from kernelucb.bandit.observations import allowed_columns, saved_inputs
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
@@ -30,7 +29,6 @@ from kernelucb.confidence.family.members import (
 from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.settings import tied_scale
 from kernelucb.confidence.fit.choice import ClosedForm, fit_of
-from kernelucb.confidence.statements import Knowledge
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.named import kernel_in_words
 from kernelucb.regression.prior import Prior
@@ -163,11 +161,7 @@ class FamilyBandit:
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        norm, given = self._norms[0], self._estimated
-        shared = norm, self._noise_std, self.delta
-        bound = bound_of("martingale_mixture", *shared, fit=self._fit_for(norm))
-        known = Knowledge(given, torch.tensor([bound.noise_std], dtype=torch.float64))
-        member = bound.assumptions(known)
+        member, given = self._in_use[0].premises, self._estimated
         whole = of_family(member, self.kernels, self._norms, given, combine="any")
         counts = [count for count in self._contradicted_at if count is not None]
         if len(counts) < len(self._contradicted_at):

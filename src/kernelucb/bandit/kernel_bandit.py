@@ -9,15 +9,14 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.arrays import in_parts
-from kernelucb._numerics.checks import finite
+from kernelucb._numerics.checks import finite, positive_scalar, probability
 from kernelucb._numerics.estimates import (
     EstimatedNumber,
     estimated_parts,
     with_numbers,
 )
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.bandit.bands import Bands
-from kernelucb.bandit.bounds import Alphas, BanditBound, BoundName, Form, bound_of
+from kernelucb.bandit.bands import BoundName, Form, Shared, bands_of
 from kernelucb.bandit.observations import (
     Arms,
     Observations,
@@ -29,7 +28,7 @@ from kernelucb.bandit.observations import (
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import ClosedForm
-from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
+from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
 from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
@@ -68,7 +67,6 @@ class KernelBandit(Band):
         delta: float = 0.05,
         bound: BoundName = "martingale_mixture",
         form: Form | None = None,
-        alphas: Alphas = None,
         fit: ClosedForm | None = None,
         horizon: int | None = None,
         mean_module: Mean | None = None,
@@ -86,16 +84,14 @@ class KernelBandit(Band):
             delta: Failure probability of all rounds together.
             bound: ``"martingale_mixture"``, ``"abbasi_yadkori"`` or ``"igp_ucb"``.
             form: Of the martingale mixture: ``"dual"`` (the default) is the minimum over
-                every ridge parameter or, with ``alphas``, over that grid; ``"analytic"``
-                is the closed form at one.
-            alphas: Ridge parameters, outcome units squared. For ``"dual"`` a grid, or
-                ``"paper"`` for the paper's; one number for ``"analytic"``
-                (``noise_std^2 / covariance_scale`` by default) and for
-                ``"abbasi_yadkori"`` (``noise_std^2`` by default).
+                every ridge parameter, ``Grid(...)`` over a grid of them, ``"analytic"`` or
+                ``Analytic(alpha=...)`` the closed form at one (``noise_std^2 /
+                covariance_scale`` by default). Of ``"abbasi_yadkori"`` the last, with
+                ``noise_std^2`` by default.
             fit: Of the martingale mixture: ``"filters"`` (the default), ``"martingale"``,
                 or ``Filters`` or ``MartingaleMixture`` with a covariance scale; see
                 ``MartingaleMixtureUCB``. Of the filters the ``"dual"`` form uses two,
-                chosen anew with each eigenbasis of the data; with ``alphas`` and in closed
+                chosen anew with each eigenbasis of the data; with a grid and in closed
                 form the energy of the noise joins the fit.
             horizon: Number of rounds that ``"igp_ucb"`` holds for, 1000 by default.
             mean_module: Known prior mean; zero when absent.
@@ -105,30 +101,35 @@ class KernelBandit(Band):
                 or, for ``"abbasi_yadkori"`` and ``"igp_ucb"``, round-off decides what the
                 data say (``docs/ranges.md``; ``observe`` checks that for each arm).
         """
-        options = {"form": form, "alphas": alphas, "fit": fit, "horizon": horizon}
-        played = bound_of(bound, norm_bound, noise_std, delta, **options)
+        tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
+        norm = tracker or float(positive_scalar("norm_bound", norm_bound))
+        noise = float(positive_scalar("noise_std", noise_std))
+        self.prior = Prior(covar_module, mean_module)
+        shared = Shared(self.prior, norm, noise, probability("delta", delta))
+        self._empty, options = bands_of(bound, shared, form, fit, horizon)
+        values = norm if tracker is None else [tracker.inflation, tracker.floor]
+        self._settings = {"bound": bound, "norm_bound": values, "noise_std": noise}
+        self._settings |= {"delta": shared.delta, "horizon": horizon, "options": options}
         parts = estimated_parts(covar_module, mean_module)
         self._estimated = with_numbers(parts, norm_bound, noise_std)
-        self.prior = Prior(covar_module, mean_module)
         self._shares_tracker = isinstance(norm_bound, NormTracker)
         self._columns = allowed_columns(covar_module)
-        self.bands = self._empty(played)  # all that changes
+        self.bands = self._empty()  # all that changes
         if self.prior.has_constant_variance:
             anywhere = self.observations.inputs.new_zeros(1, self._columns[0])
-            played.check_noise(self.prior.variance(anywhere))
-
-    def _empty(self, bound: BanditBound) -> Bands[Any]:
-        return Bands.of(bound, Observations(self.prior, bound.noise_std))
+            self.bands.check_noise(self.prior.variance(anywhere))
 
     @property
     def norm_bound(self) -> float:
         r"""The norm bound given, or its estimate so far, outcome units."""
-        given = self._bound.tracker is None and "norm" not in self._estimated
-        return self._bound.norm_bound if given else EstimatedNumber(self._bound.norm_bound)
+        number = self.bands.norm_bound
+        given = self._tracker is None and "norm" not in self._estimated
+        return number if given else EstimatedNumber(number)
 
     @property
-    def _bound(self) -> BanditBound:
-        return self.bands.bound
+    def _tracker(self) -> NormTracker | None:
+        r"""What estimates the norm bound; None where it was given."""
+        return self.bands.norm if isinstance(self.bands.norm, NormTracker) else None
 
     @property
     def observations(self) -> Observations:
@@ -154,11 +155,15 @@ class KernelBandit(Band):
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on, and what the data contradict."""
-        noise_std = torch.tensor([self._bound.noise_std], dtype=torch.float64)
-        known = Knowledge(self._estimated, noise_std)
         contradiction = self.bands.contradiction()  # may estimate the norm again
-        assumptions = self._bound.assumptions(known)
+        assumptions = self.premises
         return assumptions.with_item(contradiction) if contradiction else assumptions
+
+    @property
+    def premises(self) -> Assumptions:
+        r"""What the guarantee rests on, without a look at the data."""
+        noise_std = torch.tensor([self.bands.noise_std], dtype=torch.float64)
+        return self.bands.assumptions(Knowledge(self._estimated, noise_std))
 
     @torch.no_grad()
     def bounds(self, arms: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,7 +217,7 @@ class KernelBandit(Band):
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         r"""The observations and the arguments, in copies; save it with ``torch.save``."""
-        data, tracker = self.observations, self._bound.tracker
+        data, tracker = self.observations, self._tracker
         return saved(
             self,
             self.settings(data.inputs),
@@ -233,10 +238,10 @@ class KernelBandit(Band):
         settings = self.settings(saved_inputs(state_dict, self.observations.inputs))
         names = "inputs", "outcomes", "norm", "grid"
         inputs, outcomes, norm, grid = opened(self, settings, state_dict, *names)
-        tracker = self._bound.tracker
+        tracker = self._tracker
         if tracker is not None and not self._shares_tracker:
             tracker.estimates = 0.0, 0.0
-        self.bands = self._empty(self._bound)
+        self.bands = self._empty()
         inputs = inputs.to(self.observations.inputs)
         for x, y in zip(inputs.unsqueeze(1), outcomes.tolist(), strict=True):
             self.bands.observe(self.observations.arms(x), y)
@@ -250,7 +255,7 @@ class KernelBandit(Band):
         values, own = inputs.new_empty(0, 0), self.observations.inputs
         if len(inputs) and inputs.shape[1] in self._columns:
             values = prior_values(self.prior, inputs.to(own)).cpu()
-        return {**self._bound.arguments, "prior": values}
+        return {**self._settings, "prior": values}
 
     def _supports(self, X: Tensor, signs: Signs) -> Tensor:
         r"""Prior mean and largest deviations from it to each side, in rows."""
@@ -268,10 +273,10 @@ class KernelBandit(Band):
             raise BotorchTensorDimensionError(
                 f"observe takes one arm and one outcome, got {len(x)} and {y.numel()}."
             )
-        if self.num_observations >= (rounds := self._bound.num_rounds):
+        if self.num_observations >= (rounds := self.bands.num_rounds):
             raise ValueError(f"horizon is {rounds}; the bound holds for no more.")
         arm = self.observations.arms(x)
-        self._bound.check_noise(arm.prior_variance)
+        self.bands.check_noise(arm.prior_variance)
         return arm, float(y)
 
     def _checked_arms(self, arms: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ class Observations:
         self._inputs = torch.empty(0, 0, dtype=torch.float64, device=device)
         self._outcomes = self._inputs.new_empty(0)
         self._variance: Tensor | None = None
+        self._regression: KernelRegression | None = None  # of all data, once it was needed
 
     @property
     def dimension(self) -> int | None:
@@ -64,6 +65,7 @@ class Observations:
             inputs[: self.count] = self.inputs if self.count else 0.0
             outcomes[: self.count] = self.outcomes
             self._inputs, self._outcomes = inputs, outcomes
+        self._regression = None
         self._inputs[self.count] = x[0]
         self._outcomes[self.count] = outcome
         self.total_variance += float(arm.prior_variance)
@@ -88,10 +90,12 @@ class Observations:
 
     def regression(self) -> KernelRegression:
         r"""The stateless regression of the same data, in ``O(n^3)``."""
-        inputs, outcomes = self.inputs.clone(), self.outcomes.clone()
-        noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[1]
-        data = ModelData(self.prior, inputs, outcomes, noise, columns, frozenset())
-        return KernelRegression.from_data(data)
+        if self._regression is None:
+            inputs, outcomes = self.inputs.clone(), self.outcomes.clone()
+            noise, columns = torch.full_like(outcomes, self.noise_std), inputs.shape[1]
+            data = ModelData(self.prior, inputs, outcomes, noise, columns, frozenset())
+            self._regression = KernelRegression.from_data(data)
+        return self._regression
 
 
 def prior_values(prior: Prior, inputs: Tensor) -> Tensor:

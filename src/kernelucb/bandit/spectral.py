@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.linalg import vecdot
+from torch.nn.functional import pad
 
 from kernelucb._numerics.spectral import Sections, hidden_part, split_variance
 from kernelucb.bandit.observations import Arms, Observations
@@ -103,7 +104,7 @@ class SchurSystems:
     """
 
     def __init__(
-        self, basis: Eigenbasis, regularizers: Tensor, noise_std: float, capacity: int
+        self, basis: Eigenbasis, regularizers: Tensor, noise_std: float, capacity: int = 64
     ) -> None:
         self.basis, self.regularizers, self.noise_std = basis, regularizers, noise_std
         self.count = 0
@@ -132,6 +133,8 @@ class SchurSystems:
     def append(self, points: Points, target: float) -> None:
         r"""Add one observation: its projected input, and its outcome in noise units."""
         scale, index = self.noise_std, self.count
+        if index == len(self._shrunk):
+            self._enlarge()
         covariance = self._conditioned(points)[..., 0] / scale**2  # m x p
         row = (self.factors @ covariance.unsqueeze(-1)).squeeze(-1)
         own = self._older_variance(points)[0] / scale**2 + self.regularizers
@@ -146,6 +149,13 @@ class SchurSystems:
         self._log_det = self._log_det + 2.0 * pivot.log() - self.regularizers.log()
         self.count += 1
 
+    def _enlarge(self) -> None:
+        r"""Twice the storage."""
+        more = len(self._shrunk)
+        self._shrunk = torch.cat([self._shrunk, torch.empty_like(self._shrunk)])
+        self._factors = pad(self._factors, (0, more, 0, more))
+        self._innovations = pad(self._innovations, (0, more))
+
     def fit(self) -> Fit:
         r"""How the ridge estimates fit the data."""
         tau = self.regularizers
@@ -157,7 +167,7 @@ class SchurSystems:
         deviation = _times(points.features, self._mean_weights)
         variance = self._older_variance(points)
         if self.count:
-            explained = (self.factors / self.noise_std) @ self._conditioned(points)
+            explained = self.factors @ (self._conditioned(points) / self.noise_std)
             newest = self.innovations.unsqueeze(1) @ explained  # m x 1 x a
             deviation = deviation + newest.squeeze(1).mT
             squares = vecdot(explained.conj(), explained, dim=1)  # without conjugation
@@ -244,8 +254,10 @@ class Spectrum:
 
     def systems(self, slot: str, regularizers: Tensor) -> SchurSystems:
         r"""The systems at given regularisers; each slot keeps those last asked for."""
-        known = self._slots.get(slot)
-        if known is None or not torch.equal(known.regularizers, regularizers):
+        for known in self._slots.values():
+            if torch.equal(known.regularizers, regularizers):
+                break
+        else:
             known = SchurSystems(self.basis, regularizers, self.noise_std, self.capacity)
             for i, target in enumerate(self._targets[: self.newest].tolist()):
                 features, residual = self._features[i : i + 1], self._residual[i]
