@@ -10,7 +10,7 @@ from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.means import ConstantMean, Mean, ZeroMean
 from torch import Tensor
 
-from kernelucb import KernelRegression
+from kernelucb import KernelRegression, LikelihoodRegression, LikelihoodUCB
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("rbf", "matern32", "matern52")
@@ -29,6 +29,13 @@ def frozen_kernel(name: str, lengthscale: float = 0.3, outputscale: float = 1.0)
         kernel = ScaleKernel(base).double()
         kernel.outputscale = float64(outputscale)
     return kernel.requires_grad_(False)
+
+
+def likelihood_ucb(X: Tensor, Y: Tensor, kernel: Kernel, **options) -> LikelihoodUCB:
+    r"""The bound of successes or counts, from the options of the data and its own."""
+    names = ("likelihood", "num_trials", "exposure", "mean_module")
+    described = {name: options.pop(name) for name in names if name in options}
+    return LikelihoodUCB(LikelihoodRegression(X, Y, kernel, **described), **options)
 
 
 def generator(seed: int) -> torch.Generator:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.counts.settings import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
-from kernelucb import LikelihoodUCB
+from kernelucb import LikelihoodRegression, LikelihoodUCB
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import LikelihoodForm
 
@@ -85,17 +85,16 @@ class Problem:
         elif likelihood == "binomial" or copies > 1:
             likelihood = "binomial"
             options["num_trials"] = float(copies * setting.num_trials)
-        return LikelihoodUCB(
+        data = LikelihoodRegression(
             X,
-            copies * Y.unsqueeze(-1),
+            copies * Y,
             self.kernel,
             likelihood=likelihood,
-            norm_bound=factor * setting.norm_bound,
-            mean=setting.mean,
-            delta=self.delta,
-            form=form,
+            mean_module=setting.mean,
             **options,
         )
+        norm_bound = factor * setting.norm_bound
+        return LikelihoodUCB(data, norm_bound=norm_bound, delta=self.delta, form=form)
 
 
 def grid(count: int, dimension: int) -> Tensor:

@@ -252,7 +252,8 @@ KINDS: dict[str, Kind] = {
         "counts", 2, _counts, {"likelihood": "binomial", "norm_bound": None}
     ),
     "counts mixture": Kind(
-        "counts", 2, _counts, {"likelihood": "binomial", "covariance_scale": "mixture"}
+        "counts", 2, _counts,
+        {"likelihood": "binomial", "fit": k.MartingaleMixture("mixture")},
     ),
     "family bernoulli": Kind("counts", 3, _counts_family, {"likelihood": "bernoulli"}),
     "family poisson": Kind(

@@ -38,7 +38,7 @@ from benchmarks.runner import (
     write_table,
 )
 from benchmarks.speed.optimize_acqf import SIZES, seconds
-from kernelucb import LikelihoodUCB, MartingaleMixtureUCB
+from kernelucb import LikelihoodRegression, LikelihoodUCB, MartingaleMixtureUCB
 from kernelucb.confidence.likelihood.problem import LikelihoodForm
 
 LIKELIHOODS = ("bernoulli", "poisson")
@@ -72,7 +72,9 @@ def make_pair(likelihood: str, form: LikelihoodForm, kernel: Kernel, n: int) -> 
     )
     return Pair(
         lambda: LikelihoodUCB(
-            X, counts, kernel, likelihood=likelihood, norm_bound=NORM_BOUND, form=form
+            LikelihoodRegression(X, counts, kernel, likelihood=likelihood),
+            norm_bound=NORM_BOUND,
+            form=form,
         ),
         lambda: MartingaleMixtureUCB(model, norm_bound=NORM_BOUND, noise_std=NOISE_STD),
     )

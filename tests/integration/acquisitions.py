@@ -15,7 +15,6 @@ from kernelucb import (
     AbbasiYadkoriUCB,
     ConstrainedUCB,
     KernelFamilyUCB,
-    LikelihoodUCB,
     MartingaleMixtureUCB,
     MetaPI,
     MetaUCB,
@@ -30,7 +29,14 @@ from kernelucb import (
 )
 from kernelucb.models import BKBModel, CosineFeatures, FeatureMetaModel
 from kernelucb.safety import ConstraintWidth
-from problems import frozen_kernel, frozen_model, make_problem, normal, uniform
+from problems import (
+    frozen_kernel,
+    frozen_model,
+    likelihood_ucb,
+    make_problem,
+    normal,
+    uniform,
+)
 
 PROBLEM = make_problem(n=8, d=2, noise_std=0.3, seed=21)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -103,7 +109,7 @@ def successes():
     r"""Of so many trials that no point may be as good as the norm bound allows."""
     counts = (500.0 * PROBLEM.Y.sigmoid()).round()
     options = {"likelihood": "binomial", "num_trials": 500, "norm_bound": 10.0}
-    return LikelihoodUCB(PROBLEM.X, counts, frozen_kernel("rbf", 1.0), **options)
+    return likelihood_ucb(PROBLEM.X, counts, frozen_kernel("rbf", 1.0), **options)
 
 
 ACQUISITIONS = {

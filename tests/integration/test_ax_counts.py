@@ -37,7 +37,7 @@ import kernelucb.ax
 from kernelucb import LikelihoodUCB
 from kernelucb.exceptions import UncertifiedError
 from kernelucb.regression.named import named_kernel
-from problems import RKHSFunction, frozen_kernel
+from problems import RKHSFunction, frozen_kernel, likelihood_ucb
 from tolerances import LINEAR_SOLVE
 
 pytestmark = [
@@ -67,10 +67,11 @@ class TestBand:
         low = torch.tensor([-5.0, 0.0], dtype=torch.float64)
         scales = torch.tensor([[0.3, 0.6]], dtype=torch.float64)
         kernel = named_kernel("rbf", scales, 0.8).requires_grad_(False)
-        names = ("likelihood", "norm_bound", "mean", "num_trials", "exposure")
+        names = ("likelihood", "norm_bound", "num_trials", "exposure")
         given = {name: options[name] for name in names if name in options}
+        given["mean_module"] = options.get("mean")
         Y = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
-        expected = LikelihoodUCB((points(*trials) - low) / 15.0, Y, kernel, **given)
+        expected = likelihood_ucb((points(*trials) - low) / 15.0, Y, kernel, **given)
         queries = torch.tensor([[0.0, 5.0], [9.0, 2.0], [-4.0, 14.0]]).double()
         inside = (queries - low) / 15.0
         for actual, wanted in zip(

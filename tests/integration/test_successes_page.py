@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from kernelucb import LikelihoodUCB
-from problems import frozen_kernel, uniform
+from problems import frozen_kernel, likelihood_ucb, uniform
 from tolerances import REARRANGED
 
 ROOT = Path(__file__).parents[2]
@@ -35,9 +34,9 @@ def test_a_batch_is_the_sum_of_its_parts():
     rows = X.repeat_interleave(tested, 0)
     numbers = zip(tested.tolist(), survived.tolist(), strict=True)
     parts = torch.cat([torch.arange(n) < k for n, k in numbers]).double()
-    single = LikelihoodUCB(rows, parts, kernel, norm_bound=3.0)
+    single = likelihood_ucb(rows, parts, kernel, norm_bound=3.0)
     batch = {"likelihood": "binomial", "num_trials": tested.double()}
-    whole = LikelihoodUCB(X, survived.double(), kernel, norm_bound=3.0, **batch)
+    whole = likelihood_ucb(X, survived.double(), kernel, norm_bound=3.0, **batch)
     line = uniform(9, 1, 1)
     assert_close(single.bounds(line), whole.bounds(line), rtol=0.0, atol=REARRANGED)
 

@@ -14,7 +14,18 @@ class GaussianLoss(Loss):
     """
 
     def __init__(self, outcomes: Tensor, precision: Tensor) -> None:
-        self.outcomes, self.precision = outcomes, precision
+        super().__init__(precision * outcomes, precision, "poisson")
+
+    @property
+    def outcomes(self) -> Tensor:
+        return self.counts / self.amounts
+
+    @property
+    def precision(self) -> Tensor:
+        return self.amounts
+
+    def pooled(self, index: Tensor, count: int) -> "GaussianLoss":
+        return self
 
     def value(self, latent: Tensor) -> Tensor:
         return 0.5 * self.precision * (latent - self.outcomes).square()

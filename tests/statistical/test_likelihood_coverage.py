@@ -10,9 +10,8 @@ import pytest
 import torch
 from binomial import Claim
 
-from kernelucb import LikelihoodUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from problems import RKHSFunction, frozen_kernel, generator
+from problems import RKHSFunction, frozen_kernel, generator, likelihood_ucb
 from tolerances import ORDER
 
 CLAIM, BATCHES = Claim(68, 0.3), (3, 15)
@@ -38,7 +37,7 @@ def fails(kind, seed, copies):
     chosen, seen = torch.tensor([seed % len(ARMS)]), torch.zeros(0, dtype=torch.float64)
     for size in BATCHES:
         seen = torch.cat([seen, outcomes(kind, truth[chosen[len(seen) :]], random)])
-        acqf = LikelihoodUCB(
+        acqf = likelihood_ucb(
             ARMS[chosen.repeat(copies)],
             seen.repeat(copies),
             KERNEL,

@@ -44,7 +44,7 @@ from kernelucb._numerics.estimates import EstimatedNumber, estimated
 from kernelucb.acquisition import BoundedNorm, outcome_bands
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from kernelucb.models import BKBModel
-from problems import make_problem
+from problems import likelihood_ucb, make_problem
 
 # The fitted models here are of outcomes that are not standardised.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
@@ -459,7 +459,7 @@ KERNEL_TAKERS = {
         NystromRegression(PROBLEM.X, PROBLEM.Y, k, 0.1, PROBLEM.X), norm_bound=1e3
     ),
     "family": lambda k: KernelFamilyUCB(STATE, [k], norm_bound=1e3),
-    "counts": lambda k: LikelihoodUCB(
+    "counts": lambda k: likelihood_ucb(
         PROBLEM.X, (PROBLEM.Y > 0).double(), k, norm_bound=1e3
     ),
     "BKBUCB": lambda k: BKBUCB(

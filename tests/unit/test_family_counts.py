@@ -30,6 +30,8 @@ from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
+from kernelucb.regression.named import fixed_mean
+from kernelucb.regression.prior import Prior
 from problems import RKHSFunction, frozen_kernel, generator, uniform
 from tolerances import LEAST_NORM, ORDER, REARRANGED
 
@@ -58,21 +60,18 @@ def data(kind="binomial", **options):
     return LikelihoodRegression(X, Y, RBFKernel(), likelihood=kind, **amounts)
 
 
-def under(counts, kernel, **options):
+def under(counts, kernel, mean=0.0, **options):
     r"""The bound for one kernel."""
-    amounts = {"binomial": "num_trials", "poisson": "exposure"}
-    kind, amount = counts.outcomes.kind, counts.outcomes.amounts
-    own = {amounts[kind]: amount} if kind in amounts else {}
+    own = LikelihoodRegression.from_parts(
+        Prior(kernel, fixed_mean(mean), outcome_map=counts.prior.outcome_map),
+        counts.train_inputs,
+        counts.outcomes,
+        counts.dimension,
+        frozenset(),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        return LikelihoodUCB(
-            counts.train_inputs,
-            counts.outcomes.counts,
-            kernel,
-            likelihood=kind,
-            **own,
-            **{"norm_bound": NORM} | options,
-        )
+        return LikelihoodUCB(own, **{"norm_bound": NORM} | options)
 
 
 def family(counts, kernels=KERNELS, **options):
@@ -118,7 +117,7 @@ class TestTheSets:
 
     def test_one_kernel_is_the_bound_for_it(self):
         counts = data("bernoulli")
-        alone = under(counts, KERNELS[1], covariance_scale=[0.5, 2.0])
+        alone = under(counts, KERNELS[1], fit=MartingaleMixture([0.5, 2]))
         for combine in ("any", "all"):
             acqf = family(
                 counts, [KERNELS[1]], combine=combine, fit=MartingaleMixture([0.5, 2])
@@ -168,7 +167,8 @@ class TestContradictions:
         again = FamilyTracker()
         again.load_state_dict(json.loads(json.dumps(tracker.state_dict())))
         assert again.contradicted == tracker.contradicted
-        flat = ROUGH.outcomes._replace(counts=torch.full((20,), 200.0, dtype=torch.float64))
+        flat = copy.copy(ROUGH.outcomes)
+        flat.counts = torch.full((20,), 200.0, dtype=torch.float64)
         later = LikelihoodRegression.from_parts(
             ROUGH.prior, ROUGH.train_inputs, flat, 2, frozenset()
         )

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import LikelihoodUCB
 from kernelucb.confidence.likelihood.tangents import (
     SHARE,
     CutEllipsoid,
     Tangents,
     points_among,
 )
-from problems import RKHSFunction, frozen_kernel, generator, uniform
+from problems import RKHSFunction, frozen_kernel, generator, likelihood_ucb, uniform
 
 KERNEL = frozen_kernel("matern52", 0.3)
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -27,7 +26,7 @@ COUNTS = torch.poisson(RATES, generator=generator(3))
 
 def bound(**options):
     options = {"likelihood": "poisson", "norm_bound": 3.0} | options
-    return LikelihoodUCB(X, COUNTS, KERNEL, **options)
+    return likelihood_ucb(X, COUNTS, KERNEL, **options)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])

@@ -7,8 +7,8 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel
 
-from kernelucb import LikelihoodUCB
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
+from problems import likelihood_ucb
 
 
 @pytest.mark.parametrize("rate", [1.0, 100.0, 1e4, 1e6])
@@ -21,12 +21,12 @@ def test_large_counts_do_not_contradict_a_true_norm_bound(rate):
     random = torch.Generator().manual_seed(1)
     for _ in range(5):
         counts = torch.poisson(rate * latent.exp(), generator=random)
-        band = LikelihoodUCB(
+        band = likelihood_ucb(
             X,
             counts,
             kernel,
             likelihood="poisson",
-            mean=math.log(rate),
+            mean_module=math.log(rate),
             norm_bound=1.0,
         )
         # The function may be left out, with probability delta; with this seed it is not.
@@ -51,11 +51,11 @@ def test_data_that_no_function_explains_still_give_a_band(lengthscale, norm_boun
     options = {"likelihood": "poisson", "norm_bound": norm_bound}
     with warnings.catch_warnings(record=True):  # by default; here an error
         warnings.simplefilter("always")
-        band = LikelihoodUCB(X, counts, kernel, **options)
+        band = likelihood_ucb(X, counts, kernel, **options)
     lower, upper = band.latent_bounds(torch.linspace(0, 1, 9).double().unsqueeze(-1))
     assert bool((lower <= upper).all())
     assert bool(torch.isfinite(lower + upper).all())
     assert band.assumptions.violated
     assert band.least_consistent_norm > (norm_bound or 0.0)  # by the data, not the band
     with pytest.raises(InconsistentConfidenceSetWarning):
-        LikelihoodUCB(X, counts, kernel, **options)
+        likelihood_ucb(X, counts, kernel, **options)

@@ -9,7 +9,6 @@ from torch.testing import assert_close
 from kernelucb import (
     KernelRegression,
     LikelihoodRegression,
-    LikelihoodUCB,
     MartingaleMixture,
     MartingaleMixtureUCB,
     check_consistency,
@@ -19,12 +18,11 @@ from kernelucb.confidence.likelihood.problem import likelihood_set
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )
-from kernelucb.regression.likelihood.losses import Outcomes
 from kernelucb.regression.prior import Prior
 from oracles.gaussian_loss import GaussianLoss
 from oracles.likelihood import extreme_value, least_norm
 from oracles.likelihood import log_evidence as exact_log_evidence
-from problems import RKHSFunction, frozen_kernel, generator, uniform
+from problems import RKHSFunction, frozen_kernel, generator, likelihood_ucb, uniform
 from tolerances import LEAST_NORM, SOCP
 
 NORM, DELTA = 3.0, 0.05
@@ -55,7 +53,7 @@ def problem(kind, n=25, d=1, kernel="rbf", seed=0, norm=2.5):
 def bound(kind, data, **options):
     X, Y, kernel = data
     options = {"norm_bound": NORM, "delta": DELTA} | options
-    return LikelihoodUCB(X, Y, kernel, likelihood=kind, **AMOUNTS[kind], **options)
+    return likelihood_ucb(X, Y, kernel, likelihood=kind, **AMOUNTS[kind], **options)
 
 
 def as_the_oracle_wants(kind, Y):
@@ -123,8 +121,7 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     Y = RKHSFunction.random(own, 2.0, 2, 0)(X)
     Y = Y + noise * torch.randn(30, dtype=torch.float64, generator=generator(4))
     loss = GaussianLoss(Y, torch.full_like(Y, noise**-2))
-    shown = Outcomes("poisson", Y, torch.ones_like(Y))  # the loss stands in their place
-    data = LikelihoodRegression.from_parts(Prior(own), X, shown, 2, frozenset(), loss)
+    data = LikelihoodRegression.from_parts(Prior(own), X, loss, 2, frozenset())
     ours = likelihood_set(data, NORM, Ratio(DELTA, scale))
     points = uniform(50, 2, 5)
     state = KernelRegression(X, Y, own, noise)
@@ -145,10 +142,10 @@ def test_repeated_inputs_count_like_their_sum(kind):
     else:
         pooled = {"likelihood": "binomial", "num_trials": 18 if kind == "binomial" else 3}
     both = (
-        LikelihoodUCB(
+        likelihood_ucb(
             again, counts.reshape(-1), kernel, likelihood=kind, **AMOUNTS[kind], **options
         ),
-        LikelihoodUCB(once, counts.sum(0), kernel, **pooled, **options),
+        likelihood_ucb(once, counts.sum(0), kernel, **pooled, **options),
     )
     for one, other in zip(*(acqf.bounds(points) for acqf in both), strict=True):
         assert_close(one, other, rtol=1e-8, atol=1e-8)
@@ -173,19 +170,19 @@ def test_failures_are_the_mirror_of_successes():
         ("binomial", torch.full((15,), 10_000.0), MANY),
         ("binomial", torch.zeros(15), MANY),
         ("poisson", torch.zeros(15), {}),
-        ("poisson", torch.full((15,), 10_000.0), {"mean": 9.0}),
+        ("poisson", torch.full((15,), 10_000.0), {"mean_module": 9.0}),
         ("poisson", torch.full((15,), 10_000.0), {"norm_bound": 20.0}),
     ],
 )
 def test_extreme_outcomes_give_bands_that_hold_the_extremes(kind, Y, options, form):
     X, own, options = uniform(15, 1, 0), frozen_kernel("rbf"), {"norm_bound": 8.0} | options
-    acqf = LikelihoodUCB(X, Y.double(), own, likelihood=kind, form=form, **options)
+    acqf = likelihood_ucb(X, Y.double(), own, likelihood=kind, form=form, **options)
     lower, upper = acqf.bounds(uniform(30, 1, 1))
     assert bool((lower <= upper).all())
     assert bool(torch.isfinite(lower).all())
     rate = float(Y[0]) / options.get("num_trials", 1)
     at_data = torch.stack(acqf.bounds(X))
-    least = options.get("mean", 0.0) - acqf.norm_bound
+    least = options.get("mean_module", 0.0) - acqf.norm_bound
     ball = acqf.outcome_map.inverse(torch.tensor(least))
     assert float(at_data[0].max()) <= max(rate, float(ball)) + 1e-4 * (1.0 + rate)
     if rate not in (0.0, 1.0):
@@ -201,11 +198,11 @@ def test_a_norm_that_is_too_small_is_named():
     Y = (X[:, 0] > 0.5).double() * 50.0
     options = {"likelihood": "binomial", "num_trials": 50, "norm_bound": 0.5}
     with pytest.warns(InconsistentConfidenceSetWarning, match="least consistent norm"):
-        acqf = LikelihoodUCB(X, Y, own, **options)
+        acqf = likelihood_ucb(X, Y, own, **options)
     assert acqf.assumptions.violated
     assert acqf.norm_bound >= acqf.least_consistent_norm > 0.5
     with pytest.raises(InconsistentConfidenceSetWarning, match="No function of norm"):
-        LikelihoodUCB(X, Y, own, **options)
+        likelihood_ucb(X, Y, own, **options)
 
 
 def test_the_check_names_a_norm_or_a_kernel():

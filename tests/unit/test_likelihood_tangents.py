@@ -8,10 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from kernelucb import GuardedAcquisition, LikelihoodUCB, SafeSet
+from kernelucb import GuardedAcquisition, SafeSet
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from oracles.likelihood import extreme_values
-from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
+from problems import (
+    RKHSFunction,
+    float64,
+    frozen_kernel,
+    generator,
+    likelihood_ucb,
+    uniform,
+)
 from tolerances import SOCP
 
 KERNEL = frozen_kernel("matern52", 0.3)
@@ -24,7 +31,7 @@ OUTCOMES = {"bernoulli": SUCCESSES, "poisson": COUNTS}
 
 def bound(likelihood="poisson", norm_bound=3.0, form="tangent", **options):
     options = {"likelihood": likelihood, "norm_bound": norm_bound, "form": form} | options
-    return LikelihoodUCB(X, OUTCOMES[likelihood], KERNEL, **options)
+    return likelihood_ucb(X, OUTCOMES[likelihood], KERNEL, **options)
 
 
 def mean_width(acqf):
@@ -105,7 +112,7 @@ def test_pending_points_narrow_the_band_towards_the_centre(form):
 def test_gradients_are_numbers_where_losses_overflow():
     # Far along a ray exp(f) is infinite; counts of this kind make the level negative.
     own = frozen_kernel("rbf", 0.3)
-    acqf = LikelihoodUCB(X, 20.0 * COUNTS, own, likelihood="poisson", norm_bound=1e4)
+    acqf = likelihood_ucb(X, 20.0 * COUNTS, own, likelihood="poisson", norm_bound=1e4)
     points = torch.cat([POINTS, X[:2], float64([[50.0, 50.0]])]).requires_grad_()
     lower, upper = acqf.latent_bounds(points)
     assert bool((lower <= upper).all())
@@ -121,7 +128,7 @@ def test_one_outcome_and_the_point_where_it_was_seen(Y, norm_bound, form):
     given = {"likelihood": "poisson", "norm_bound": norm_bound}
     with warnings.catch_warnings():  # 40 contradicts the smallest norm bound
         warnings.simplefilter("ignore", InconsistentConfidenceSetWarning)
-        near = LikelihoodUCB(here, float64([Y]), KERNEL, form=form, **given)
+        near = likelihood_ucb(here, float64([Y]), KERNEL, form=form, **given)
     points = torch.cat([here, here + 1e-7, POINTS[:2]]).requires_grad_()
     lower, upper = near.latent_bounds(points)
     wide = near.confidence_set.ellipsoid.bounds(points)

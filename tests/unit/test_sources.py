@@ -15,7 +15,6 @@ from kernelucb import (
     KernelFamilyUCB,
     KernelThompsonSampling,
     LikelihoodRegression,
-    LikelihoodUCB,
     MartingaleMixture,
     MartingaleMixtureUCB,
     MetaPI,
@@ -35,7 +34,7 @@ from kernelucb import (
 from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.fit.filters import FILTERS_SOURCE
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
-from problems import make_problem, uniform
+from problems import likelihood_ucb, make_problem, uniform
 
 PROBLEM = make_problem(n=6)
 MODEL, X, KERNEL = PROBLEM.model, PROBLEM.X, PROBLEM.kernel
@@ -167,7 +166,7 @@ def test_successes_and_counts():
     successes = (Y.median() < Y).double()
     expected = {"ellipsoid": ELLIPSOID, "tangent": "Tangents of the losses (ours)"}
     for form, source in expected.items():
-        acqf = LikelihoodUCB(X, successes, KERNEL, **NORM, form=form)
+        acqf = likelihood_ucb(X, successes, KERNEL, **NORM, form=form)
         assert acqf.assumptions.source == f"{source}; fit: {MIXED}"
 
 

@@ -24,11 +24,7 @@ from kernelucb.confidence.fit.mixture import (
     misfit_of_error,
     mixture_radius,
 )
-from kernelucb.confidence.likelihood.evidence import (
-    LIKELIHOOD_SCALES,
-    Ratio,
-    log_evidence,
-)
+from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import least_norm_mode
 from kernelucb.confidence.norm.least import for_least_norm, is_resolved, least_norm
 from kernelucb.regression import KernelRegression
@@ -121,9 +117,7 @@ def check_consistency(
     of_noise = noise_std is not None or not of_counts or model_error > 0.0
     data = data_of(model, noise_std, of_noise)
     if isinstance(data, LikelihoodRegression):
-        scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
-        ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
-        least = least_norm_mode(data, ratio.level(data)).norm
+        least = least_norm_mode(data, Ratio.of(delta, fit).level(data)).norm
     elif not isinstance(chosen, MartingaleMixture):  # holds the energy of the noise
         fitted = data_fit(chosen, data, delta, model_error=model_error)
         least = for_least_norm(fitted).norm * data.outcome_scale

@@ -349,15 +349,13 @@ def _noisy(regression: KernelRegression, delta: float) -> NoisyOutcomes:
 
 
 def _counted(data: LikelihoodRegression) -> CountedOutcomes:
-    kind, counts, amounts = data.outcomes
-    zeros = data.mean.new_zeros(len(data.mean))
-    pooled = (zeros.index_add(0, data.index, part).tolist() for part in (counts, amounts))
+    pooled = data.loss.counts.tolist(), data.loss.amounts.tolist()
     at_inputs = [Tally(*pair) for pair in zip(*pooled, strict=True)]
     # Of equal rates the one from more trials or exposure.
     lowest = min(at_inputs, key=lambda tally: (tally.rate, -tally.amount))
     highest = max(at_inputs, key=lambda tally: (tally.rate, tally.amount))
-    total = Tally(float(counts.sum()), float(amounts.sum()))
-    return CountedOutcomes(kind, total, lowest, highest)
+    total = Tally(float(data.loss.counts.sum()), float(data.loss.amounts.sum()))
+    return CountedOutcomes(data.loss.kind, total, lowest, highest)
 
 
 def _one_each(name: str, kind: str, given: Any, default: list[Any]) -> list[Any]:

@@ -11,10 +11,10 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_values
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import ModelData, read_model
-from kernelucb.regression.likelihood.losses import Loss, Outcomes
+from kernelucb.regression.likelihood.losses import Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
 from kernelucb.regression.outcome_map import OutcomeMap
-from kernelucb.regression.pooling import Pooled, distinct_rows, pool
+from kernelucb.regression.pooling import Pooled, pool
 from kernelucb.regression.prior import Prior
 
 
@@ -90,7 +90,7 @@ class NoisyData(_Described):
 class CountData(_Described):
     r"""Outcomes that are successes or counts."""
 
-    outcomes: Outcomes  # `n` of them
+    outcomes: Loss  # `n` of them
 
     @classmethod
     def of(cls, data: LikelihoodRegression) -> "CountData":
@@ -107,17 +107,15 @@ class CountData(_Described):
         r"""Numbers of trials, or exposures."""
         return self.outcomes.amounts
 
-    def pooled(self, prior: Prior) -> Loss:
-        r"""The loss at the distinct inputs."""
-        positions, index = distinct_rows(self.inputs)
-        return self.outcomes.pooled_loss(index, len(positions))
+    def pooled(self, prior: Prior) -> None:
+        r"""Nothing: under every prior they are added up again."""
 
     def under(
-        self, prior: Prior, estimated: frozenset[str], pooled: Loss
+        self, prior: Prior, estimated: frozenset[str], pooled: None
     ) -> LikelihoodRegression:
         r"""See ``FamilyData``."""
         known = self.outcomes, self.dimension, self.estimated | estimated
-        return LikelihoodRegression.from_parts(prior, self.inputs, *known, pooled)
+        return LikelihoodRegression.from_parts(prior, self.inputs, *known)
 
 
 # Each has ``precision`` (of every outcome; no later round changes it), ``pooled`` (the same

@@ -5,7 +5,7 @@ from typing import Any
 
 from botorch.exceptions import BotorchTensorDimensionError
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, RQKernel, ScaleKernel
-from gpytorch.means import ConstantMean
+from gpytorch.means import ConstantMean, Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import (
@@ -63,8 +63,10 @@ def check_lengths(
         )
 
 
-def fixed_mean(value: float) -> ConstantMean | None:
-    r"""A frozen constant mean; None, which stands for zero, where the value is zero."""
+def fixed_mean(value: float | Mean | None) -> Mean | None:
+    r"""A mean as given, or a frozen constant one; zero is None."""
+    if value is None or isinstance(value, Mean):
+        return value
     if value == 0.0:
         return None
     module = ConstantMean().double()

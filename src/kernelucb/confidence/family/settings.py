@@ -24,7 +24,7 @@ from kernelucb.confidence.fit.choice import (
 from kernelucb.confidence.fit.filters import ALONE, Shares
 from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.likelihood.evidence import LIKELIHOOD_SCALES, Ratio
+from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import CutEllipsoid
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
@@ -251,10 +251,8 @@ def data_and_settings(
             fit=isinstance(fit, MartingaleMixture) or fit == "filters",
             model_error=not model_error,
         )
-        scale = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
-        ratio = Ratio(delta, LIKELIHOOD_SCALES if scale is None else scale)
         counts = CountData.of(model)
-        return counts, LikelihoodSettings(counts.outcomes.kind, ratio)
+        return counts, LikelihoodSettings(counts.outcomes.kind, Ratio.of(delta, fit))
     check_fit(fit, delta, noise_std=noise_std)
     data = _with_noise_of(fit, NoisyData.of(model, noise_std))
     return data, MixtureSettings(fit, delta, model_error)

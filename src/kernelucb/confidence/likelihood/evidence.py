@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.fit.choice import MartingaleMixture
 from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 from kernelucb.regression.likelihood.losses import Likelihood, Loss
@@ -53,6 +54,12 @@ class Ratio(NamedTuple):
 
     delta: float
     covariance_scale: CovarianceScale = LIKELIHOOD_SCALES
+
+    @classmethod
+    def of(cls, delta: float, fit: object) -> "Ratio":
+        r"""With the scales of a ``MartingaleMixture``, or those by default."""
+        scales = fit.covariance_scale if isinstance(fit, MartingaleMixture) else None
+        return cls(delta) if scales is None else cls(delta, scales)
 
     def level(self, data: LikelihoodRegression) -> float:
         r"""Largest sum of the losses of the true function, anytime.

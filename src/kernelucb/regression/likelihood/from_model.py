@@ -15,8 +15,10 @@ from torch import Tensor
 from kernelucb._numerics.checks import one_of, training_targets
 from kernelucb._numerics.estimates import estimated_parts, learns
 from kernelucb.regression.from_model import prior_is_as_read, read_model
-from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Outcomes
+from kernelucb.regression.kernel_family import Lengths
+from kernelucb.regression.likelihood.losses import LINKS, Likelihood, checked_outcomes
 from kernelucb.regression.likelihood.regression import LikelihoodRegression
+from kernelucb.regression.named import check_lengths, fixed_kernel, fixed_mean
 from kernelucb.regression.prior import Prior
 
 Reported = Literal["counts", "rates"]
@@ -43,25 +45,35 @@ class _Read(NamedTuple):
 
 def likelihood_data(
     model: Any,
-    likelihood: Likelihood | None,
-    kernel: Kernel | None,
-    mean: Mean | None,
-    train_X: Tensor | None,
-    train_Y: Tensor | None,
-    num_trials: float | Tensor | None,
-    exposure: float | Tensor | None,
-    outcomes: Reported,
+    *,
+    likelihood: Likelihood | None = None,
+    num_trials: float | Tensor | None = None,
+    exposure: float | Tensor | None = None,
+    outcomes: Reported = "counts",
+    kernel: Kernel | str | None = None,
+    lengthscale: Lengths | None = None,
+    outputscale: float = 1.0,
+    mean: float | Mean | None = None,
+    train_X: Tensor | None = None,
+    train_Y: Tensor | None = None,
 ) -> LikelihoodRegression:
-    r"""The data of a model; arguments as for ``LikelihoodUCB.from_model``.
-
-    ``kernel`` and ``mean`` replace those of the model.
-
-    Raises:
-        UnsupportedError: If the model cannot be read, or has no kernel of log odds or log
-            rates and none is given.
-        InputDataError: If it keeps no outcomes, or they are no counts.
-    """
+    r"""The data of a model; arguments and errors as for ``LikelihoodUCB.from_model``."""
     one_of("outcomes", outcomes, "counts", "rates")
+    if isinstance(kernel, str):
+        kernel = fixed_kernel(kernel, lengthscale, outputscale)
+    elif lengthscale is not None or outputscale != 1.0:
+        raise ValueError(
+            "lengthscale and outputscale go with the name of a kernel; give one, such "
+            'as kernel="rbf", or leave them out.'
+        )
+    if isinstance(model, LikelihoodRegression):
+        own = (likelihood, num_trials, exposure, kernel, mean, train_X, train_Y)
+        if any(each is not None for each in own):
+            raise ValueError(
+                "The model is a LikelihoodRegression, which holds outcomes, likelihood, "
+                "kernel and mean; leave out what describes them."
+            )
+        return model
     variational = isinstance(model, ApproximateGPyTorchModel | ApproximateGP)
     read = _variational(model, train_X, train_Y) if variational else _exact(model)
     likelihood = likelihood or _LIKELIHOODS.get(type(getattr(model, "likelihood", None)))
@@ -70,22 +82,22 @@ def likelihood_data(
             'The model does not say what its outcomes are; give likelihood="bernoulli", '
             '"binomial" or "poisson".'
         )
-    if kernel is None:
-        kernel, mean = read.kernel, read.mean if mean is None else mean
+    module = read.mean if mean is None and kernel is None else fixed_mean(mean)
+    kernel = read.kernel if kernel is None else kernel
     if kernel is None:
         raise UnsupportedError(
             f"The kernel of {type(model).__name__} is one of outcomes, not of log odds or "
             "log rates; give kernel=..., fixed before the data."
         )
+    check_lengths(lengthscale, read.inputs)
     counts = _counts(read.targets, outcomes, num_trials, exposure)
-    given = Outcomes.of(likelihood, counts, num_trials, exposure)
-    estimated = estimated_parts(kernel, mean)
+    checked = checked_outcomes(likelihood, counts, num_trials, exposure)
+    estimated = estimated_parts(kernel, module)
     if read.learned_inputs:
         estimated |= {"kernel"}
-    prior = Prior(kernel, mean, read.input_transform, outcome_map=LINKS[likelihood])
-    return LikelihoodRegression.from_parts(
-        prior.to(read.inputs.device), read.inputs, given, read.dimension, estimated
-    )
+    prior = Prior(kernel, module, read.input_transform, outcome_map=LINKS[likelihood])
+    known = read.inputs, checked, read.dimension, estimated
+    return LikelihoodRegression.from_parts(prior.to(read.inputs.device), *known)
 
 
 def _exact(model: Any) -> _Read:
@@ -128,7 +140,7 @@ def _variational(model: Any, train_X: Tensor | None, train_Y: Tensor | None) -> 
         if not prior_is_as_read(inner, own):
             raise UnsupportedError(
                 f"{name} has a `forward` that is not made of `mean_module` and "
-                "`covar_module`; give kernel and data to LikelihoodUCB itself."
+                "`covar_module`; give kernel and data to a LikelihoodRegression."
             )
     learned = transform is not None and learns(transform, inputs)
     known = inputs, targets, dimension, transform, learned

@@ -3,7 +3,7 @@ r"""Successes and counts, and their negative log-likelihoods in the latent value
 import math
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,33 +22,42 @@ LINKS = {
 }
 # Larger counts have no neighbours among 64-bit numbers.
 _LARGEST_COUNT = 2.0**53
-
 # Below this step a secant comes from an integral: the difference would cancel. Nearest
 # poles are pi away, so ten nodes leave 1e-15.
-_SHORT = 1.0
-_NODES = 10
+_SHORT, _NODES = 1.0, 10
+# Of the quadrature that is searched over, and of the one that gives a bound.
+_SEARCHED_NODES, _STEP, _REACH = 24, 0.125, 9.0
 
 
 class Expectation(NamedTuple):
-    r"""Means under Gaussian latent values, ``u`` values each.
+    r"""Means under Gaussian latent values, ``n`` values each."""
 
-    Attributes:
-        value: Of the loss, or a little more.
-        slope: Of its first derivative.
-        curvature: Of its second.
-    """
-
-    value: Tensor
-    slope: Tensor
-    curvature: Tensor
+    value: Tensor  # of the loss, nearly
+    slope: Tensor  # of its first derivative
+    curvature: Tensor  # of its second
 
 
 class Loss(ABC):
-    r"""``l_i(f) = -ln p(outcomes at input i | f)``, without terms that no ``f`` changes.
+    r"""Outcomes at ``n`` inputs: ``l_i(f) = -ln p(outcome i | f)``.
 
-    Convex in the latent value ``f``. Tensors of latent values have ``u`` columns, one for
-    each input.
+    Without terms that no ``f`` changes. Convex in the latent value ``f``; tensors of latent
+    values have ``n`` columns, one for each input.
+
+    Attributes:
+        counts: ``n`` numbers of successes, or counts.
+        amounts: ``n`` numbers of trials, or exposures.
+        kind: The distribution of an outcome given the latent value.
     """
+
+    def __init__(self, counts: Tensor, amounts: Tensor, kind: Likelihood) -> None:
+        self.counts, self.amounts = counts, amounts
+        self.kind: Likelihood = kind
+
+    def pooled(self, index: Tensor, count: int) -> Self:
+        r"""The sums at ``count`` inputs; outcome ``i`` was observed at ``index[i]``."""
+        zeros = self.counts.new_zeros(count)
+        counts = zeros.index_add(0, index, self.counts)
+        return type(self)(counts, zeros.index_add(0, index, self.amounts), self.kind)
 
     @abstractmethod
     def value(self, latent: Tensor) -> Tensor:
@@ -67,7 +76,7 @@ class Loss(ABC):
         r"""Means under ``N(mean, variance)`` at each input, to be searched over."""
 
     def expected_bound(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Upper bound on the mean of the loss, ``u`` values."""
+        r"""Upper bound on the mean of the loss, ``n`` values."""
         return self.expected(mean, variance).value
 
     def log_independent(self, mean: Tensor) -> float | None:
@@ -109,29 +118,24 @@ class Loss(ABC):
 
 
 class BinomialLoss(Loss):
-    r"""``N softplus(f) - s f`` for ``s`` successes in ``N`` trials; ``f`` is the log odds.
+    r"""``N softplus(f) - s f``: ``s`` successes in ``N`` trials, ``f`` the log odds."""
 
-    Args:
-        successes: ``u`` numbers.
-        trials: ``u`` numbers, above zero.
-    """
-
-    def __init__(self, successes: Tensor, trials: Tensor) -> None:
-        self.successes, self.trials = successes, trials
+    @property
+    def failures(self) -> Tensor:
+        r"""``n`` numbers."""
+        return self.amounts - self.counts
 
     def value(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        failures = self.trials - self.successes
-        return -self.successes * logsigmoid(latent) - failures * logsigmoid(-latent)
+        return -self.counts * logsigmoid(latent) - self.failures * logsigmoid(-latent)
 
     def slope(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        failures = self.trials - self.successes
-        return failures * latent.sigmoid() - self.successes * (-latent).sigmoid()
+        return self.failures * latent.sigmoid() - self.counts * (-latent).sigmoid()
 
     def curvature(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        return self.trials * latent.sigmoid() * (-latent).sigmoid()
+        return self.amounts * latent.sigmoid() * (-latent).sigmoid()
 
     def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
         r"""See ``Loss``; by quadrature."""
@@ -145,48 +149,39 @@ class BinomialLoss(Loss):
         grid, weights = (part.to(mean) for part in _trapezoid())
         deviation = variance.sqrt()
         value = weights @ self.value(mean + deviation * grid)
-        return value + self.trials * _trapezoid_error(mean, deviation)
+        return value + self.amounts * _trapezoid_error(mean, deviation)
 
     def log_independent(self, mean: Tensor) -> float | None:
         r"""See ``Loss``; each probability is drawn from ``Beta(1/2, 1/2)``."""
-        failures = self.trials - self.successes
-        parts = torch.lgamma(self.successes + 0.5) + torch.lgamma(failures + 0.5)
-        parts = parts - torch.lgamma(self.trials + 1.0) - math.log(math.pi)
+        parts = torch.lgamma(self.counts + 0.5) + torch.lgamma(self.failures + 0.5)
+        parts = parts - torch.lgamma(self.amounts + 1.0) - math.log(math.pi)
         return float(parts.sum())
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
         flip = torch.where(centre > 0.0, -1.0, 1.0)  # the same from the other side
         start, step = flip * centre, flip * step
         rise = logsigmoid(-start) - logsigmoid(-start - step)
-        return self.trials * (rise - start.sigmoid() * step)
+        return self.amounts * (rise - start.sigmoid() * step)
 
 
 class PoissonLoss(Loss):
-    r"""``E exp(f) - y f`` for a count ``y`` at exposure ``E``; ``f`` is the log rate.
-
-    Args:
-        counts: ``u`` numbers.
-        exposure: ``u`` numbers, above zero.
-    """
-
-    def __init__(self, counts: Tensor, exposure: Tensor) -> None:
-        self.counts, self.exposure = counts, exposure
+    r"""``E exp(f) - y f``: a count ``y`` at exposure ``E``, ``f`` the log rate."""
 
     def value(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        return self.exposure * latent.exp() - self.counts * latent
+        return self.amounts * latent.exp() - self.counts * latent
 
     def slope(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        return self.exposure * latent.exp() - self.counts
+        return self.amounts * latent.exp() - self.counts
 
     def curvature(self, latent: Tensor) -> Tensor:
         r"""See ``Loss``."""
-        return self.exposure * latent.exp()
+        return self.amounts * latent.exp()
 
     def expected(self, mean: Tensor, variance: Tensor) -> Expectation:
         r"""See ``Loss``; in closed form."""
-        rate = self.exposure * (mean + 0.5 * variance).exp()
+        rate = self.amounts * (mean + 0.5 * variance).exp()
         return Expectation(rate - self.counts * mean, rate - self.counts, rate)
 
     def log_independent(self, mean: Tensor) -> float | None:
@@ -194,81 +189,52 @@ class PoissonLoss(Loss):
         shape = 0.5
         rate = shape * (-mean).exp()
         gained = torch.lgamma(shape + self.counts) - math.lgamma(shape)
-        parts = shape * rate.log() - (shape + self.counts) * (rate + self.exposure).log()
+        parts = shape * rate.log() - (shape + self.counts) * (rate + self.amounts).log()
         return float((gained + parts).sum())
 
     def _excess(self, centre: Tensor, step: Tensor) -> Tensor:
-        return self.exposure * centre.exp() * (step.expm1() - step)
+        return self.amounts * centre.exp() * (step.expm1() - step)
 
 
-class Outcomes(NamedTuple):
-    r"""Outcomes, and how much was tried for each.
+def checked_outcomes(
+    likelihood: Likelihood,
+    counts: Tensor,
+    num_trials: float | Tensor | None,
+    exposure: float | Tensor | None,
+) -> Loss:
+    r"""From what the user gave, ``n`` finite outcomes.
 
-    Attributes:
-        kind: Their distribution given the latent value.
-        counts: ``n`` successes or counts.
-        amounts: ``n`` numbers of trials, or exposures.
+    Raises:
+        ValueError: If an argument is missing, or has no meaning for the likelihood.
+        InputDataError: If the likelihood gives an outcome no probability.
     """
-
-    kind: Likelihood
-    counts: Tensor
-    amounts: Tensor
-
-    @classmethod
-    def of(
-        cls,
-        likelihood: Likelihood,
-        counts: Tensor,
-        num_trials: float | Tensor | None,
-        exposure: float | Tensor | None,
-    ) -> "Outcomes":
-        r"""From what the user gave, ``n`` finite outcomes.
-
-        Raises:
-            ValueError: If an argument is missing, or has no meaning for the likelihood.
-            InputDataError: If an outcome is impossible.
-        """
-        one_of("likelihood", likelihood, *LINKS)
-        if exposure is not None and likelihood != "poisson":
-            raise ValueError('exposure is for likelihood="poisson"; leave it out.')
-        if num_trials is not None and likelihood != "binomial":
-            raise ValueError('num_trials is for likelihood="binomial"; leave it out.')
-        if num_trials is None and likelihood == "binomial":
-            raise ValueError(
-                'likelihood="binomial" needs num_trials, one number or one for each '
-                'outcome; for outcomes that are 0 or 1 use "bernoulli".'
-            )
-        name, amount = "num_trials", 1.0 if num_trials is None else num_trials
-        if likelihood == "poisson":
-            name, amount = "exposure", 1.0 if exposure is None else exposure
-        amounts = positive_values(name, amount, len(counts)).to(counts)
-        outcomes = cls(likelihood, counts, amounts)
-        outcomes._check()
-        return outcomes
-
-    def _check(self) -> None:
-        r"""Refuse outcomes that the likelihood gives no probability."""
-        if self.kind != "poisson":
-            _check_whole("num_trials", self.amounts)
-        if self.kind == "bernoulli" and bool(
-            ((self.counts != 0.0) & (self.counts != 1.0)).any()
-        ):
-            raise InputDataError(
-                'train_Y must be 0 or 1 for likelihood="bernoulli"; for numbers of '
-                'successes use "binomial" with num_trials, for counts "poisson".'
-            )
-        _check_whole("train_Y", self.counts)
-        if self.kind == "binomial" and bool((self.counts > self.amounts).any()):
-            raise InputDataError(
-                "train_Y has more successes than num_trials; train_Y must be numbers of "
-                "successes (not proportions), of num_trials each."
-            )
-
-    def pooled_loss(self, index: Tensor, count: int) -> Loss:
-        r"""The loss at ``count`` inputs; outcome ``i`` was observed at ``index[i]``."""
-        zeros = self.counts.new_zeros(count)
-        sums = (zeros.index_add(0, index, part) for part in self[1:])
-        return (PoissonLoss if self.kind == "poisson" else BinomialLoss)(*sums)
+    one_of("likelihood", likelihood, *LINKS)
+    if exposure is not None and likelihood != "poisson":
+        raise ValueError('exposure is for likelihood="poisson"; leave it out.')
+    if num_trials is not None and likelihood != "binomial":
+        raise ValueError('num_trials is for likelihood="binomial"; leave it out.')
+    if num_trials is None and likelihood == "binomial":
+        raise ValueError(
+            'likelihood="binomial" needs num_trials, one number or one for each '
+            'outcome; for outcomes that are 0 or 1 use "bernoulli".'
+        )
+    poisson = likelihood == "poisson"
+    name, given = ("exposure", exposure) if poisson else ("num_trials", num_trials)
+    amounts = positive_values(name, 1.0 if given is None else given, len(counts)).to(counts)
+    if not poisson:
+        _check_whole("num_trials", amounts)
+    if likelihood == "bernoulli" and bool(((counts != 0.0) & (counts != 1.0)).any()):
+        raise InputDataError(
+            'train_Y must be 0 or 1 for likelihood="bernoulli"; for numbers of '
+            'successes use "binomial" with num_trials, for counts "poisson".'
+        )
+    _check_whole("train_Y", counts)
+    if not poisson and bool((counts > amounts).any()):
+        raise InputDataError(
+            "train_Y has more successes than num_trials; train_Y must be numbers of "
+            "successes (not proportions), of num_trials each."
+        )
+    return (PoissonLoss if poisson else BinomialLoss)(counts, amounts, likelihood)
 
 
 def _check_whole(name: str, values: Tensor) -> None:
@@ -288,17 +254,11 @@ def _unit_interval() -> tuple[Tensor, Tensor]:
     return as_double(times), as_double(weights * (1.0 - times))
 
 
-_SEARCHED_NODES = 24
-
-
 @cache
 def _gauss_hermite() -> tuple[Tensor, Tensor]:
     r"""Nodes as a column, and weights, for the mean under ``N(0, 1)``."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_SEARCHED_NODES)
     return as_double(nodes).unsqueeze(-1), as_double(weights / weights.sum())
-
-
-_STEP, _REACH = 0.125, 9.0
 
 
 @cache

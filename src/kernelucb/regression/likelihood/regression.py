@@ -13,7 +13,13 @@ from kernelucb._numerics.checks import training_targets
 from kernelucb._numerics.estimates import estimated_parts
 from kernelucb.regression.exact import KernelRegression
 from kernelucb.regression.from_model import ModelData
-from kernelucb.regression.likelihood.losses import LINKS, Likelihood, Loss, Outcomes
+from kernelucb.regression.likelihood.losses import (
+    LINKS,
+    Likelihood,
+    Loss,
+    checked_outcomes,
+)
+from kernelucb.regression.named import fixed_mean
 from kernelucb.regression.pooling import Pooled, distinct_rows
 from kernelucb.regression.prior import Prior
 
@@ -62,6 +68,7 @@ class LikelihoodRegression:
     Attributes:
         dimension: Number of raw input columns ``d``.
         outcomes: The outcomes, in the order in which they came.
+        loss: The same, added up at the ``u`` distinct inputs.
         prior: Frozen prior of the latent function; its ``outcome_map`` is the link.
         estimated: Which of ``"kernel"`` and ``"mean"`` may have been fitted to these data.
     """
@@ -75,7 +82,7 @@ class LikelihoodRegression:
         likelihood: Likelihood = "bernoulli",
         num_trials: float | Tensor | None = None,
         exposure: float | Tensor | None = None,
-        mean_module: Mean | None = None,
+        mean_module: float | Mean | None = None,
     ) -> None:
         r"""Data and prior from tensors and a GPyTorch kernel.
 
@@ -89,8 +96,8 @@ class LikelihoodRegression:
             num_trials: For ``"binomial"``, one number or ``n``.
             exposure: For ``"poisson"``, one number or ``n``, above 0; 1 when absent. Time,
                 area or number of items: ``bounds`` are rates for each unit of it.
-            mean_module: Known mean of the latent function, frozen as well; zero when
-                absent.
+            mean_module: Known mean of the latent function, a number or a frozen GPyTorch
+                mean; zero when absent.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -98,11 +105,10 @@ class LikelihoodRegression:
                 impossible.
             ValueError: If ``num_trials`` or ``exposure`` is missing or out of place.
         """
-        counts = training_targets(train_X, train_Y)
-        outcomes = Outcomes.of(likelihood, counts, num_trials, exposure)
-        prior = Prior(covar_module, mean_module, outcome_map=LINKS[likelihood])
-        estimated = estimated_parts(covar_module, mean_module)
-        inputs = train_X.detach().double()
+        counts, mean = training_targets(train_X, train_Y), fixed_mean(mean_module)
+        outcomes = checked_outcomes(likelihood, counts, num_trials, exposure)
+        prior = Prior(covar_module, mean, outcome_map=LINKS[likelihood])
+        inputs, estimated = train_X.detach().double(), estimated_parts(covar_module, mean)
         self._set(prior.to(train_X.device), inputs, outcomes, train_X.shape[-1], estimated)
 
     @classmethod
@@ -110,17 +116,13 @@ class LikelihoodRegression:
         cls,
         prior: Prior,
         inputs: Tensor,
-        outcomes: Outcomes,
+        outcomes: Loss,
         dimension: int,
         estimated: frozenset[str],
-        loss: Loss | None = None,
     ) -> "LikelihoodRegression":
-        r"""From kernel inputs (``n x d'``) and outcomes under a prior.
-
-        ``loss`` replaces that of the outcomes, for the ``u`` distinct inputs.
-        """
+        r"""From kernel inputs (``n x d'``) and outcomes under a prior."""
         data = cls.__new__(cls)
-        data._set(prior, inputs, outcomes, dimension, estimated, loss)
+        data._set(prior, inputs, outcomes, dimension, estimated)
         return data
 
     @torch.no_grad()
@@ -128,17 +130,16 @@ class LikelihoodRegression:
         self,
         prior: Prior,
         inputs: Tensor,
-        outcomes: Outcomes,
+        outcomes: Loss,
         dimension: int,
         estimated: frozenset[str],
-        loss: Loss | None = None,
     ) -> None:
         prior.check_fits(inputs)
         self.prior, self.train_inputs, self.outcomes = prior, inputs, outcomes
         self.dimension, self.estimated = dimension, estimated
         self.positions, self.index = distinct_rows(inputs)
-        self.distinct_inputs, count = inputs[self.positions], len(self.positions)
-        self.loss = outcomes.pooled_loss(self.index, count) if loss is None else loss
+        self.distinct_inputs = inputs[self.positions]
+        self.loss = outcomes.pooled(self.index, len(self.positions))
         self.mean = prior.mean(self.distinct_inputs)
         self.variance = prior.variance(self.distinct_inputs)
         kernel_matrix = prior.covariance(self.distinct_inputs, self.distinct_inputs)
@@ -162,10 +163,8 @@ class LikelihoodRegression:
         """
         if not self.prior.has_constant_variance or self.prior.plain.mean is None:
             return None
-        inputs = factor * self.train_inputs
-        return self.from_parts(
-            self.prior, inputs, self.outcomes, self.dimension, self.estimated, self.loss
-        )
+        known = self.outcomes, self.dimension, self.estimated
+        return self.from_parts(self.prior, factor * self.train_inputs, *known)
 
     @cached_property
     def most_probable(self) -> Mode:
