@@ -110,16 +110,20 @@ def test_explored_with_a_family(search):
             {},
             r"acqf_class\['y'\] must be one of .* got SrinivasUCB",
         ),
-        (CLASSES, OPTIONS | {"horizon": 9}, "`horizon` is taken by .* outcomes: none"),
+        (
+            CLASSES,
+            OPTIONS | {"horizon": 9},
+            "horizon is given .* bounds of none that take it",
+        ),
         (
             CLASSES,
             OPTIONS | {"noise_std": {"failures": 0.1}},
-            "`noise_std` is given for failures, and is taken by .* outcomes: y",
+            "noise_std is given for the outcomes failures, and there are bounds of y that",
         ),
         (
             CLASSES,
             OPTIONS | {"mean": {"failure": -2.5}},
-            "`mean` is given for failure, and is taken by .* outcomes: y, failures",
+            "mean is given for the outcomes failure, and there are bounds of failures, y",
         ),
         (CLASSES, OPTIONS | {"likelihood": None}, "give likelihood="),
         (CLASSES, OPTIONS | {"norm_bound": {"y": -1.0}}, "norm_bound must be"),

@@ -28,7 +28,7 @@ from kernelucb.acquisition.guarded import is_ucb_turn, search_class
 from kernelucb.ax.options import (
     OF_THE_GUARD,
     Options,
-    bound_of_outcome,
+    bounds_of,
     built,
 )
 from kernelucb.ax.spaces import mixed_space, parameters_of_columns
@@ -43,7 +43,6 @@ from kernelucb.safety.search import SafeSearch, feasible
 # how many of them the numbers are searched.
 MOST_COMBINATIONS = 10_000
 _SEARCHED = 4
-_DELTA = 0.05  # of all bands together, where the options do not say
 
 
 class BoundAcquisition(Acquisition):
@@ -139,11 +138,9 @@ class BoundAcquisition(Acquisition):
         columns = parameters_of_columns(self.search_space_digest.feature_names)
         weights = self._objective_weights.reshape(-1, len(names)).sum(0).tolist()
         used = {name: w for name, w in zip(names, weights, strict=True) if w}
+        bounds = bounds_of(acqf_class, options, names)
         self.bands = {}
-        for name, each in zip(names, models, strict=True):
-            bound, own = bound_of_outcome(acqf_class, options, name, names)
-            if len(names) > 1 or "delta" in options:
-                own["delta"] = options.get("delta", _DELTA) / len(names)
+        for (name, (bound, own)), each in zip(bounds.items(), models, strict=True):
             if [*used] == [name] and acqf_class is not ScalarizedUCB:
                 own |= {"maximize": used[name] > 0.0, "X_pending": self.X_pending}
             self.bands[name] = built(bound, each, own, columns)

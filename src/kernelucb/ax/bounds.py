@@ -3,7 +3,7 @@ r"""The bounds of an Ax experiment: the one of the last trial, and the one of al
 # Ax has no public way to what is read here.
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ax.adapter.adapter_utils import transform_callback
@@ -24,20 +24,24 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.ax.acquisitions import BoundAcquisition
 from kernelucb.ax.experiments import (
     check_experiment,
-    check_kept,
     check_observed,
-    complete_assumptions,
+    complete_bands,
     is_constrained,
 )
 from kernelucb.ax.options import TRANSFORMS
-from kernelucb.ax.spaces import candidates_of, checked_context, inputs_of, mixed_space
+from kernelucb.ax.spaces import (
+    Parameters,
+    candidates_of,
+    checked_context,
+    inputs_of,
+    mixed_space,
+)
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import joined_assumptions
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
 Source = Client | GenerationStrategy
 Interval = tuple[float, float]
-Parameters = Mapping[str, Any]
 
 # How to give what was estimated.
 _OWN_KERNEL = (
@@ -59,10 +63,8 @@ def last_bound(source: Source) -> KernelUCB:
     It was computed before the last trial was observed; ``current_bound`` has seen all
     outcomes. Its inputs are those of Ax after the logarithm of log-scaled parameters and
     the encoding of choices. Its ``assumptions`` name the trials that had failed, been
-    abandoned or stopped early, or been completed without an outcome.
-
-    Args:
-        source: An Ax client, or its generation strategy.
+    abandoned or stopped early, or been completed without an outcome. ``source`` is an Ax
+    client or its generation strategy.
 
     Raises:
         ValueError: If no bound has chosen a trial yet in this process (a reopened
@@ -83,9 +85,7 @@ def current_bound(source: Source) -> KernelUCB:
 
     Computed anew, with the model fitted anew unless its prior is given. The experiment and
     its next trials do not change. Inputs and assumptions are as those of ``last_bound``.
-
-    Args:
-        source: An Ax client, or its generation strategy.
+    ``source`` is an Ax client or its generation strategy.
 
     Raises:
         ValueError: If no trial has been observed yet.
@@ -187,8 +187,8 @@ class FittedBound:
         fixed_parameters: Parameters | None = None,
     ) -> None:
         r"""Fit the bound; ``fixed_parameters`` are a context."""
-        self.experiment = experiment
-        self.context = checked_context(experiment.search_space, fixed_parameters)
+        space = experiment.search_space
+        self.experiment, self.context = experiment, checked_context(space, fixed_parameters)
         spec = bound_spec(strategy).copy()
         check_experiment(spec, experiment)
         if experiment.lookup_data().empty:
@@ -199,7 +199,7 @@ class FittedBound:
         self.adapter: Any = spec.fitted_adapter
         features = ObservationFeatures(parameters=self.context) if self.context else None
         arguments = self.adapter._get_transformed_gen_args(
-            search_space=experiment.search_space, fixed_features=features
+            search_space=space, fixed_features=features
         )
         self.digest, self._config = self.adapter._get_transformed_model_gen_args(
             search_space=arguments.search_space,
@@ -208,13 +208,13 @@ class FittedBound:
             optimization_config=arguments.optimization_config,
         )
         own = spec.generator_kwargs
-        safe = safe_points(spec, self.adapter, experiment.search_space, self.context)
+        safe = [*safe_images(spec, self.adapter, space, self.context)]
         # As Ax builds the bound for a trial, so that the same is refused.
         built: BoundAcquisition = self.adapter.generator._instantiate_acquisition(
             search_space_digest=self.digest,
             torch_opt_config=self._config,
             botorch_acqf_options=own["botorch_acqf_options"],
-            acq_options={**own["acquisition_options"], **safe},
+            acq_options={**own["acquisition_options"], "safe_points": safe},
         )
         complete_bands(built, self.adapter, experiment)
         self._acquisition, self.band = built, built.band
@@ -313,16 +313,6 @@ def check_given(user: str, bands: Sequence[KernelUCB], allow_estimated: bool) ->
     )
 
 
-def complete_bands(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
-    r"""Complete the assumptions of all bands of an acquisition just made."""
-    config = experiment.optimization_config
-    if acquisition.outcome_constraints is not None and config is not None:
-        check_kept(acquisition.statements, config)
-    bands = (*acquisition.bands.values(), acquisition.band)
-    for band in {id(each): each for each in bands}.values():
-        complete_assumptions(band, adapter, experiment)
-
-
 def last_acquisition(adapter: Any) -> BoundAcquisition | None:
     r"""What Ax built for the last trial of an adapter, if a bound chose it."""
     built = getattr(getattr(adapter, "generator", None), "_acquisition", None)
@@ -356,13 +346,13 @@ def bound_spec(strategy: GenerationStrategy) -> GeneratorSpec:
     )
 
 
-def safe_arms_of(spec: GeneratorSpec) -> list[dict[str, Any]] | None:
-    r"""The safe arms as they were given; None where constraints are not kept safely."""
-    return spec.generator_kwargs["acquisition_options"].get("safe_arms")
+def keeps_safe(spec: GeneratorSpec) -> bool:
+    r"""Whether a strategy hands out only trials that satisfy the constraints."""
+    return "safe_arms" in spec.generator_kwargs["acquisition_options"]
 
 
-def arms_in_context(
-    arms: Sequence[Parameters], space: SearchSpace, context: Parameters
+def safe_arms(
+    spec: GeneratorSpec, space: SearchSpace, context: Parameters
 ) -> list[dict[str, Any]]:
     r"""The safe arms that agree with the fixed parameters of a trial, completed by them."""
     constant = {
@@ -370,7 +360,8 @@ def arms_in_context(
         for name, parameter in space.parameters.items()
         if isinstance(parameter, FixedParameter)
     }
-    completed = [{**constant, **context, **arm} for arm in arms]
+    given = spec.generator_kwargs["acquisition_options"].get("safe_arms", [])
+    completed = [{**constant, **context, **arm} for arm in given]
     for arm in completed:
         for name in space.parameters.keys() - arm.keys():
             raise ValueError(
@@ -382,24 +373,19 @@ def arms_in_context(
     return [arm for arm in completed if context.items() <= arm.items()]
 
 
-def safe_points(
+def safe_images(
     spec: GeneratorSpec, adapter: Any, space: SearchSpace, context: Parameters
-) -> dict[str, Any]:
-    r"""The option ``safe_points``: safe arms as inputs of the bands, in this context.
+) -> dict[tuple[float, ...], dict[str, Any]]:
+    r"""The safe arms in a context by their inputs.
 
-    What Ax makes of an arm that it hands out counts as the same arm: it may differ in the
-    last digit.
+    What Ax makes of an arm when it hands it out, twice, counts as the same arm: it may
+    differ in the last digit.
     """
-    if (arms := safe_arms_of(spec)) is None:
-        return {}
-    arms = arms_in_context(arms, space, context)
-    rows = {tuple(row): row for arm in arms for row in images_of(adapter, arm)}
-    return {"safe_points": [*rows.values()]}
-
-
-def images_of(adapter: Any, parameters: Parameters) -> list[list[float]]:
-    r"""Inputs of an arm, and of what Ax makes of them when it hands them out, twice."""
-    round_trip = transform_callback(adapter.parameters, adapter.transforms)
-    row = inputs_of(adapter, [parameters]).numpy()[0]
-    first = round_trip(row)
-    return [list(map(float, each)) for each in (row, first, round_trip(first))]
+    images: dict[tuple[float, ...], dict[str, Any]] = {}
+    for arm in safe_arms(spec, space, context):
+        round_trip = transform_callback(adapter.parameters, adapter.transforms)
+        row = inputs_of(adapter, [arm]).numpy()[0]
+        first = round_trip(row)
+        for image in (row, first, round_trip(first)):
+            images[tuple(map(float, image))] = arm
+    return images

@@ -16,8 +16,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
-from kernelucb.acquisition.base import KernelUCB
-from kernelucb.ax.options import bound_of_outcome, with_columns
+from kernelucb.ax.options import bounds_of, with_columns
 from kernelucb.ax.spaces import input_names
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.statements import REPORTED
@@ -65,15 +64,9 @@ def check_objective(spec: GeneratorSpec, experiment: Experiment) -> None:
             f"objective and the constraints are on {', '.join(sorted(names))}."
         )
     columns = input_names(experiment.search_space)
-    for _, options in _bounds_of(spec, names).values():
-        with_columns(options, columns)
-
-
-def _bounds_of(spec: GeneratorSpec, names: set[str]) -> dict[str, tuple[Any, Any]]:
-    r"""Class and options of the band of each outcome."""
-    own = spec.generator_kwargs
-    chosen = own["botorch_acqf_class"], own["botorch_acqf_options"]
-    return {name: bound_of_outcome(*chosen, name, names) for name in names}
+    options = spec.generator_kwargs["botorch_acqf_options"]
+    for _, own in bounds_of(acqf_class, options, names).values():
+        with_columns(own, columns)
 
 
 def _check_constraints(spec: GeneratorSpec, config: OptimizationConfig) -> None:
@@ -159,7 +152,9 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
         f"a standard error lies between 0 and {LARGEST:g}",
     )
     config = experiment.optimization_config
-    own = {} if config is None else _bounds_of(spec, set(config.metric_names))
+    own = spec.generator_kwargs
+    names = [] if config is None else config.metric_names
+    bounds = bounds_of(own["botorch_acqf_class"], own["botorch_acqf_options"], names)
     for name, rows in data.groupby("metric_name"):
         if rows["sem"].notna().any():
             _refuse(
@@ -168,9 +163,9 @@ def _check_outcomes(spec: GeneratorSpec, experiment: Experiment) -> None:
                 "others have a standard error, and Ax takes one with every outcome or with "
                 "none: report it",
             )
-        if name not in own:
+        if name not in names:
             continue
-        acqf_class, options = own[str(name)]
+        acqf_class, options = bounds[str(name)]
         needed = acqf_class not in (*META_ACQUISITIONS, LikelihoodUCB)
         if needed and options.get("noise_std") is None:
             _refuse(
@@ -203,15 +198,23 @@ def _refuse(rows: Any, column: str, reason: str) -> None:
 
 def missing_outcomes(experiment: Experiment) -> str:
     r"""``"3 trials failed, 1 was abandoned and 2 were stopped early"``, or nothing."""
+    by_status, data = experiment.trial_indices_by_status, experiment.lookup_data().df
+    # Completed trials that lack an outcome of the objective or a constraint.
+    config = experiment.optimization_config
+    needed = set() if config is None else set(config.metric_names)
+    given = data[data["mean"].notna()].groupby("trial_index")["metric_name"]
+    observed = given.agg(set).to_dict()
+    lacking = [
+        index
+        for index in by_status[TrialStatus.COMPLETED]
+        if not needed <= observed.get(index, set())
+    ]
     counts = {
-        ended: len(experiment.trial_indices_by_status[status])
-        for ended, status in (
-            ("failed", TrialStatus.FAILED),
-            ("was abandoned", TrialStatus.ABANDONED),
-            ("was stopped early", TrialStatus.EARLY_STOPPED),
-        )
+        "failed": len(by_status[TrialStatus.FAILED]),
+        "was abandoned": len(by_status[TrialStatus.ABANDONED]),
+        "was stopped early": len(by_status[TrialStatus.EARLY_STOPPED]),
+        "was completed without an outcome": len(lacking),
     }
-    counts["was completed without an outcome"] = _completed_without_outcome(experiment)
     parts: list[str] = []
     for ended, count in counts.items():
         if count > 0:
@@ -227,39 +230,33 @@ def missing_outcomes(experiment: Experiment) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _completed_without_outcome(experiment: Experiment) -> int:
-    r"""Number of completed trials that lack an outcome of objective or constraints."""
-    config = experiment.optimization_config
-    needed = set() if config is None else set(config.metric_names)
-    data = experiment.lookup_data().df
-    data = data[data["mean"].notna()]
-    observed = data.groupby("trial_index")["metric_name"].agg(set).to_dict()
-    completed = experiment.trial_indices_by_status[TrialStatus.COMPLETED]
-    return sum(not needed <= observed.get(index, set()) for index in completed)
-
-
-def complete_assumptions(acqf: KernelUCB, adapter: Any, experiment: Experiment) -> None:
-    r"""Add to the assumptions of a bound just made what Ax did to its data.
+def complete_bands(acquisition: Any, adapter: Any, experiment: Experiment) -> None:
+    r"""Add to the assumptions of all bands just made what Ax did to their data.
 
     Outcomes are missing, or a progression is scaled by the range of the data.
     """
+    config = experiment.optimization_config
+    if acquisition.outcome_constraints is not None and config is not None:
+        check_kept(acquisition.statements, config)
     missing = missing_outcomes(experiment)
     transforms = adapter.transforms.values()
     scaled = any(isinstance(t, MapKeyToFloat) and t._parameter_list for t in transforms)
-    assumptions = acqf.confidence_set.assumptions
-    for item in assumptions.items:
-        *output, name = item.name.rpartition(": ")
-        if missing and name == REPORTED.name:
-            output = "".join(output)
-            reported, *_ = item.statement.removeprefix(output).partition(": ")
-            on = "the noise of " if reported == REPORTED.statement else ""
-            statement = (
-                f"{output}{reported}: {missing}; none of that depended on {on}their "
-                "outcomes"
-            )
-            assumptions = assumptions.with_item(replace(item, statement=statement))
-        if scaled and name == "kernel":
-            statement = f"{item.statement}; Ax scales the trials' progression by the data"
-            estimated = replace(item, statement=statement, status=Status.ESTIMATED)
-            assumptions = assumptions.with_item(estimated)
-    acqf.confidence_set.assumptions = assumptions
+    bands = [*acquisition.bands.values(), acquisition.band]
+    for band in {id(each): each for each in bands}.values():
+        assumptions = band.confidence_set.assumptions
+        for item in assumptions.items:
+            *output, name = item.name.rpartition(": ")
+            if missing and name == REPORTED.name:
+                output = "".join(output)
+                reported, *_ = item.statement.removeprefix(output).partition(": ")
+                on = "the noise of " if reported == REPORTED.statement else ""
+                statement = (
+                    f"{output}{reported}: {missing}; none of that depended on {on}their "
+                    "outcomes"
+                )
+                assumptions = assumptions.with_item(replace(item, statement=statement))
+            if scaled and name == "kernel":
+                words = f"{item.statement}; Ax scales the trials' progression by the data"
+                estimated = replace(item, statement=words, status=Status.ESTIMATED)
+                assumptions = assumptions.with_item(estimated)
+        band.confidence_set.assumptions = assumptions

@@ -4,7 +4,7 @@ r"""Nodes of Ax's generation strategies that check the experiment before every t
 # pyright: reportPrivateUsage=false
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 from typing import Any
 from zlib import crc32
@@ -23,20 +23,21 @@ from botorch.exceptions import UnsupportedError
 
 from kernelucb.ax.acquisitions import MOST_COMBINATIONS
 from kernelucb.ax.bounds import (
-    arms_in_context,
     bound_spec,
-    complete_bands,
-    images_of,
+    keeps_safe,
     last_acquisition,
-    safe_arms_of,
-    safe_points,
+    safe_arms,
+    safe_images,
 )
-from kernelucb.ax.experiments import check_experiment, check_observed, is_constrained
-from kernelucb.ax.spaces import checked_context, inputs_of, values_of
+from kernelucb.ax.experiments import (
+    check_experiment,
+    check_observed,
+    complete_bands,
+    is_constrained,
+)
+from kernelucb.ax.spaces import Parameters, checked_context, inputs_of, values_of
 from kernelucb.exceptions import NoSafePointError
 from kernelucb.safety.safe_set import no_safe_point
-
-Parameters = Mapping[str, Any]
 
 
 class KernelUCBNode(GenerationNode):
@@ -58,8 +59,8 @@ class KernelUCBNode(GenerationNode):
         spec, space = bound_spec(self.generation_strategy), experiment.search_space
         check_experiment(spec, experiment)
         context = _context_of(fixed_features, space)
-        if (arms := safe_arms_of(spec)) is not None:
-            arms = arms_in_context(arms, space, context)
+        if keeps_safe(spec):
+            safe_arms(spec, space, context)
             _check_combinations(space, context)
         is_search = any(each is spec for each in self.generator_specs)
         if is_search and is_constrained(spec):
@@ -74,7 +75,8 @@ class KernelUCBNode(GenerationNode):
         if (acquisition := last_acquisition(adapter)) is not None:
             complete_bands(acquisition, adapter, experiment)
             if run is not None and acquisition.safe_set is not None:
-                _keep_safe(run, acquisition.safe_set, adapter, arms or [])
+                images = safe_images(spec, adapter, space, context)
+                _keep_safe(run, acquisition.safe_set, adapter, images)
         return run
 
     def _gen(
@@ -86,18 +88,19 @@ class KernelUCBNode(GenerationNode):
         **arguments: Any,
     ) -> GeneratorRun:
         spec, space = bound_spec(self.generation_strategy), experiment.search_space
-        if safe_arms_of(spec) is not None:
+        if keeps_safe(spec):
             context = _context_of(arguments.get("fixed_features"), space)
             own = self.generator_spec.generator_gen_kwargs["model_gen_options"]
-            safe = safe_points(spec, self._fitted_adapter, space, context)
-            arguments["model_gen_options"] = {**own, Keys.AX_ACQUISITION_KWARGS: safe}
+            safe = [*safe_images(spec, self._fitted_adapter, space, context)]
+            given = {Keys.AX_ACQUISITION_KWARGS: {"safe_points": safe}}
+            arguments["model_gen_options"] = own | given
         return super()._gen(experiment, pending_observations, data, n, **arguments)
 
     def _try_gen_with_fallback(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, exception: Exception, **arguments: Any
     ) -> GeneratorRun:
         # Ax would fall back to random points, which may not be safe.
-        if safe_arms_of(bound_spec(self.generation_strategy)) is not None:
+        if keeps_safe(bound_spec(self.generation_strategy)):
             raise exception
         return super()._try_gen_with_fallback(exception, **arguments)
 
@@ -156,8 +159,7 @@ class SafeArmsNode(KernelUCBNode):
     ) -> GeneratorRun:
         space = experiment.search_space
         context = _context_of(arguments.get("fixed_features"), space)
-        arms = safe_arms_of(bound_spec(self.generation_strategy)) or []
-        fitting = arms_in_context(arms, space, context)
+        fitting = safe_arms(bound_spec(self.generation_strategy), space, context)
         if not fitting:
             given = ", ".join(f"{name}={value}" for name, value in context.items())
             raise NoSafePointError(
@@ -190,9 +192,8 @@ def _check_combinations(space: SearchSpace, context: Parameters) -> None:
         )
 
 
-def _keep_safe(run: GeneratorRun, safe_set: Any, adapter: Any, arms: Any) -> None:
+def _keep_safe(run: GeneratorRun, safe_set: Any, adapter: Any, images: Any) -> None:
     r"""Give safe arms back as they were given, and refuse what left the safe set."""
-    images = {tuple(row): arm for arm in arms for row in images_of(adapter, arm)}
 
     def exact(parameters: Parameters) -> Parameters:
         row = inputs_of(adapter, [parameters])

@@ -1,7 +1,8 @@
 r"""Classes, options and models of the bounds, for one outcome or by names of several."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import Parameter
+from itertools import chain
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -20,7 +21,12 @@ from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from kernelucb._numerics.checks import finite_scalar, nonnegative_scalar, whole_number
+from kernelucb._numerics.checks import (
+    finite_scalar,
+    nonnegative_scalar,
+    probability,
+    whole_number,
+)
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.acquisition import (
     BOUNDS,
@@ -68,8 +74,9 @@ VALUES = (
 # All that Ax may do to the data of a bound: outcomes stay as they were reported.
 TRANSFORMS = [*MBM_X_trans, Derelativize]
 
-# Where each outcome has a class of its own: its class and its options, by its name.
-BY_OUTCOME = "by_outcome"
+# The option that holds the class of each outcome, where they differ.
+CLASSES = "classes"
+_DELTA = 0.05  # of all bands together, where the options do not say
 # Options with an entry for each input of the bound, which may be by their names.
 LENGTHS = ("shortest", "longest", "lengthscale")
 
@@ -99,16 +106,10 @@ _NEEDED: Mapping[type[AcquisitionFunction], Sequence[str]] = {
     KernelFamilyUCB: ("shortest", "longest"),
     LikelihoodUCB: ("likelihood", "kernel", "lengthscale"),
 }
-_INSTEAD: Mapping[type, str] = {
-    NormTracker: 'with "cautious" (the estimate of NormTracker.cautious()), or without a '
-    "norm bound, the norm is estimated anew in every trial",
-}
 
 
-def check_names(
-    acqf_class: type[AcquisitionFunction],
-    options: Iterable[str],
-    further: Collection[str] = (),
+def _check_names(
+    acqf_class: type[AcquisitionFunction], options: Options, further: Sequence[str] = ()
 ) -> None:
     r"""Refuse options that a class does not take, and missing ones, by its signature.
 
@@ -133,12 +134,11 @@ def check_names(
 def plain_value(option: str, value: Any) -> Any:
     r"""A number, a word, a value object, or a list or dictionary of these."""
     if isinstance(value, VALUES):
-        fields = {name: plain_value(name, entry) for name, entry in vars(value).items()}
-        return type(value)(**fields)
+        return type(value)(**plain_values(vars(value)))
     if isinstance(value, Tensor | np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: plain_value(key, entry) for key, entry in value.items()}
+        return plain_values(value)
     if isinstance(value, list | tuple | range):
         return [plain_value(option, entry) for entry in value]
     if is_estimate(value):
@@ -149,74 +149,95 @@ def plain_value(option: str, value: Any) -> Any:
         )
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    instead = _INSTEAD.get(type(value), "give a number, a word or a list")
+    instead = "give a number, a word or a list"
+    if isinstance(value, NormTracker):
+        instead = (
+            'with "cautious" (the estimate of NormTracker.cautious()), or without a norm '
+            "bound, the norm is estimated anew in every trial"
+        )
     raise ValueError(
         f"{option} cannot be a {type(value).__name__}, which Ax cannot store; {instead}."
     )
 
 
+def plain_values(options: Options) -> dict[str, Any]:
+    r"""Options as Ax can store them."""
+    return {option: plain_value(option, value) for option, value in options.items()}
+
+
 def checked_bounds(
     acqf_class: BoundClasses, options: Options
 ) -> tuple[type[KernelUCB], dict[str, Any]]:
-    r"""A class and its options; of outcomes with classes of their own, one and all options.
-
-    An option is for the outcomes whose class takes it, or for those that it names.
-    """
-    if not isinstance(acqf_class, Mapping):
-        if acqf_class not in KNOWN:
-            raise _unknown("acqf_class", acqf_class, KNOWN)
-        return acqf_class, _checked_options(acqf_class, options)
-    if not acqf_class:
+    r"""A class and plain options; where outcomes have classes of their own, one and all."""
+    apart = isinstance(acqf_class, Mapping)
+    known = _OF_ONE_OUTCOME if apart else KNOWN
+    classes = dict(acqf_class) if isinstance(acqf_class, Mapping) else {"": acqf_class}
+    if not classes:
         raise ValueError("acqf_class is an empty mapping; give a class for each outcome.")
-    for name, each in acqf_class.items():
-        if each not in _OF_ONE_OUTCOME:
-            raise _unknown(f"In a mapping, acqf_class[{name!r}]", each, _OF_ONE_OUTCOME)
-    own: dict[str, dict[str, Any]] = {name: {} for name in acqf_class}
-    for option, value in options.items():
-        if option == "delta":
-            continue
-        takers = [n for n, each in acqf_class.items() if option in input_parameters(each)]
-        entries = value if isinstance(value, Mapping) else dict.fromkeys(takers, value)
-        if not takers or not set(entries) <= set(takers):
-            given = f" is given for {', '.join(map(str, entries))}, and" if entries else ""
+    for name, each in classes.items():
+        if each not in known:
+            what = f"In a mapping, acqf_class[{name!r}]" if apart else "acqf_class"
+            wanted = ", ".join(each.__name__ for each in known)
+            got = getattr(each, "__name__", each)
+            raise UnsupportedError(f"{what} must be one of {wanted}; got {got}.")
+    bound, given = next(iter(classes.values())), dict(options)
+    if bound is ScalarizedUCB:
+        given |= given.pop("options", None) or {}
+    if isinstance(given.get("delta"), Mapping):
+        raise ValueError("delta is one number for all outcomes, not a mapping.")
+    probability("delta", given.get("delta", _DELTA))
+    shared = {CLASSES: classes} if apart else {}
+    for each, own in bounds_of(bound, given | shared).values():
+        _check_names(each, own)
+    return bound, shared | plain_values(given)
+
+
+def bounds_of(
+    acqf_class: type[KernelUCB], options: Options, names: Collection[str] = ()
+) -> dict[str, tuple[type[KernelUCB], dict[str, Any]]]:
+    r"""Class and options of the band of each outcome, by its name; they share ``delta``.
+
+    An option is for all outcomes whose class takes it, or for those that it names; a list
+    of a sum has an entry for each, by their names in the alphabet. Without ``names`` the
+    outcomes are those that the options tell of.
+    """
+    names, is_sum = names or outcomes_of(options), acqf_class is ScalarizedUCB
+    single = MartingaleMixtureUCB if is_sum else acqf_class
+    apart, classes = CLASSES in options, options.get(CLASSES, dict.fromkeys(names, single))
+    own: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for option, value in {CLASSES: classes, **options}.items():
+        takers = {*names}
+        if apart and option != CLASSES:
+            takers = {n for n in names if option in input_parameters(classes[n])}
+        entries = dict.fromkeys(takers or names, value)
+        if is_by_outcome(option, value, names):
+            entries = value
+        elif is_sum and isinstance(value, list):
+            listed = per_output(option, value, len(names))
+            entries = dict(zip(sorted(names), listed, strict=True))
+        all_named = {*entries} == takers
+        if not (all_named or (apart and option != CLASSES and {*entries} < takers)):
             raise ValueError(
-                f"The option `{option}`{given} is taken by the bounds of these outcomes: "
-                f"{', '.join(takers) or 'none'}."
+                f"{option} is given for the outcomes {', '.join(sorted(entries))}, and "
+                f"there are bounds of {', '.join(sorted(takers)) or 'none'} that take it."
             )
         for name, entry in entries.items():
             own[name][option] = entry
-    stored = {
-        name: {"class": each, **_checked_options(each, own[name])}
-        for name, each in acqf_class.items()
-    }
-    shared = {"delta": options["delta"]} if "delta" in options else {}
-    return next(iter(acqf_class.values())), {**shared, BY_OUTCOME: stored}
+    if len(own) > 1 or "delta" in options:
+        for each in own.values():
+            each["delta"] = options.get("delta", _DELTA) / len(own)
+    return {name: (each.pop(CLASSES), each) for name, each in own.items()}
 
 
-def _unknown(what: str, given: Any, known: Sequence[type]) -> UnsupportedError:
-    names = ", ".join(each.__name__ for each in known)
-    return UnsupportedError(
-        f"{what} must be one of {names}; got {getattr(given, '__name__', given)}."
-    )
-
-
-def _checked_options(acqf_class: type[KernelUCB], options: Options) -> dict[str, Any]:
-    r"""The options as plain values of known names; of a sum also those of its bands."""
-    named = acqf_class
-    if acqf_class is ScalarizedUCB:
-        named, nested = MartingaleMixtureUCB, options.get("options") or {}
-        options = {k: each for k, each in options.items() if k != "options"} | nested
-    check_names(named, options)
-    if isinstance(options.get("delta"), Mapping):
-        raise ValueError("delta is one number for all outcomes, not a mapping.")
-    plain = {option: plain_value(option, value) for option, value in options.items()}
-    if isinstance(plain.get("noise_std"), list) and named is acqf_class:
-        raise ValueError(
-            "noise_std must be one number for an outcome, since the trials are not known "
-            "yet; report a standard error with each outcome instead, and leave out "
-            "noise_std."
-        )
-    return plain
+def outcomes_of(options: Options, configs: Collection[str] = ()) -> list[str]:
+    r"""Names of the outcomes that options and models tell of; ``"0"`` and so on if none."""
+    named = [each for option, each in options.items() if is_by_outcome(option, each)]
+    named = [options[CLASSES]] if CLASSES in options else named
+    if names := {*configs, *chain.from_iterable(named)}:
+        return sorted(names)
+    listed = [options.get(option) for option in ("norm_bound", "noise_std")]
+    count = max(len(each) if isinstance(each, list) else 1 for each in listed)
+    return [str(i) for i in range(max(count, 1))]
 
 
 def checked_search(
@@ -242,8 +263,8 @@ def checked_search(
         )
     if constrained and "constraints" not in parameters:
         raise UnsupportedError(f"{name} takes no outcome constraints; {instead}.")
-    plain = {option: plain_value(option, each) for option, each in options.items()}
-    check_names(searched, plain, OF_THE_GUARD)
+    plain = plain_values(options)
+    _check_names(searched, plain, OF_THE_GUARD)
     guard = {option: plain.pop(option) for option in OF_THE_GUARD if option in plain}
     nonnegative_scalar("temperature", guard.get("temperature", 0.0))
     whole_number("ucb_every", guard.get("ucb_every", 1))
@@ -262,9 +283,18 @@ def surrogate_spec(
 ) -> SurrogateSpec:
     r"""What Ax makes models of outcomes from, each outcome its own.
 
-    Outcomes with classes of their own that a mapping of models lacks have the default.
+    By default ``SingleTaskGP``, fitted in every trial, with its outcome units kept.
     """
-    default = default_model_config(data_only=options.get("kernel") is not None)
+    # Where a bound takes only the data, outcomes may be all alike (of a safe arm, or
+    # successes). With its default kernel BoTorch would warn that they are not standardised;
+    # named, the same kernel does not.
+    data_only = options.get("kernel") is not None
+    default = ModelConfig(
+        botorch_model_class=SingleTaskGP,
+        covar_module_class=DefaultRBFKernel if data_only else None,
+        outcome_transform_classes=[Standardize],
+        name="SingleTaskGP in outcome units",
+    )
     other = configs if isinstance(configs, ModelConfig) else default
     named = dict(configs) if isinstance(configs, Mapping) else {}
     if isinstance(acqf_class, Mapping):
@@ -297,21 +327,6 @@ def _check_config(config: ModelConfig, acqf_class: BoundClasses) -> None:
         )
 
 
-def default_model_config(data_only: bool = False) -> ModelConfig:
-    r"""``SingleTaskGP``, fitted in every trial, with its outcome units kept.
-
-    Of bounds that take the ``data_only`` the outcomes may be all alike (those of a safe
-    arm, or successes). BoTorch would warn of these, that they are not standardised, with
-    its default kernel; there the same one is named.
-    """
-    return ModelConfig(
-        botorch_model_class=SingleTaskGP,
-        covar_module_class=DefaultRBFKernel if data_only else None,
-        outcome_transform_classes=[Standardize],
-        name="SingleTaskGP in outcome units",
-    )
-
-
 def meta_model_config(model: MetaModel) -> ModelConfig:
     r"""Ax configuration of a model with an estimated prior, which Ax can store.
 
@@ -342,36 +357,17 @@ def is_by_outcome(option: str, value: Any, names: Collection[str] = ()) -> bool:
     return option not in LENGTHS or nested or bool(value.keys() & set(names))
 
 
-def bound_of_outcome(
-    acqf_class: type[KernelUCB], options: Options, name: str, names: Collection[str]
-) -> tuple[type[KernelUCB], dict[str, Any]]:
-    r"""Class and options of the band of one outcome by itself, among all ``names``.
-
-    The lists of a sum have an entry for each outcome, by their names in the alphabet.
-    """
-    own: dict[str, Any] = {}
-    for option, each in options.items():
-        own[option] = each
-        if is_by_outcome(option, each, names):
-            if each.keys() != set(names):
-                raise ValueError(
-                    f"{option} is given for the outcomes {', '.join(sorted(each))}, and "
-                    f"there are bounds of {', '.join(sorted(names))}."
-                )
-            own[option] = each[name]
-        elif acqf_class is ScalarizedUCB and isinstance(each, list):
-            own[option] = per_output(option, each, len(names))[sorted(names).index(name)]
-    if BY_OUTCOME in own:
-        own = dict(own[BY_OUTCOME])
-        return own.pop("class"), own
-    return MartingaleMixtureUCB if acqf_class is ScalarizedUCB else acqf_class, own
-
-
 def built(
     acqf_class: type[KernelUCB], model: Any, options: Options, columns: Sequence[str]
 ) -> KernelUCB:
     r"""A bound from a model; ``columns`` are the parameters of its inputs."""
     own = with_columns(options, columns)
+    if isinstance(own.get("noise_std"), list):
+        raise ValueError(
+            "noise_std must be one number for an outcome, since the trials are not known "
+            "yet; report a standard error with each outcome instead, and leave out "
+            "noise_std."
+        )
     if acqf_class is LikelihoodUCB:
         own["outcomes"] = "rates"
     return builder_of(acqf_class)(model, **own)
@@ -410,18 +406,10 @@ def rehearsed_bounds(arguments: Options) -> list[KernelUCB]:
         return []
     models = arguments["surrogate_spec"]
     configs = models.metric_to_model_configs
-    named = [each for option, each in options.items() if is_by_outcome(option, each)]
-    names = {*configs, *(name for each in named for name in each)}
-    if not names:
-        listed = [options.get(option) for option in ("norm_bound", "noise_std")]
-        count = max(len(each) if isinstance(each, list) else 1 for each in listed)
-        names = set(map(str, range(count)))
+    bounds = bounds_of(acqf_class, options, outcomes_of(options, configs))
     return [
-        _rehearsed(
-            *bound_of_outcome(acqf_class, options, name, names),
-            configs.get(name, models.model_configs)[0],
-        )
-        for name in sorted(names)
+        _rehearsed(*bound, configs.get(name, models.model_configs)[0])
+        for name, bound in bounds.items()
     ]
 
 
