@@ -320,7 +320,7 @@ def describe_norm_bound(
     if not counted:
         unit += data.outcome_map.after
     elif outcome_unit is None:
-        rates = data.outcomes[0] == "poisson"
+        rates = data.loss.kind == "poisson"
         unit = "rate for each unit of exposure" if rates else "probability of a success"
     return NormDescription(
         norm_bound=norm_bound,
