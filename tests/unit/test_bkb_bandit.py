@@ -22,8 +22,8 @@ from kernelucb.confidence.bkb import (
     theorem2_width,
 )
 from kernelucb.exceptions import StateError
-from kernelucb.regression.lowrank import arms as sketched_arms
-from kernelucb.regression.lowrank.arms import SketchedArms
+from kernelucb.regression.lowrank import sketch
+from kernelucb.regression.lowrank.sketch import SketchedData
 from oracles import bkb_width
 from oracles.sketch import dtc
 from problems import RKHSFunction, float64, frozen_kernel, generator, uniform
@@ -84,7 +84,7 @@ def posterior(bandit):
 def rebuilt(bandit):
     r"""The posterior computed anew."""
     own = bandit.arms
-    arms = own.rebuilt(bandit.inducing, own.counts, own.sums, own.squares)
+    arms = own.restored(own.inputs, own.tally, own.inducing, own.generator_state)
     return arms.mean, arms.variance
 
 
@@ -109,11 +109,9 @@ class TestPosterior:
 
     def test_cost(self, monkeypatch):
         r"""Everything is computed again only where inducing arms are dropped."""
-        dropped, plain = [], SketchedArms.without_inducing
+        dropped, plain = [], SketchedData._forget
         monkeypatch.setattr(
-            SketchedArms,
-            "without_inducing",
-            lambda arms: dropped.append(arms) or plain(arms),
+            SketchedData, "_forget", lambda arms: dropped.append(arms) or plain(arms)
         )
         bandit = make_bandit(qbar=1e6)  # all observed arms are inducing: none is dropped
         dropped.clear()
@@ -126,7 +124,7 @@ class TestPosterior:
         assert 0 < len(dropped) < 30
 
     def test_inducing_arms_in_parts(self, monkeypatch):
-        monkeypatch.setattr(sketched_arms, "_PART", 3)
+        monkeypatch.setattr(sketch, "_PART", 3)
         bandit = play(make_bandit(qbar=0.3), 60)
         after = posterior(bandit)
         monkeypatch.undo()
@@ -149,14 +147,14 @@ class TestPosterior:
 
     def test_number_of_inducing_arms_is_at_most_twice_those_drawn(self, monkeypatch):
         drawn = []
-        plain = bkb_bandit.draw
+        plain = sketch.draw
 
         def recorded(probabilities, state):
             result = plain(probabilities, state)
             drawn.append(len(result[0]))
             return result
 
-        monkeypatch.setattr(bkb_bandit, "draw", recorded)
+        monkeypatch.setattr(sketch, "draw", recorded)
         bandit = make_bandit(qbar=0.1)
         for step in range(60):
             play(bandit, 1, seed=step)

@@ -276,7 +276,7 @@ class TestEstimatedNorm:
         model = self.model(qbar=1e9)
         state = model.state
         regression = KernelRegression(
-            state.inputs, state.sums, frozen_kernel("matern52"), 0.1
+            state.inputs, state.tally.sums, frozen_kernel("matern52"), 0.1
         )
         radius = mixture_radius(regression, 0.05, 1.0)
         form = float(regression.quadratic_form(radius.tau_ref))

@@ -26,7 +26,7 @@ def state_of(kernel, lam=0.04, qbar=1e9, n=30, seed=0):
 
 
 def with_inducing(state, index):
-    return state.replaced(state.tally, index, state.generator_state)
+    return state.restored(state.inputs, state.tally, index, state.generator_state)
 
 
 def gram_of(state, kernel):
@@ -41,7 +41,7 @@ class TestFormula:
         state = state_of(kernel, lam, qbar)
         budget = Budget.of(state)
         log_det, residual = bkb_width.terms(
-            gram_of(state, kernel), state.counts, state.inducing_index, lam
+            gram_of(state, kernel), state.counts, state.inducing, lam
         )
         assert budget.log_det == pytest.approx(log_det, rel=SKETCH)
         assert budget.residual == pytest.approx(residual, rel=SKETCH, abs=SKETCH)
@@ -57,7 +57,7 @@ class TestFormula:
         r"""Between the largest eigenvalue of what is left and its trace; equal in one."""
         state = state_of(kernel, qbar=0.1)
         gram = gram_of(state, kernel)
-        terms = gram, state.counts, state.inducing_index, 0.04
+        terms = gram, state.counts, state.inducing, 0.04
         exact = bkb_width.largest_residual(*terms)
         singly, blocks = Budget.of(state), Budget.of(state, block)
         assert exact * (1.0 - SKETCH) <= blocks.residual < singly.residual

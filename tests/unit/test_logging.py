@@ -150,7 +150,7 @@ def test_inducing_arms(log):
     )
     for arm in range(30):
         bandit.observe(arm, 0.0)
-    assert len(log.of("bandit.bkb_bandit", logging.DEBUG)) == 30
+    assert len(log.of("regression.lowrank.sketch", logging.DEBUG)) == 30
 
 
 def test_chunks(log):

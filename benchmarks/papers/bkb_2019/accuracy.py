@@ -9,8 +9,6 @@ from benchmarks.papers.bkb_2019.configuration import AccuracyTask
 from benchmarks.papers.bkb_2019.problems import function_of
 from benchmarks.runner import stream
 from kernelucb import BKBBandit
-from kernelucb.regression.lowrank.arms import SketchedArms
-from kernelucb.regression.pooling import Change
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,8 @@ def measure(task: AccuracyTask) -> Run:
 
 def _check(bandit: BKBBandit, truth: torch.Tensor, run: Run) -> None:
     state = bandit.arms
-    prior = SketchedArms(bandit.prior, bandit.candidates, bandit.alpha)
-    seen = state.observed
-    tally = Change(seen, state.counts[seen], state.sums[seen], state.squares[seen])
-    exact = prior.observe(tally, seen)
+    data = state.inputs, state.tally, state.observed
+    exact = state.restored(*data, state.generator_state)
     ratio = state.variance / exact.variance
     lower, upper = bandit.bounds()
     run.smallest.append(float(ratio.min()))

@@ -15,7 +15,7 @@ from benchmarks.runner import (
 )
 from kernelucb import KernelRegression
 from kernelucb.models import BKBModel
-from kernelucb.regression.lowrank.basis import EigenBasis
+from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import Sketch
 from kernelucb.regression.prior import Prior
 
@@ -72,10 +72,10 @@ def run_starvation(seed: int, folders: Folders) -> list[Path]:
 
 def _sparse(kernel, points, X, Y, grid) -> tuple[torch.Tensor, torch.Tensor]:
     r"""Variances of the subset of regressors and of the DTC, for given points."""
-    basis, ones = EigenBasis.of(Prior(kernel), points), torch.ones_like(Y[:, 0])
+    basis = Basis.of(Prior(kernel), points)
     features, residual_variance = basis.project(grid)
-    sketch = Sketch.empty(features.shape[1], _NOISE_STD**2, X)
-    sketch = sketch.observe(basis(X), ones, Y[:, 0])
+    seen = basis(X)
+    sketch = Sketch.of(seen.mT @ seen, seen.mT @ Y[:, 0], _NOISE_STD**2)
     degenerate = sketch.variance(features, torch.zeros_like(residual_variance))
     return degenerate, sketch.variance(features, residual_variance)
 

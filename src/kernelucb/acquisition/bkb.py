@@ -11,7 +11,7 @@ from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.bkb import BKBRadius, BKBRule, SketchedModel
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.ridge_band import RidgeBand
-from kernelucb.regression.lowrank.sketch import DTCRegression
+from kernelucb.regression.lowrank.dtc import DTCRegression
 
 # Observed inputs that the certified width takes together; about what a draw costs.
 _BLOCK = 256

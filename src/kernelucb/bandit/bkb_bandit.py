@@ -1,6 +1,5 @@
 r"""Budgeted kernel bandit: very many arms, very many rounds (BKB and BBKB)."""
 
-import logging
 import math
 from collections.abc import Sequence
 from hashlib import sha256
@@ -13,11 +12,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, whole_number
-from kernelucb._numerics.estimates import (
-    EstimatedNumber,
-    estimated_parts,
-    with_numbers,
-)
+from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.observations import prior_values
 from kernelucb.confidence.assumptions import Assumptions
@@ -29,16 +24,12 @@ from kernelucb.confidence.norm.tracker import (
     tracker_of,
 )
 from kernelucb.confidence.statements import Knowledge
-from kernelucb.regression.lowrank.arms import SketchedArms
-from kernelucb.regression.lowrank.dtc import draw, inclusion_probabilities
-from kernelucb.regression.lowrank.sketch import DTCRegression, check_noise
-from kernelucb.regression.pooling import Change
+from kernelucb.regression.lowrank.dtc import DTCRegression
+from kernelucb.regression.lowrank.sketch import SketchedData, Tally, check_noise
 from kernelucb.regression.prior import Prior
 
-_NUMBERS = "noise_std", "alpha", "batch_growth"
-_LOG = logging.getLogger(__name__)
-# Inducing arms are dropped when there are more than this many times those just drawn.
-_SLACK = 2
+# Inducing arms are dropped when there are more than this many times the ones just drawn.
+_SLACK = 2.0
 _STALE = 64  # arms whose hallucinated variances are brought up to date together
 _LARGEST_BATCH = 1000  # arms in a batch where no number is given
 _BLOCK = 64  # observed arms that the certified width takes together: a few milliseconds
@@ -119,9 +110,10 @@ class BKBBandit:
             )
         if len(candidates) == 0:
             raise InputDataError("There are no arms to select from.")
-        tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
-        self._given = tracker or float(positive_scalar("norm_bound", norm_bound))
+        self._tracker = tracker_of("cautious" if norm_bound is None else norm_bound)
         self._shares_tracker = isinstance(norm_bound, NormTracker)
+        if self._tracker is None:
+            self._given = float(positive_scalar("norm_bound", norm_bound))
         qbar = positive_scalar("qbar", qbar)
         self.rule = BKBRule(radius, delta, epsilon, qbar).checked()
         self.noise_std = float(positive_scalar("noise_std", noise_std))
@@ -135,10 +127,11 @@ class BKBBandit:
         self._estimated = with_numbers(parts, norm_bound, noise_std)
         self.prior = Prior(covar_module, mean_module).to(candidates.device)
         self.prior.check_fits(self.candidates)
+        draws = torch.Generator().manual_seed(seed % 2**64).get_state()
+        given = self.prior, self.candidates, self.alpha, qbar, draws, _SLACK
         with torch.no_grad():
-            self.arms = SketchedArms(self.prior, self.candidates, self.alpha)
+            self.arms = SketchedData(*given)  # posterior of every arm
         check_noise("The root of alpha", self.alpha**0.5, self.arms.prior_variance)
-        self._generator = torch.Generator().manual_seed(seed % 2**64).get_state()
         # sum_s ln(1 + var(x_s) / alpha) with the variances before each batch.
         self._information = 0.0
         self._estimate_norm()
@@ -156,19 +149,18 @@ class BKBBandit:
     @property
     def norm_bound(self) -> float:
         r"""The norm bound in use, outcome units."""
-        guessed = isinstance(self._given, NormTracker) or "norm" in self._estimated
+        guessed = self._tracker is not None or "norm" in self._estimated
         return EstimatedNumber(self._norm) if guessed else self._norm
 
     @property
     def _norm(self) -> float:
-        norm = self._given
-        return norm.estimates[0] if isinstance(norm, NormTracker) else norm
+        return self._given if self._tracker is None else self._tracker.estimates[0]
 
     @property
     def assumptions(self) -> Assumptions:
         r"""What the guarantee rests on."""
-        if isinstance(self._given, NormTracker):
-            statement = estimated_norm(*self._given.estimates)
+        if self._tracker is not None:
+            statement = estimated_norm(*self._tracker.estimates)
         else:
             statement = self.rule.norm(self.norm_bound, self._regression()).assumption
         known = Knowledge(self._estimated, self.candidates.new_tensor([self.noise_std]))
@@ -177,6 +169,10 @@ class BKBBandit:
     def _regression(self) -> DTCRegression:
         dimension, estimated = self.candidates.shape[1], self._estimated
         return DTCRegression(self.prior, self.arms, self.noise_std, dimension, estimated)
+
+    def _estimate_norm(self) -> None:
+        if self._tracker is not None:
+            self.rule.norm(self._tracker, self._regression())
 
     @property
     def width(self) -> float:
@@ -240,20 +236,9 @@ class BKBBandit:
             InputDataError: If an outcome is not finite, or an arm does not exist.
         """
         index, values = self._plays(arms, outcomes)
-        before, variance = self.num_observations, self.arms.variance
-        change = Change.of(index, values - self.arms.prior_mean[index])
-        drawn, generator = self._draw(change)
-        kept = self.arms
-        new = drawn[~torch.isin(drawn, kept.inducing)]
-        if len(kept.inducing) + len(new) > _SLACK * len(drawn):
-            _LOG.info(
-                "Inducing arms are made anew: %d instead of %d, most no longer drawn.",
-                *(len(drawn), len(kept.inducing)),
-            )
-            kept, new = kept.without_inducing(), drawn
-        _LOG.debug("%d inducing arms drawn, %d of them new.", len(drawn), len(new))
-        self.arms, self._generator = kept.observe(change, new), generator
-        self._information += float(torch.log1p(variance[index] / self.alpha).sum())
+        before, variance = self.num_observations, self.arms.variance[index]
+        self.arms = self.arms.observe(index, values - self.arms.prior_mean[index])
+        self._information += float(torch.log1p(variance / self.alpha).sum())
         if _stage(self.num_observations) > _stage(before):
             self._estimate_norm()
 
@@ -273,36 +258,17 @@ class BKBBandit:
             raise InputDataError(f"Arms are whole numbers from 0 to {len(like) - 1}.")
         return index.long(), values
 
-    def _draw(self, change: Change) -> tuple[Tensor, Tensor]:
-        r"""Inducing arms drawn with the variances of the step before."""
-        counts = self.arms.counts.index_add(0, change.places, change.counts)
-        seen = counts.nonzero().squeeze(-1)
-        variance = self.arms.variance[seen]
-        probabilities = inclusion_probabilities(
-            variance, counts[seen], self.alpha, self.rule.qbar
-        )
-        position, generator = draw(probabilities, self._generator)
-        return seen[position], generator
-
-    def _estimate_norm(self) -> None:
-        r"""Estimate the norm bound again; does nothing where it was given."""
-        if isinstance(self._given, NormTracker):
-            self.rule.norm(self._given, self._regression())
-
     @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         r"""Everything that is needed to go on; save it with ``torch.save``."""
-        arms, norm = self.arms, self._given
         return saved(
             self,
             self._settings,
-            counts=arms.counts,
-            sums=arms.sums,
-            squares=arms.squares,
-            inducing=arms.inducing,
-            generator=self._generator,
+            **self.arms.tally._asdict(),
+            inducing=self.inducing,
+            generator=self.arms.generator_state,
             information=self._information,
-            norm=list(norm.estimates) if isinstance(norm, NormTracker) else norm,
+            norm=None if self._tracker is None else list(self._tracker.estimates),
         )
 
     @torch.no_grad()
@@ -313,33 +279,37 @@ class BKBBandit:
             StateError: If it was saved by a bandit with other arms or arguments, or by
                 another version. The bandit is as before then.
         """
-        names = "counts", "sums", "squares", "inducing", "generator", "information", "norm"
+        names = *Tally._fields, "inducing", "generator", "information", "norm"
         *tally, inducing, generator, information, norm = opened(
             self, self._settings, state_dict, *names
         )
-        like = self.arms.counts
-        tally = [each.to(like) for each in tally]
-        self.arms = self.arms.rebuilt(inducing.to(like.device), *tally)
-        self._generator, self._information = generator, information
-        if isinstance(self._given, NormTracker):
-            own = self._given.estimates if self._shares_tracker else (0.0, 0.0)
-            self._given.estimates = max(own[0], norm[0]), max(own[1], norm[1])
+        like = self.candidates
+        tally = Tally(*(each.to(like) for each in tally))
+        inducing = inducing.to(like.device)
+        self.arms = self.arms.restored(like, tally, inducing, generator)
+        self._information = information
+        if self._tracker is not None:
+            own = self._tracker.estimates if self._shares_tracker else (0.0, 0.0)
+            self._tracker.estimates = max(own[0], norm[0]), max(own[1], norm[1])
 
     @property
     def _settings(self) -> dict[str, Any]:
         r"""What the observations do not change."""
-        norm, arms = self._given, self.candidates
-        tracked = isinstance(norm, NormTracker)
+        tracker, arms = self._tracker, self.candidates
+        norm = self._given if tracker is None else [tracker.inflation, tracker.floor]
+        rule = {n: v if n == "radius" else float(v) for n, v in self.rule._asdict().items()}
         return {
-            **{name: float(getattr(self, name)) for name in _NUMBERS},
-            **{n: v if n == "radius" else float(v) for n, v in self.rule._asdict().items()},
-            "norm": [norm.inflation, norm.floor] if tracked else norm,
+            **rule,
+            "noise_std": self.noise_std,
+            "alpha": self.alpha,
+            "batch_growth": float(self.batch_growth),
+            "norm": norm,
             "candidates": sha256(arms.cpu().contiguous().numpy().tobytes()).hexdigest(),
             "prior": prior_values(self.prior, arms).cpu(),
         }
 
 
-def pick_batch(arms: SketchedArms, width: float, growth: float, largest: int) -> list[int]:
+def pick_batch(arms: SketchedData, width: float, growth: float, largest: int) -> list[int]:
     r"""The arms with the largest upper bounds, each after the ones before.
 
     Variances only fall while the batch is picked, and means stay, so an arm whose bound is
@@ -377,8 +347,12 @@ def pick_batch(arms: SketchedArms, width: float, growth: float, largest: int) ->
             best = int(upper.argmax())
         picked.append(best)
         reached += float(start[best]) / arms.alpha
-        column = arms.hallucination(best, columns)
-        columns = torch.cat([columns, column.unsqueeze(-1)], dim=1)
+        # V^-1 z / sqrt(1 + z^T V^-1 z) for V with the arms picked before: quadratic forms
+        # fall by the squares of the features' products with it.
+        z = arms.features[best].unsqueeze(-1)
+        column = arms.sketch.solve(z) - columns @ (columns.mT @ z)
+        column = column / (1.0 + z.mT @ column).sqrt()
+        columns = torch.cat([columns, column], dim=1)
     return picked
 
 

@@ -15,7 +15,8 @@ from kernelucb.confidence.norm.tracker import (
     resolve_norm_bound,
 )
 from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
-from kernelucb.regression.lowrank.sketch import DTCRegression, Sketched
+from kernelucb.regression.lowrank.dtc import DTCRegression
+from kernelucb.regression.lowrank.sketch import SketchedData
 from kernelucb.regression.prior import Prior
 
 BKBRadius = Literal["certified", "theorem2", "practical"]
@@ -41,7 +42,7 @@ class SketchedModel(Protocol):
     qbar: float
 
     @property
-    def state(self) -> Sketched:
+    def state(self) -> SketchedData:
         r"""Observations and their sketch, in the model's units."""
         ...
 
@@ -82,7 +83,7 @@ class Budget(NamedTuple):
     residual: float  # upper bound on the largest eigenvalue of R R^T / alpha
 
     @classmethod
-    def of(cls, data: Sketched, block: int = 1) -> "Budget":
+    def of(cls, data: SketchedData, block: int = 1) -> "Budget":
         r"""What the observations contribute, in their own units.
 
         The bound on the residual takes ``block`` of the ``u`` observed inputs together, 1
@@ -214,7 +215,9 @@ class BKBRule(NamedTuple):
         probability("epsilon", self.epsilon)
         return self
 
-    def width(self, data: Sketched, norm: float, noise_std: float, block: int = 1) -> float:
+    def width(
+        self, data: SketchedData, norm: float, noise_std: float, block: int = 1
+    ) -> float:
         r"""Multiplier of the latent standard deviation, in the units of the data.
 
         ``block`` is how many inputs the certified one takes together; see ``Budget.of``.

@@ -25,7 +25,7 @@ from kernelucb.confidence.fit.mixture import (
 )
 from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
-from kernelucb.regression.lowrank.sketch import DTCRegression
+from kernelucb.regression.lowrank.dtc import DTCRegression
 
 DataFit = FitConstraint[KernelRegression] | FilterMixture
 

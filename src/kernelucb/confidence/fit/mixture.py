@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
-from kernelucb.regression.lowrank.sketch import DTCRegression
+from kernelucb.regression.lowrank.dtc import DTCRegression
 
 _SOURCE = "Flynn & Reeb (2024), Eq. (8)"
 _SEVERAL_SOURCE = "Flynn & Reeb (2024), Theorem 4.1, for a mixture over scales (ours)"

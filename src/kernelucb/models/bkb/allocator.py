@@ -2,7 +2,7 @@ r"""The inducing points of BKB for BoTorch's own variational GP."""
 
 import logging
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.models.utils.inducing_point_allocators import (
@@ -15,14 +15,17 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 from kernelucb._numerics.checks import finite, positive_scalar
-from kernelucb.regression.lowrank.basis import Basis, EigenBasis
-from kernelucb.regression.lowrank.dtc import draw_some, first_state, uniform_numbers
-from kernelucb.regression.lowrank.sketch import Sketch
+from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.sketch import (
+    Sketch,
+    draw_some,
+    first_state,
+    uniform_numbers,
+)
 from kernelucb.regression.prior import Prior
 
 _LOG = logging.getLogger(__name__)
 _OVERSAMPLING = 2.0  # points for each effective dimension
-_ROWS = 4096  # inputs that are worked on together
 
 
 class BKBInducingPointAllocator(InducingPointAllocator):
@@ -101,60 +104,40 @@ class BKBInducingPointAllocator(InducingPointAllocator):
         order = uniform.argsort().to(inputs.device)
         distinct, counts = distinct[order], counts[order].double()
         chosen, seen = distinct[:num_inducing], num_inducing
-        while len(chosen) < len(distinct):
-            sketch = _Candidates.of(prior, chosen, distinct[:seen], counts[:seen])
-            alpha = sketch.ridge_parameter(self.alpha, len(chosen) / _OVERSAMPLING)
-            last, seen = seen >= len(distinct), 2 * seen
-            weights = counts[:seen] * sketch.variances(distinct[:seen], alpha)
-            index, state = draw_some(weights, num_inducing, state)
-            chosen = distinct[index]
-            _LOG.debug("%d inducing points for %d inputs.", len(chosen), len(weights))
-            if last:
-                break
+        last = seen >= len(distinct)
+        while not last:
+            last = seen >= len(distinct)
+            candidates = distinct[:seen]
+            variance = self._variances(Basis.of(prior, chosen), candidates, counts[:seen])
+            index, state = draw_some(counts[:seen] * variance, num_inducing, state)
+            chosen, seen = candidates[index], 2 * seen
+            _LOG.debug("%d inducing points for %d inputs.", len(chosen), len(candidates))
         _LOG.info(
             "%d of %d distinct inputs became inducing points (at most %d were asked for).",
             *(len(chosen), len(distinct), num_inducing),
         )
         return chosen.to(inputs)
 
+    def _variances(self, basis: Basis, inputs: Tensor, counts: Tensor) -> Tensor:
+        r"""Posterior variances at ``n`` inputs that came so often.
 
-class _Candidates(NamedTuple):
-    r"""Variances in the span of the points chosen so far, at any ridge parameter."""
-
-    basis: Basis  # features of the points
-    gram: Tensor  # `Z^T Z` of the inputs seen
-    left: float  # sum of what the features leave of the prior variances there
-
-    @classmethod
-    def of(
-        cls, prior: Prior, points: Tensor, inputs: Tensor, counts: Tensor
-    ) -> "_Candidates":
-        r"""From ``m x d`` points, ``n x d`` inputs and how often each came."""
-        basis = EigenBasis.of(prior, points)
-        gram, left = points.new_zeros(2 * basis.matrix.shape[-1:]), 0.0
-        for part, weight in zip(inputs.split(_ROWS), counts.split(_ROWS), strict=True):
-            features, residual_variance = basis.project(part)
-            gram.addmm_(features.mT, weight.unsqueeze(-1) * features)
-            left += float(weight @ residual_variance)
-        return cls(basis, gram, left)
-
-    def variances(self, inputs: Tensor, alpha: float) -> Tensor:
-        r"""Posterior variances at ``n x d`` inputs."""
-        sketch = Sketch.of(self.gram, self.gram.new_zeros(len(self.gram)), alpha)
-        parts = inputs.split(_ROWS)
-        return torch.cat([sketch.variance(*self.basis.project(part)) for part in parts])
-
-    def ridge_parameter(self, smallest: float, dimension: float) -> float:
-        r"""The least ridge parameter at which the effective dimension is not above this."""
-        values = torch.linalg.eigvalsh(self.gram).clamp_min(0.0)
+        At the least ridge parameter, from the given one on, where there are enough points
+        for the effective dimension.
+        """
+        features, left = basis.project(inputs)
+        gram = features.mT @ (counts.unsqueeze(-1) * features)
+        values, rest = torch.linalg.eigvalsh(gram).clamp_min(0.0), float(counts @ left)
+        dimension = len(basis.inducing) / _OVERSAMPLING
 
         def excess(log: float) -> float:
             alpha = math.exp(log)
             resolved = float((values / (values + alpha)).sum())
-            return self.left / alpha + resolved - dimension
+            return rest / alpha + resolved - dimension
 
-        if excess(math.log(smallest)) <= 0.0:
-            return smallest
-        largest = 2.0 * (self.left + float(values.sum())) / dimension
-        root: Any = brentq(excess, math.log(smallest), math.log(largest))
-        return math.exp(root)
+        alpha = self.alpha
+        if excess(math.log(alpha)) > 0.0:
+            largest = 2.0 * (rest + float(values.sum())) / dimension
+            root: Any = brentq(excess, math.log(alpha), math.log(largest))
+            alpha = math.exp(root)
+        sketch = Sketch.of(gram, torch.zeros_like(values), alpha)
+        return sketch.variance(features, left)

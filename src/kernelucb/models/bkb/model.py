@@ -23,13 +23,12 @@ from kernelucb._numerics.estimates import estimated_parts, learns, with_noise
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.exceptions import StateError
 from kernelucb.models.bkb.strategy import BKBVariationalStrategy, SketchedGP
-from kernelucb.regression.lowrank.dtc import DTCState
-from kernelucb.regression.lowrank.sketch import DTCRegression
+from kernelucb.regression.lowrank.dtc import DTCRegression
+from kernelucb.regression.lowrank.sketch import SketchedData, Tally, first_state
 from kernelucb.regression.outcome_map import check_identity, outcome_units
-from kernelucb.regression.pooling import Tally
 from kernelucb.regression.prior import Prior
 
-_TALLY = ("inputs", "counts", "sums", "squares")
+_SAVED = "inputs", *Tally._fields, "inducing_index", "generator_state"
 _COMPARED = 8  # inputs at which a saved state shows its prior
 
 
@@ -109,7 +108,9 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         prior.check_fits(kernel_inputs)
         likelihood = GaussianLikelihood(noise_constraint=GreaterThan(0.0)).to(X)
         likelihood.noise = X.new_tensor(alpha)
-        gp = SketchedGP(DTCState(prior, kernel_inputs, alpha, qbar, seed))
+        gp = SketchedGP(
+            SketchedData(prior, kernel_inputs[:0], alpha, qbar, first_state(seed))
+        )
         super().__init__(model=gp, likelihood=likelihood.requires_grad_(False))
         self.dimension = train_X.shape[-1]
         self.alpha, self.qbar = alpha, qbar
@@ -125,10 +126,10 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         self.estimated = parts
         self.eval()
         data = self._kernel_data(train_X, train_Y.reshape(-1, 1))
-        self._replace_state(self.state.observe(*data).resampled())
+        self._replace_state(self.state.observe_at(*data).resampled())
 
     @property
-    def state(self) -> DTCState:
+    def state(self) -> SketchedData:
         r"""Observations and the inducing points drawn from them, in the model's units."""
         return self.model.variational_strategy.state
 
@@ -237,7 +238,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
 
         Arguments and errors as for ``condition_on_observations``.
         """
-        self._replace_state(self.state.observe(*self._checked(X, Y)))
+        self._replace_state(self.state.observe_at(*self._checked(X, Y)))
         return self
 
     def load_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -263,7 +264,8 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             self,
             self._settings(inputs),
             **state.tally._asdict(),
-            inducing_index=state.inducing_index,
+            inputs=inputs,
+            inducing_index=state.inducing,
             generator_state=state.generator_state,
         )
 
@@ -277,12 +279,10 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
         own = self.state.inputs
         inputs = state.get("inputs", own) if isinstance(state, Mapping) else own
         settings = self._settings(inputs.to(own))
-        *tally, index, generator = opened(
-            self, settings, state, *_TALLY, "inducing_index", "generator_state"
-        )
-        data = Tally(*(part.to(own) for part in tally))
-        index = index.to(own.device)
-        self._replace_state(self.state.replaced(data, index, generator.cpu()))
+        inputs, *tally, inducing, generator = opened(self, settings, state, *_SAVED)
+        data = inputs.to(own), Tally(*(part.to(own) for part in tally))
+        inducing = inducing.to(own.device)
+        self._replace_state(self.state.restored(*data, inducing, generator.cpu()))
 
     def _settings(self, inputs: Tensor) -> dict[str, Any]:
         r"""Settings that a loaded state must share, with the prior at some inputs."""
@@ -302,7 +302,7 @@ class BKBModel(ApproximateGPyTorchModel):  # pyright: ignore[reportIncompatibleM
             "input_constants": constants,
         }
 
-    def _replace_state(self, state: DTCState) -> None:
+    def _replace_state(self, state: SketchedData) -> None:
         self.model.variational_strategy = BKBVariationalStrategy(self.model, state)
 
     def _checked(self, X: Tensor, Y: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,8 +15,8 @@ from linear_operator.operators import IdentityLinearOperator, RootLinearOperator
 from torch import Tensor
 
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.regression.lowrank.basis import EigenBasis
-from kernelucb.regression.lowrank.dtc import DTCState
+from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.sketch import SketchedData
 
 
 class OptimalVariationalDistribution(_VariationalDistribution):
@@ -26,7 +26,7 @@ class OptimalVariationalDistribution(_VariationalDistribution):
     standard normal (GPyTorch's whitened inducing values).
     """
 
-    def __init__(self, state: DTCState) -> None:
+    def __init__(self, state: SketchedData) -> None:
         super().__init__(num_inducing_points=len(state.sketch.weights))
         self.state = state
 
@@ -63,11 +63,11 @@ class BKBVariationalStrategy(_VariationalStrategy):
     """
 
     model: Any
-    state: DTCState
+    state: SketchedData
     inducing_points: Tensor
     _memoize_cache: dict[Any, Any]
 
-    def __init__(self, model: ApproximateGP, state: DTCState) -> None:
+    def __init__(self, model: ApproximateGP, state: SketchedData) -> None:
         r"""Strategy of a state.
 
         Args:
@@ -118,7 +118,7 @@ class BKBVariationalStrategy(_VariationalStrategy):
         shape, prior = x.shape[:-1], self.state.prior
         flat, basis = x.reshape(-1, x.shape[-1]), self.state.basis
         if not torch.equal(inducing_points, basis.inducing):
-            basis = EigenBasis.of(prior, inducing_points)
+            basis = Basis.of(prior, inducing_points)
         features, residual_variance = basis.project(flat)
         mean = (prior.mean(flat) + features @ inducing_values).reshape(shape)
         told = _factor(features, variational_inducing_covar)
@@ -153,7 +153,7 @@ class SketchedGP(ApproximateGP):
 
     variational_strategy: BKBVariationalStrategy
 
-    def __init__(self, state: DTCState) -> None:
+    def __init__(self, state: SketchedData) -> None:
         super().__init__(BKBVariationalStrategy(self, state))
         self.prior = state.prior  # moves to other devices with the model
 

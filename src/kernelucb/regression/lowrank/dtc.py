@@ -1,217 +1,140 @@
-r"""Observations, and inducing points that are drawn from them by posterior variance."""
-
-from collections.abc import Callable
-from copy import copy
+r"""The posterior of a sketch as a regression state."""
 
 import torch
-from numpy.random import SeedSequence
 from torch import Tensor
+from torch.nn.functional import pad
 
-from kernelucb.regression.lowrank.basis import Basis, EigenBasis
-from kernelucb.regression.lowrank.sketch import ROWS, Sketch, Sketched
-from kernelucb.regression.pooling import Change, Tally
+from kernelucb._numerics.estimates import draft_of
+from kernelucb._numerics.spectral import cutoff_of
+from kernelucb.regression.lowrank.basis import Basis
+from kernelucb.regression.lowrank.sketch import SketchedData
+from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-
-# Observations of the first step are drawn with prior variances, all at once.
-_FIRST_BLOCK = 64
-_PURPOSE = 0x424B42  # any number
+from kernelucb.regression.state import Projection, RidgeState, resolved
 
 
-class DTCState(Sketched):
-    r"""The deterministic training conditional of inducing points drawn from the data.
+def in_eigenbasis(
+    gram: Tensor, moments: Tensor, squares: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Whitened outcomes in the eigenbasis of ``Z^T Z``; from ``Z^T Z, Z^T y, y^T y``.
 
-    The inputs are the distinct observed ones, in the order in which they came. With the
-    inducing points as they are, an observation costs ``O(r^3)``; drawing them again costs
-    ``O(u m^2)`` for ``u`` distinct inputs. See ``Sketch`` for the formulas.
+    ``r + 1`` eigenvalues, ascending; as many coordinates of the outcomes, the first for
+    their part outside the span of the features, at eigenvalue zero, so that quadratic forms
+    are those with ``Z Z^T`` in place of the kernel matrix; and the ``r x (r + 1)`` rotation
+    of the features. One ``eigh``.
+    """
+    values, vectors = torch.linalg.eigh(gram)
+    eigenvalues, rotation = pad(values.clamp_min(0.0), (1, 0)), pad(vectors, (1, 0))
+    kept = eigenvalues > cutoff_of(eigenvalues)
+    targets = moments @ rotation / torch.where(kept, eigenvalues, torch.inf).sqrt()
+    targets[0] = (squares - targets.square().sum()).clamp_min(0.0).sqrt()
+    return eigenvalues, targets, rotation
 
-    Source: Calandriello et al. (2019), Algorithm 1 and Eq. 4.
+
+def evidence_bounds(
+    eigenvalues: Tensor, targets: Tensor, residual_variance: Tensor, regularizers: Tensor
+) -> tuple[Tensor, Tensor]:
+    r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
+
+    From ``in_eigenbasis``, what the features leave of the whitened variances, and ``g``
+    regularisers ``tau``. The first has ``Z Z^T <= K_w`` in place of ``K_w``; the second is
+    ``det(I + Z Z^T + E) <= det(I + Z Z^T) det(I + E)`` with Hadamard's inequality.
+    """
+    tau = regularizers.unsqueeze(-1)
+    forms = (targets.square() * tau / (eigenvalues + tau)).sum(-1)
+    log_dets = torch.log1p(eigenvalues.clamp_min(cutoff_of(eigenvalues)) / tau).sum(-1)
+    return forms, log_dets + torch.log1p(residual_variance / tau).sum(-1)
+
+
+class DTCRegression(RidgeState):
+    r"""The deterministic training conditional in the eigenbasis of its observations.
+
+    ``mean`` and ``variance`` at ``regularizer`` are those of Calandriello et al. (2019),
+    Eq. 4.
 
     Attributes:
-        qbar: Oversampling factor: inducing points grow in proportion.
-        inducing_index: ``m`` positions of the inducing points among the inputs.
-        generator_state: State of the generator of the draws.
+        regularizer: ``tau = alpha / noise_std^2`` of the sketch.
+        remainder: Bound on the eigenvalues of what the features leave of the whitened
+            kernel matrix: its trace.
     """
 
+    spectrum: Tensor
+    residual_variance: Tensor
+    basis: Basis
+
+    @torch.no_grad()
     def __init__(
-        self, prior: Prior, like: Tensor, alpha: float, qbar: float, seed: int
+        self,
+        prior: Prior,
+        data: SketchedData,
+        noise_std: float,
+        dimension: int,
+        estimated: frozenset[str],
     ) -> None:
-        r"""State without observations, for kernel inputs like ``n x d'`` ones."""
-        self.prior, self.qbar = prior, qbar
-        self.inputs, self.counts, self.sums, self.squares = Tally.empty(like)
-        self.residual_variance = self.counts
-        self.inducing_index = torch.empty(0, dtype=torch.long, device=like.device)
-        self.generator_state = first_state(seed)
-        self.basis: Basis = Basis.empty(prior, like)
-        self._features = like.new_zeros(0, 0)
-        self._sketched(Sketch.empty(0, alpha, like))
+        r"""State of a sketch; one ``eigh``.
 
-    @property
-    def tally(self) -> Tally:
-        r"""The observations."""
-        return Tally(self.inputs, self.counts, self.sums, self.squares)
-
-    @property
-    def features(self) -> Tensor:
-        r"""``u x r`` features of the inputs."""
-        return self._features
-
-    @property
-    def variance(self) -> Tensor:
-        r"""``u`` latent variances at the inputs; computed when first asked for."""
-        if self._variance is None:
-            self._variance = self.sketch.variance(self.features, self.residual_variance)
-        return self._variance
-
-    @torch.no_grad()
-    def observe(self, inputs: Tensor, residuals: Tensor) -> "DTCState":
-        r"""The state after more observations, with inducing points drawn again.
-
-        In blocks that at most double the number of observations: a block is drawn with the
-        variances of the step before, which are larger: as accurate, and more generous.
-        ``residuals`` are outcomes minus prior means.
+        Prior and noise scale are in outcome units, of which ``prior.scale`` make a unit of
+        the data.
         """
-        state, start = copy(self), 0
-        while start < len(inputs):
-            block = slice(start, start + max(_FIRST_BLOCK, state.num_observations))
-            known, before = len(state.counts), state.variance
-            change = state._add(inputs[block], residuals[block])
-            features, left = state._project(state.inputs[known:])
-            after = torch.cat([before, state.sketch.variance(features, left)])
-            if not state._resample(after):
-                state._extend(features, left, change)
-            start = block.stop
-        return state
+        super().__init__()
+        self.prior, self.dimension, self.estimated = prior, dimension, estimated
+        precision, sketch = (prior.scale / noise_std) ** 2, data.sketch
+        self.regularizer = sketch.alpha * precision
+        sums = sketch.gram, sketch.moments, data.tally.squares.sum()
+        whitened = (precision * each for each in sums)
+        eigenvalues, targets, rotation = in_eigenbasis(*whitened)
+        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
+        self.register_buffer("spectrum", eigenvalues)  # not widened
+        self._set_spectrum(eigenvalues, targets)
+        self.register_buffer("noise_scales", targets.new_full((1,), noise_std))
+        left = precision * data.counts * data.residual_variance
+        self.register_buffer("residual_variance", left)
+        self.remainder = float(left.sum())
+        self.basis = data.basis.rotated(rotation)
+        self._count = data.num_observations
+        variance = float(data.counts @ data.prior_variance) / max(self._count, 1)
+        self._prior_std = prior.scale * variance**0.5
+
+    @property
+    def num_observations(self) -> int:
+        r"""Number of observations ``n``."""
+        return self._count
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        return self._prior_std
+
+    def project(self, X: Tensor) -> Projection:
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        inputs, scale = self.prior.transform(X.to(self.eigenvalues)), self.prior.scale
+        features, rest = self.basis.project(inputs)
+        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
+        rest = scale**2 * rest
+        resolved(mean, rest)
+        return Projection(inputs, mean, prior_variance, scale * features, rest)
 
     @torch.no_grad()
-    def conditioned(self, inputs: Tensor, residuals: Tensor) -> "DTCState":
-        r"""The state after observations whose inputs become inducing points, undrawn."""
-        state = copy(self)
-        change = state._add(inputs, residuals)
-        index = torch.cat([self.inducing_index, change.places]).unique()
-        if len(index) > len(self.inducing_index):
-            state.inducing_index = index
-            state._refresh()
-        else:
-            state._extend(self.features[:0], self.residual_variance[:0], change)
+    def with_pending(self, X_pending: Tensor) -> RidgeState:
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
+        X = self._checked(X_pending).detach()
+        if len(X) == 0:
+            return self
+        return PendingRegression(self, self.project(X), float(self.noise_scales))
+
+    def widened(self) -> "DTCRegression":
+        r"""The state with the remainder added to all eigenvalues, for norms.
+
+        The whitened kernel matrix is at most ``Z Z^T + remainder``, so the least norm of a
+        ridge estimate within some distance of the outcomes here is at most that of any
+        function within this distance: with a valid radius, a valid lower bound on the norm.
+        """
+        state = draft_of(self)
+        state.eigenvalues = self.eigenvalues + self.remainder
+        state.singular_values = state.eigenvalues.sqrt()
         return state
 
-    @torch.no_grad()
-    def resampled(self) -> "DTCState":
-        r"""The state with inducing points drawn again, by the variances of now."""
-        state = copy(self)
-        state._resample(self.variance)
-        return state
-
-    @torch.no_grad()
-    def replaced(
-        self, tally: Tally, inducing_index: Tensor, generator_state: Tensor
-    ) -> "DTCState":
-        r"""A state of other observations and inducing points; see the attributes."""
-        state = copy(self)
-        state.inputs, state.counts, state.sums, state.squares = tally
-        state.inducing_index, state.generator_state = inducing_index, generator_state
-        state._refresh()
-        return state
-
-    def moved(self, move: Callable[[Tensor], Tensor]) -> "DTCState":
-        r"""The state computed anew where ``move`` puts tensors; the prior is there."""
-        tally = Tally(*map(move, self.tally))
-        return self.replaced(tally, move(self.inducing_index), self.generator_state)
-
-    def _add(self, inputs: Tensor, residuals: Tensor) -> Change:
-        tally, change = self.tally.extended(inputs, residuals)
-        self.inputs, self.counts, self.sums, self.squares = tally
-        return change
-
-    def _resample(self, variance: Tensor) -> bool:
-        r"""Draw inducing points; whether they are others than before."""
-        probabilities = inclusion_probabilities(
-            variance, self.counts, self.sketch.alpha, self.qbar
-        )
-        index, self.generator_state = draw(probabilities, self.generator_state)
-        if torch.equal(index, self.inducing_index):
-            return False
-        self.inducing_index = index
-        self._refresh()
-        return True
-
-    def _extend(self, features: Tensor, left: Tensor, change: Change) -> None:
-        r"""Update what is computed, for the same inducing points."""
-        self._features = torch.cat([self.features, features])
-        self.residual_variance = torch.cat([self.residual_variance, left])
-        index, counts, sums, _ = change
-        self._sketched(self.sketch.observe(self.features[index], counts, sums))
-
-    def _refresh(self) -> None:
-        r"""Compute everything anew from the observations and the inducing points."""
-        self.basis = EigenBasis.of(self.prior, self.inputs[self.inducing_index])
-        self._features, self.residual_variance = self._project(self.inputs)
-        empty = Sketch.empty(self.features.shape[1], self.sketch.alpha, self.inputs)
-        self._sketched(empty.observe(self.features, self.counts, self.sums))
-
-    def _sketched(self, sketch: Sketch) -> None:
-        self.sketch, self._variance = sketch, None
-
-    def _project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Features of very many inputs, in memory for hardly more than the result."""
-        features = inputs.new_empty(len(inputs), self.basis.matrix.shape[-1])
-        residual_variance = inputs.new_empty(len(inputs))
-        for start in range(0, len(inputs), ROWS):
-            rows = slice(start, start + ROWS)
-            features[rows], residual_variance[rows] = self.basis.project(inputs[rows])
-        return features, residual_variance
-
-
-def inclusion_probabilities(
-    variance: Tensor, counts: Tensor, alpha: float, qbar: float
-) -> Tensor:
-    r"""Probability ``min(1, qbar count var / alpha)`` that an input becomes inducing.
-
-    From ``n`` latent variances of the previous step and numbers of observations.
-
-    Source: Calandriello et al. (2019), Algorithm 1, with one draw for all observations at
-    an input: as probable as any of their own draws, or more, which Theorem 1 allows.
-    """
-    return (qbar / alpha * counts * variance).clamp(max=1.0)
-
-
-def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
-
-    Where no input is drawn, the most probable one is taken. ``state`` is that of a
-    ``torch.Generator``.
-    """
-    uniform, state = uniform_numbers(len(probabilities), state)
-    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
-    if len(drawn) == 0:
-        drawn = probabilities.argmax().reshape(1)
-    return drawn, state
-
-
-def draw_some(weights: Tensor, size: int, state: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Like ``draw``, with a given number of inputs, nearly in proportion to weights.
-
-    Those with the smallest ``u / weight`` for uniform ``u``; all where there are no more.
-
-    Source: Ohlsson (1998), sequential Poisson sampling.
-    """
-    uniform, state = uniform_numbers(len(weights), state)
-    order = (uniform.to(weights.device) / weights).argsort()
-    return order[:size].sort().values, state
-
-
-def first_state(seed: int) -> Tensor:
-    r"""State of a generator that ``torch.manual_seed(seed)`` has nothing in common with.
-
-    With the same numbers as in random inputs, draws would depend on where these lie.
-    """
-    mixed = SeedSequence([_PURPOSE, seed % 2**64]).generate_state(1)
-    return torch.Generator().manual_seed(int(mixed[0])).get_state()
-
-
-def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
-    r"""``count`` float64 numbers in [0, 1) on the CPU, and the generator's next state."""
-    generator = torch.Generator()
-    generator.set_state(state.cpu())
-    numbers = torch.rand(count, dtype=torch.float64, generator=generator)
-    return numbers, generator.get_state()
+    def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``evidence_bounds``; ``g`` regularisers ``tau``."""
+        told = self.spectrum, self.targets, self.residual_variance
+        return evidence_bounds(*told, regularizers)

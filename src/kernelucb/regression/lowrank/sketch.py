@@ -10,24 +10,31 @@ Source: Calandriello et al. (2019), Eq. 4; the predictive of Titsias' collapsed 
 the same inducing points. Features are only defined up to a rotation; see ``Basis``.
 """
 
+import logging
+from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
+from gpytorch.settings import lazily_evaluate_kernels
+from numpy.random import SeedSequence
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.linalg import solve_triangular
 
-from kernelucb._numerics.estimates import draft_of
-from kernelucb._numerics.spectral import cutoff_of
-from kernelucb.regression.lowrank.basis import Basis
-from kernelucb.regression.pending import PendingRegression
+from kernelucb.regression.lowrank.basis import ROWS, Basis
+from kernelucb.regression.pooling import distinct_rows
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.state import Projection, RidgeState, resolved
 
-# Rows that are worked on together, so that nothing as large as the features is needed.
-ROWS = 4096
+_LOG = logging.getLogger(__name__)
 # Least noise in prior deviations: a thousand times the rounding of such outcomes.
 _LEAST_NOISE = 1e3 * torch.finfo(torch.float64).eps
+# Observations of the first step are drawn with prior variances, all at once.
+_FIRST_BLOCK = 64
+_FIRST_CAPACITY = 32
+# Inducing points that are added together: their `eigh` and their covariances stay small.
+_PART = 512
+_PURPOSE = 0x424B42  # any number
 
 
 class Sketch(NamedTuple):
@@ -46,12 +53,6 @@ class Sketch(NamedTuple):
         weights = torch.cholesky_solve(moments.unsqueeze(-1), factor).squeeze(-1)
         return cls(gram, moments, alpha, factor, weights)
 
-    @classmethod
-    def empty(cls, num_features: int, alpha: float, like: Tensor) -> "Sketch":
-        r"""The prior, without observations."""
-        gram = like.new_zeros(num_features, num_features)
-        return cls.of(gram, like.new_zeros(num_features), alpha)
-
     @property
     def log_det(self) -> float:
         r"""``ln det(I + Z^T Z / alpha)``, rounded up."""
@@ -60,21 +61,17 @@ class Sketch(NamedTuple):
         pivots = self.factor.diagonal().square() + rounding * diagonal
         return float((pivots / self.alpha).log().sum())
 
-    def observe(self, features: Tensor, counts: Tensor, sums: Tensor) -> "Sketch":
-        r"""A sketch of more observations, summed at ``n`` inputs; one Cholesky factor."""
-        gram = self.gram.clone()
-        for part, weights in zip(features.split(ROWS), counts.split(ROWS), strict=True):
-            gram.addmm_(part.mT, weights.unsqueeze(-1) * part)
-        return Sketch.of(gram, self.moments + features.mT @ sums, self.alpha)
+    def solve(self, right: Tensor) -> Tensor:
+        r"""``V^-1`` times ``r x k`` columns."""
+        return torch.cholesky_solve(right, self.factor) if len(right) else right
 
     def residual_features(self, features: Tensor) -> Tensor:
-        r"""Posterior features: those that observations leave of ``n x r`` ones.
+        r"""Posterior features: what observations leave of ``n x r`` features.
 
         Inner products of ``sqrt(alpha) V^{-1/2} z(x)`` are posterior covariances in the
         span of the inducing points.
         """
-        solved = torch.linalg.solve_triangular(self.factor, features.mT, upper=False)
-        return self.alpha**0.5 * solved.mT
+        return self.alpha**0.5 * solve_triangular(self.factor, features.mT, upper=False).mT
 
     def variance(self, features: Tensor, residual_variance: Tensor) -> Tensor:
         r"""Latent variance: a sum of positive terms, so it does not cancel near the data.
@@ -86,30 +83,90 @@ class Sketch(NamedTuple):
         return residual_variance + torch.cat(left)
 
 
-class Sketched:
-    r"""Observations at ``u`` inputs, features of inducing points, and a sketch of them.
+class Tally(NamedTuple):
+    r"""Observations added up at each of ``u`` places."""
 
-    A step makes another one of these and leaves this one as it is.
-    """
-
-    prior: Prior  # prior in the units of the outcomes
-    inputs: Tensor  # `u x d'` different kernel inputs
     counts: Tensor  # `u` numbers of observations, zero where there are none
     sums: Tensor  # `u` sums of outcomes minus prior means
     squares: Tensor  # `u` sums of their squares
-    basis: Basis  # features of the inducing points
-    residual_variance: Tensor  # `u` values, what the features leave of the prior variances
-    sketch: Sketch  # the observations as the features see them
+
+    def extended(self, index: Tensor, residuals: Tensor) -> "Tally":
+        r"""With more outcomes minus prior means, at the places ``index``."""
+        values = torch.ones_like(residuals), residuals, residuals.square()
+        totals = zip(self, values, strict=True)
+        return Tally(*(old.index_add(0, index, more) for old, more in totals))
+
+
+class SketchedData:
+    r"""Observations at ``u`` inputs, and inducing points drawn from these by variance.
+
+    Posterior mean and variance of every input are kept up to date at low rank: ``k``
+    observations, and ``k`` more inducing points, change ``z^T V^-1 z`` by ``k`` squares
+    each. A step costs ``O(u r k)`` for ``r`` features (for few ``k`` the time to read them,
+    once) and ``O(r^3)``; other inducing points cost ``O(u m^2)``. A step returns another
+    state and leaves this one as it is.
+
+    A draw counts with the variances of the step before, which are larger: as accurate, and
+    more generous. Inducing points drawn before are kept where all together are at most
+    ``slack`` times the ones just drawn: a larger set is at least as accurate, since its
+    span contains the other. Without slack other inducing points are computed anew, which is
+    the most accurate.
+
+    Source: Calandriello et al. (2019), Algorithm 1 and Eq. 4; block matrix inversion.
+
+    Attributes:
+        prior: Prior in the units of the outcomes.
+        inputs: ``u x d'`` distinct kernel inputs, with or without observations.
+        alpha: Ridge parameter, in the squared units of the outcomes.
+        qbar: Oversampling factor: inducing points grow in proportion.
+        generator_state: State of the generator of the draws.
+        tally: Observations at each input.
+        inducing: ``m`` positions of the inducing points among the inputs.
+        basis: Features of the inducing points.
+        sketch: The observations as the features see them.
+        mean: ``u`` posterior means.
+        quadratic: ``u`` values ``z^T V^-1 z``.
+        residual_variance: ``u`` values, what the features leave of ``prior_variance``.
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        inputs: Tensor,
+        alpha: float,
+        qbar: float,
+        generator_state: Tensor,
+        slack: float = 0.0,
+    ) -> None:
+        r"""``u x d'`` inputs without observations."""
+        self.prior, self.alpha, self.qbar, self.slack = prior, alpha, qbar, slack
+        self.generator_state = generator_state
+        none = inputs.new_zeros(len(inputs))
+        self._set_inputs(inputs, Tally(none, none, none))
+        self._forget()
+
+    def _set_inputs(self, inputs: Tensor, tally: Tally) -> None:
+        self.inputs, self.tally = inputs, tally
+        self.prior_mean, self.prior_variance = (
+            self.prior.mean(inputs),
+            self.prior.variance(inputs),
+        )
+
+    def _forget(self) -> None:
+        r"""Drop all inducing points; the observations stay."""
+        self._storage = self.inputs.new_empty(len(self.inputs), 0)
+        self._filled = [0]  # columns that any state has written to the storage
+        self.inducing = torch.empty(0, dtype=torch.long, device=self.inputs.device)
+        self.basis = Basis.empty(self.prior, self.inputs)
+        nothing = self.basis.matrix
+        self.sketch = Sketch.of(nothing, nothing.new_zeros(0), self.alpha)
+        self.mean, self.residual_variance = self.prior_mean, self.prior_variance
+        self.quadratic = torch.zeros_like(self.mean)
 
     @property
-    def features(self) -> Tensor:
-        r"""``u x r`` features of the inputs."""
-        raise NotImplementedError
-
-    @property
-    def variance(self) -> Tensor:
-        r"""``u`` latent variances at the inputs."""
-        raise NotImplementedError
+    def counts(self) -> Tensor:
+        r"""``u`` numbers of observations."""
+        return self.tally.counts
 
     @property
     def observed(self) -> Tensor:
@@ -117,120 +174,246 @@ class Sketched:
         return self.counts.nonzero().squeeze(-1)
 
     @property
-    def prior_variance(self) -> Tensor:
-        r"""``u`` prior variances at the inputs."""
-        return self.prior.variance(self.inputs)
-
-    @property
     def num_observations(self) -> int:
         r"""Number of observations, repeats included."""
         return int(self.counts.sum())
 
-
-class DTCRegression(RidgeState):
-    r"""The deterministic training conditional in the eigenbasis of its observations.
-
-    ``mean`` and ``variance`` at ``regularizer`` are those of Calandriello et al. (2019),
-    Eq. 4. Outcomes outside the span of the features stand in one direction of eigenvalue
-    zero, so quadratic forms are those with ``Z Z^T`` in place of the kernel matrix.
-
-    Attributes:
-        regularizer: ``tau = alpha / noise_std^2`` of the sketch.
-        remainder: Bound on the eigenvalues of what the features leave of the whitened
-            kernel matrix: its trace.
-    """
-
-    spectrum: Tensor
-    residual_variance: Tensor
-    basis: Basis
-
-    @torch.no_grad()
-    def __init__(
-        self,
-        prior: Prior,
-        data: Sketched,
-        noise_std: float,
-        dimension: int,
-        estimated: frozenset[str],
-    ) -> None:
-        r"""State of a sketch; one ``eigh``.
-
-        Prior and noise scale are in outcome units, of which ``prior.scale`` make a unit of
-        the data.
-        """
-        super().__init__()
-        self.prior, self.dimension, self.estimated = prior, dimension, estimated
-        noise, sketch = noise_std / prior.scale, data.sketch
-        self.regularizer = sketch.alpha / noise**2
-        values, vectors = torch.linalg.eigh(sketch.gram)
-        eigenvalues = pad(values.clamp_min(0.0) / noise**2, (1, 0))
-        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
-        kept = eigenvalues > self.eigenvalue_cutoff
-        lengths = torch.where(kept, eigenvalues, torch.inf).sqrt()
-        targets = pad(sketch.moments @ vectors, (1, 0)) / noise**2 / lengths
-        rest = float(data.squares.sum()) / noise**2 - float(targets.square().sum())
-        targets[0] = max(rest, 0.0) ** 0.5
-        self.register_buffer("spectrum", eigenvalues)  # not widened
-        self._set_spectrum(eigenvalues, targets)
-        self.register_buffer("noise_scales", values.new_full((1,), noise_std))
-        left = data.counts * data.residual_variance / noise**2
-        self.register_buffer("residual_variance", left)
-        self.basis = data.basis.rotated(pad(vectors, (1, 0)))
-        self._count = data.num_observations
-        summed = float(data.counts @ data.prior_variance)
-        self._prior_std = prior.scale * (summed / max(self._count, 1)) ** 0.5
-        self.remainder = float(left.sum())
+    @property
+    def features(self) -> Tensor:
+        r"""``u x r`` features of the inputs."""
+        return self._storage[:, : len(self.sketch.gram)]
 
     @property
-    def num_observations(self) -> int:
-        r"""Number of observations ``n``."""
-        return self._count
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return self._prior_std
-
-    def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        inputs, scale = self.prior.transform(X.to(self.eigenvalues)), self.prior.scale
-        features, rest = self.basis.project(inputs)
-        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
-        rest = scale**2 * rest
-        resolved(mean, rest)
-        return Projection(inputs, mean, prior_variance, scale * features, rest)
+    def variance(self) -> Tensor:
+        r"""``u`` latent variances."""
+        return self.residual_variance + self.alpha * self.quadratic
 
     @torch.no_grad()
-    def with_pending(self, X_pending: Tensor) -> RidgeState:
-        r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
-        X = self._checked(X_pending).detach()
-        if len(X) == 0:
-            return self
-        return PendingRegression(self, self.project(X), float(self.noise_scales))
+    def observe(self, index: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""With more outcomes minus prior means, and inducing points drawn again.
 
-    def widened(self) -> "DTCRegression":
-        r"""The state with the remainder added to all eigenvalues, for norms.
-
-        The whitened kernel matrix is at most ``Z Z^T + remainder``, so the least norm of a
-        ridge estimate within some distance of the outcomes here is at most that of any
-        function within this distance: with a valid radius, a valid lower bound on the norm.
+        ``index`` are the places of the ``n`` observations among the inputs.
         """
-        state = draft_of(self)
-        state.eigenvalues = self.eigenvalues + self.remainder
-        state.singular_values = state.eigenvalues.sqrt()
+        state = copy(self)
+        state.tally = self.tally.extended(index, residuals)
+        seen = state.observed
+        drawn, state.generator_state = draw(
+            inclusion_probabilities(
+                self.variance[seen], state.counts[seen], self.alpha, self.qbar
+            ),
+            self.generator_state,
+        )
+        drawn = seen[drawn]
+        new = drawn[~torch.isin(drawn, self.inducing)]
+        same = len(new) == 0 and len(drawn) == len(self.inducing)
+        if not same and len(self.inducing) + len(new) > self.slack * len(drawn):
+            _LOG.debug("%d inducing points drawn, all made anew.", len(drawn))
+            return state._anew(drawn)
+        _LOG.debug("%d inducing points drawn, %d of them new.", len(drawn), len(new))
+        state._learn(state.counts - self.counts, new)
         return state
 
-    def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Upper bounds on ``y_w^T (I + K_w / tau)^-1 y_w`` and ``ln det(I + K_w / tau)``.
+    @torch.no_grad()
+    def observe_at(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""As ``observe``, at ``n x d'`` inputs that may be new.
 
-        Args:
-            regularizers: ``g`` values ``tau``; see ``Sums.evidence``.
+        In blocks that at most double the number of observations.
         """
-        tau = regularizers.unsqueeze(-1)
-        forms = (self.targets.square() * tau / (self.spectrum + tau)).sum(-1)
-        log_dets = torch.log1p(self.spectrum.clamp_min(self.eigenvalue_cutoff) / tau)
-        rest = torch.log1p(self.residual_variance / tau)
-        return forms, log_dets.sum(-1) + rest.sum(-1)
+        state, start = self, 0
+        while start < len(inputs):
+            block = slice(start, start + max(_FIRST_BLOCK, state.num_observations))
+            state, index = state._with_inputs(inputs[block])
+            state, start = state.observe(index, residuals[block]), block.stop
+        return state
+
+    def resampled(self) -> "SketchedData":
+        r"""With inducing points drawn again, by the variances of now."""
+        return self.observe(self.inducing[:0], self.mean[:0])
+
+    @torch.no_grad()
+    def conditioned(self, inputs: Tensor, residuals: Tensor) -> "SketchedData":
+        r"""After observations at inputs that become inducing points, nothing drawn."""
+        state, index = self._with_inputs(inputs)
+        before, state.tally = state.counts, state.tally.extended(index, residuals)
+        places = torch.cat([self.inducing, index]).unique()
+        if len(places) > len(self.inducing):
+            return state._anew(places)
+        state._learn(state.counts - before, places[:0])
+        return state
+
+    @torch.no_grad()
+    def restored(
+        self, inputs: Tensor, tally: Tally, inducing: Tensor, generator_state: Tensor
+    ) -> "SketchedData":
+        r"""The state of other inputs, observations, inducing points and draws."""
+        state = copy(self)
+        state._set_inputs(inputs, tally)
+        state.generator_state = generator_state
+        return state._anew(inducing)
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> "SketchedData":
+        r"""The state computed anew where ``move`` puts tensors; the prior is there."""
+        moved = move(self.inputs), Tally(*map(move, self.tally)), move(self.inducing)
+        return self.restored(*moved, self.generator_state)
+
+    def _anew(self, inducing: Tensor) -> "SketchedData":
+        r"""This state with everything computed again, for other inducing points."""
+        self._forget()
+        self._learn(torch.zeros_like(self.counts), inducing)
+        return self
+
+    def _with_inputs(self, inputs: Tensor) -> tuple["SketchedData", Tensor]:
+        r"""The state with the distinct ones of more inputs, and the place of each."""
+        state, known = copy(self), len(self.inputs)
+        every = torch.cat([self.inputs, inputs])
+        first, index = distinct_rows(every)
+        if len(first) > known:
+            new = every[first[known:]]
+            features, left = self.basis.project(new)
+            zeros = left.new_zeros(len(new))
+            state._set_inputs(
+                every[first], Tally(*(torch.cat([t, zeros]) for t in self.tally))
+            )
+            state._storage = torch.cat([self.features, features])
+            state._filled = [features.shape[1]]
+            state.residual_variance = torch.cat([self.residual_variance, left])
+            told = self.sketch.variance(features, zeros) / self.alpha
+            state.quadratic = torch.cat([self.quadratic, told])
+            mean = state.prior_mean[known:] + features @ self.sketch.weights
+            state.mean = torch.cat([self.mean, mean])
+        return state, index[known:]
+
+    def _learn(self, more: Tensor, points: Tensor) -> None:
+        r"""Take ``u`` numbers of further observations and then inducing points into it."""
+        first, *others = points.split(_PART)
+        self._update(more, first)
+        for part in others:
+            self._update(torch.zeros_like(more), part)
+
+    def _update(self, more: Tensor, points: Tensor) -> None:
+        r"""One pass over the features for further observations and inducing points.
+
+        Observations lower the quadratic forms by squares. With the orthonormal directions
+        that the inducing points add, the block inverse of the larger ``V`` adds
+        ``|rest|^2``, where ``rest`` are the new coordinates less what the old ones predict
+        of them; its blocks are blocks of the larger Cholesky factor.
+        """
+        old, room, features = self.sketch, self.residual_variance, self.features
+        told = more.nonzero().squeeze(-1)
+        weighted = more[told].sqrt().unsqueeze(-1) * features[told]
+        solved = old.solve(weighted.mT)
+        factor = ridge_factor(weighted @ solved, 1.0)
+        lowering = solve_triangular(factor.mT, solved, upper=True, left=False)
+        covariance, spanned = features[:, :0], features[:0].mT
+        if len(points):
+            known, rank = self.basis.matrix.shape
+            self.inducing = torch.cat([self.inducing, points])
+            self.basis = self.basis.extended(self.inputs[points], features[points])
+            directions = self.basis.matrix[known:, rank:]
+            with lazily_evaluate_kernels(False):  # half the time for few columns
+                covariance = self.prior.covariance(self.inputs, self.inputs[points])
+            covariance = covariance @ directions
+            spanned = features[points].mT @ directions
+        seen, rank = self.observed, len(old.gram)
+        own = features[seen]
+        added = _within(covariance[seen] - own @ spanned, room[seen])
+        both = torch.cat([own, added], dim=1)
+        columns = both.mT @ (self.counts[seen].unsqueeze(-1) * added)
+        gram = torch.cat([old.gram + weighted.mT @ weighted, columns[:rank].mT])
+        gram = torch.cat([gram, columns], dim=1)
+        self.sketch = new = Sketch.of(gram, both.mT @ self.tally.sums[seen], self.alpha)
+        half = new.factor[rank:, :rank]
+        predicting = solve_triangular(new.factor[:rank, :rank].mT, half.mT, upper=True)
+        # Thin products are up to twice as fast with columns that are contiguous.
+        parts = spanned, predicting, lowering, new.weights[:rank].unsqueeze(-1)
+        products = features @ torch.cat([part.mT for part in parts]).mT
+        spanned, predicted, drops, mean = products.split([p.shape[1] for p in parts], dim=1)
+        added = _within(covariance - spanned, room)
+        corner = new.factor[rank:, rank:]
+        rest = solve_triangular(corner.mT, added - predicted, upper=True, left=False)
+        change = rest.square().sum(-1) - drops.square().sum(-1)
+        self.quadratic = (self.quadratic + change).clamp_(min=0.0)
+        self.mean = self.prior_mean + (mean + added @ new.weights[rank:, None])[:, 0]
+        self.residual_variance = (room - added.square().sum(-1)).clamp_(min=0.0)
+        self._append(rank, added)
+
+    def _append(self, rank: int, added: Tensor) -> None:
+        r"""Add columns behind the ``rank`` features, in storage that grows geometrically.
+
+        States that follow each other share it, unless another one was there first.
+        """
+        total = rank + added.shape[1]
+        if total > self._storage.shape[1] or self._filled[0] > rank:
+            capacity = max(_FIRST_CAPACITY, total + total // 2)
+            storage = self._storage.new_empty(len(added), capacity)
+            storage[:, :rank] = self._storage[:, :rank]
+            self._storage, self._filled = storage, [rank]
+        self._storage[:, rank:total] = added
+        self._filled[0] = total
+
+
+def _within(coordinates: Tensor, room: Tensor) -> Tensor:
+    r"""``u x k`` coordinates, reduced where round-off explains more than there is."""
+    explained = coordinates.square().sum(-1)
+    excess = explained > room
+    factors = (room / explained.where(excess, 1.0)).sqrt().where(excess, 1.0)
+    return coordinates * factors.unsqueeze(-1)
+
+
+def inclusion_probabilities(
+    variance: Tensor, counts: Tensor, alpha: float, qbar: float
+) -> Tensor:
+    r"""Probability ``min(1, qbar count var / alpha)`` that an input becomes inducing.
+
+    From ``n`` latent variances of the previous step and numbers of observations.
+
+    Source: Calandriello et al. (2019), Algorithm 1, with one draw for all observations at
+    an input: as probable as any of their own draws, or more, which Theorem 1 allows.
+    """
+    return (qbar / alpha * counts * variance).clamp(max=1.0)
+
+
+def draw(probabilities: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Indices of the inputs drawn, ascending and never none, and the generator's state.
+
+    Where no input is drawn, the most probable one is taken. ``state`` is that of a
+    ``torch.Generator``.
+    """
+    uniform, state = uniform_numbers(len(probabilities), state)
+    drawn = (uniform.to(probabilities.device) < probabilities).nonzero().squeeze(-1)
+    if len(drawn) == 0:
+        drawn = probabilities.argmax().reshape(1)
+    return drawn, state
+
+
+def draw_some(weights: Tensor, size: int, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Like ``draw``, with a given number of inputs, nearly in proportion to weights.
+
+    The inputs with the smallest ``u / weight`` for uniform ``u``; all where there are no
+    more.
+
+    Source: Ohlsson (1998), sequential Poisson sampling.
+    """
+    uniform, state = uniform_numbers(len(weights), state)
+    order = (uniform.to(weights.device) / weights).argsort()
+    return order[:size].sort().values, state
+
+
+def first_state(seed: int) -> Tensor:
+    r"""State of a generator that ``torch.manual_seed(seed)`` has nothing in common with.
+
+    With the same numbers as in random inputs, draws would depend on where these lie.
+    """
+    mixed = SeedSequence([_PURPOSE, seed % 2**64]).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0])).get_state()
+
+
+def uniform_numbers(count: int, state: Tensor) -> tuple[Tensor, Tensor]:
+    r"""``count`` float64 numbers in [0, 1) on the CPU, and the generator's next state."""
+    generator = torch.Generator()
+    generator.set_state(state.cpu())
+    numbers = torch.rand(count, dtype=torch.float64, generator=generator)
+    return numbers, generator.get_state()
 
 
 def check_noise(name: str, noise_std: float, variance: Tensor) -> None:
