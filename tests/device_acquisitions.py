@@ -134,9 +134,8 @@ def guarded(there):
 
 def guarded_and_constrained(there):
     improvement = qLogNoisyExpectedImprovement(there.model, there.X)
-    return GuardedAcquisition(
-        improvement, exact(there), constraints=constraints(there), ucb_every=2
-    )
+    band = ConstrainedUCB(exact(there), constraints(there))
+    return GuardedAcquisition(improvement, band, ucb_every=2)
 
 
 ACQUISITIONS = {

@@ -187,8 +187,10 @@ def _guarded(p: Problem, temperature: float, limited: bool = False) -> Any:
     torch.manual_seed(0)
     model = _gp(p.X, p.Y.unsqueeze(-1), p, p.kernel)
     acqf = qLogNoisyExpectedImprovement(model, p.X, prune_baseline=False)
-    given = {"constraints": _constraints(other, p) if limited else None, "bounds": p.box}
-    return k.GuardedAcquisition(acqf, band, temperature=temperature, **given)
+    if limited:
+        limits = _constraints(other, p)
+        band = k.ConstrainedUCB(band, limits, temperature=temperature)
+    return k.GuardedAcquisition(acqf, band, temperature=temperature, bounds=p.box)
 
 
 def _safe(p: Problem) -> Any:

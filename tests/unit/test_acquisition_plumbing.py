@@ -86,10 +86,10 @@ def test_posterior_transform_is_applied_to_the_bound(name, weight, offset, maxim
 
 def test_posterior_transforms_that_are_refused(name):
     two = ScalarizedPosteriorTransform(weights=torch.ones(2, dtype=torch.float64))
-    with pytest.raises(UnsupportedError, match="2 weights; the bound is for one output"):
+    with pytest.raises(UnsupportedError, match="2 weights; the model has 1 output"):
         build(name, posterior_transform=two)
     zero = ScalarizedPosteriorTransform(weights=torch.zeros(1, dtype=torch.float64))
-    with pytest.raises(UnsupportedError, match="weight 0"):
+    with pytest.raises(UnsupportedError, match="All weights"):
         build(name, posterior_transform=zero)
     with pytest.raises(UnsupportedError, match="use ScalarizedPosteriorTransform"):
         build(name, posterior_transform=ExpectationPosteriorTransform(n_w=2))

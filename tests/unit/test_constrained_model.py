@@ -143,7 +143,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"objective_index": 2}, "objective_index is 2; the model has the outputs 0"),
+            ({"objective_index": 2}, "objective_index: the model has the outputs 0"),
             ({"norm_bound": [1.0]}, "norm_bound has 1 entries for 2"),
             ({"temperature": -1.0}, "temperature must not be negative"),
             ({"options": {"maximize": False}}, "options holds maximize"),

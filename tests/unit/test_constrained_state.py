@@ -42,8 +42,7 @@ def guarded(temperature=0.02, observed=None, ucb_every=None, **changes):
     search = qLogNoisyExpectedImprovement(band.model, PROBLEM.X)
     return GuardedAcquisition(
         search,
-        band,
-        constraints=limits,
+        ConstrainedUCB(band, limits, observed=observed, temperature=temperature),
         temperature=temperature,
         observed=observed,
         ucb_every=ucb_every,
@@ -53,8 +52,8 @@ def guarded(temperature=0.02, observed=None, ucb_every=None, **changes):
 def unconstrained(temperature=0.02, constraints=None):
     band, limits = parts()
     search = MartingaleMixtureUCB(band.model, norm_bound=3.0)
-    limits = limits if constraints else None
-    return GuardedAcquisition(search, band, constraints=limits, temperature=temperature)
+    band = ConstrainedUCB(band, limits) if constraints else band
+    return GuardedAcquisition(search, band, temperature=temperature)
 
 
 def width(**changes):

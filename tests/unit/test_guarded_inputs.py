@@ -96,7 +96,7 @@ def test_the_search_is_told_of_the_constraints_too():
 def test_a_sum_of_outcomes():
     transform = ScalarizedPosteriorTransform(float64([1.0, -0.5]))
     acqf = built(constraints=LIMITS, posterior_transform=transform)
-    assert isinstance(acqf.band, ScalarizedUCB)
+    assert isinstance(acqf.objective_band, ScalarizedUCB)
     samples = torch.rand(4, 3, 2, dtype=torch.float64)
     expected = samples[..., 0] - 0.5 * samples[..., 1]
     assert_close(acqf.acqf.objective(samples), expected)
@@ -115,8 +115,8 @@ def test_small_values_of_the_second_outcome():
     ("options", "error", "words"),
     [
         ({"search": "LogExpectedImprovement"}, UnsupportedError, "takes no constraints"),
-        ({"band": ScalarizedUCB}, UnsupportedError, "each outcome"),
-        ({"band": MetaUCB}, UnsupportedError, "prior of one outcome"),
+        ({"band": ScalarizedUCB}, ValueError, "has no option noise_std, norm_bound"),
+        ({"band": MetaUCB}, ValueError, "has no option noise_std, norm_bound"),
         ({"constraints": [lambda Y: Y[..., 1]]}, UnsupportedError, "functions of samples"),
         ({"constraints": {2: (0.0, None)}}, ValueError, r"constraints\[2\]"),
         (
@@ -139,14 +139,10 @@ def test_what_is_refused(options, error, words):
         built(**({"constraints": LIMITS} | options))
 
 
-def test_without_constraints_an_objective_is_refused():
-    for name, value in {
-        "objective": LinearMCObjective(float64([1.0, 0.0])),
-        "objective_index": 1,
-    }.items():
-        with pytest.raises(UnsupportedError, match="only with constraints"):
-            built(band=ScalarizedUCB, **{name: value})
+def test_without_constraints_an_index_is_refused():
+    with pytest.raises(UnsupportedError, match="only with constraints"):
+        built(band=ScalarizedUCB, objective_index=1)
 
 
 def test_the_default_band():
-    assert isinstance(built(constraints=LIMITS).band, MartingaleMixtureUCB)
+    assert isinstance(built(constraints=LIMITS).objective_band, MartingaleMixtureUCB)

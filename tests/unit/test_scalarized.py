@@ -194,7 +194,7 @@ class TestBadInput:
         [
             (([], []), "acqfs is empty"),
             ((single_bounds(), [1.0]), "weights has 1 entries for 2"),
-            ((single_bounds(), [0.0, 0.0]), "All weights are zero"),
+            ((single_bounds(), [0.0, 0.0]), "all weights are zero"),
             ((single_bounds(), [1.0, float("nan")]), "weights must be a finite number"),
         ],
     )
@@ -214,8 +214,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("transform", "message"),
         [
-            (None, "The posterior transform is nothing"),
-            (ExpectationPosteriorTransform(2), "is ExpectationPosteriorTransform"),
+            (None, "use ScalarizedPosteriorTransform"),
+            (ExpectationPosteriorTransform(2), "transform ExpectationPosteriorTransform"),
             (weights_of(1.0), "has 1 weights; the model has 2"),
             (weights_of(0.0, 0.0), "All weights of the posterior transform are 0"),
         ],

@@ -3,9 +3,9 @@ r"""BoTorch plumbing of every confidence bound, once."""
 import copy
 import warnings
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
 from typing import Any, Generic, Self
 
 import torch
@@ -19,7 +19,7 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import finite, finite_scalar, tensor
 from kernelucb._numerics.saving import fingerprint, plain_digest, same_values
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.band import Band, changed_bands, joined_assumptions
+from kernelucb.confidence.band import Band, changed_bands
 from kernelucb.confidence.base import (
     ConfidenceSet,
     Described,
@@ -27,7 +27,6 @@ from kernelucb.confidence.base import (
     StateT,
     Support,
 )
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import SinglePrecisionWarning, StateError
 from kernelucb.regression import KernelRegression
@@ -39,30 +38,10 @@ from kernelucb.regression.outcome_map import OutcomeMap, check_identity
 from kernelucb.regression.state import State
 
 _Support = Callable[[Any, int], Support]
-
-
-def _recorded(construct: Callable[..., None]) -> Callable[..., None]:
-    r"""A constructor that keeps its arguments, and answers calls made for BoTorch's UCB."""
-    own = signature(construct)
-    kinds = own.parameters.values()
-    positional = [p.name for p in kinds if p.kind is Parameter.POSITIONAL_OR_KEYWORD][1:]
-
-    @wraps(construct)
-    def constructor(self: "BuiltOnce", *arguments: Any, **options: Any) -> None:
-        if "beta" in options or len(arguments) > len(positional):
-            name, first = type(self).__name__, ", ".join(positional)
-            raise TypeError(
-                f"{name} has no beta, and takes by position only {first}: its width "
-                "follows from delta and the other arguments, which are given by name. See "
-                f"help({name})."
-            )
-        construct(self, *arguments, **options)
-        vars(self)["_arguments"] = {
-            **dict(zip(positional, arguments, strict=False)),
-            **options,
-        }
-
-    return constructor
+_ONE_POINT = (
+    " The bound scores one point at a time; for q > 1 use optimize_acqf with "
+    "sequential=True, or return_acq_values=False where an optimiser asks for a joint value."
+)
 
 
 class BuiltOnce(Described, AcquisitionFunction):
@@ -75,10 +54,22 @@ class BuiltOnce(Described, AcquisitionFunction):
     _others: tuple[str, ...] = ()  # prefixes of parts of the state that are not its own
     _arguments: dict[str, Any]
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "__init__" in cls.__dict__:
-            cls.__init__ = _recorded(cls.__init__)
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        r"""Keep the arguments; answer calls made for BoTorch's UCB."""
+        own = signature(cls)
+        try:
+            given = own.bind_partial(*arguments, **options).arguments
+        except TypeError as error:
+            kinds = own.parameters.items()
+            first = [n for n, each in kinds if each.kind is each.POSITIONAL_OR_KEYWORD]
+            raise TypeError(
+                f"{error}. {cls.__name__} has no beta, and takes by position only "
+                f"{', '.join(first)}: its width follows from delta and the other "
+                f"arguments, which are given by name. See help({cls.__name__})."
+            ) from None
+        self = super().__new__(cls)
+        self._arguments = dict(given)
+        return self
 
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this was built, part of ``state_dict()``."""
@@ -104,10 +95,7 @@ class BuiltOnce(Described, AcquisitionFunction):
             }
             for each in (state_dict, self.state_dict(prefix=prefix))
         )
-        if saved.keys() != own.keys() or not all(
-            same_values(saved[name], value, rtol=0.0, atol=0.0)
-            for name, value in own.items()
-        ):
+        if not same_values(saved, own, rtol=0.0, atol=0.0):
             raise StateError(
                 f"This state was not saved by this {type(self).__name__}: data, prior, "
                 "norm bound, radius and thresholds are fixed when it is built. Build it "
@@ -133,28 +121,30 @@ class BuiltBand(BuiltOnce, Band):
         Raises:
             TypeError: If there is no such argument.
         """
-        arguments = {**self._arguments, **changes}
-        if "X_pending" in signature(type(self)).parameters:
-            arguments.setdefault("X_pending", self.X_pending)
+        own = signature(type(self)).parameters
+        arguments = self._arguments | changes
+        if "X_pending" in own:
+            arguments["X_pending"] = changes.get("X_pending", self.X_pending)
         if "tracker" not in changes and arguments.pop("tracker", None) is not None:
             arguments.setdefault("norm_bound", *self.norm_bounds)
         if "norm_bound" in arguments:
             arguments["norm_bound"] = copy.deepcopy(arguments["norm_bound"])
-        return self._again(arguments, changes)
-
-    def _again(self, arguments: dict[str, Any], changes: Mapping[str, Any]) -> Self:
-        r"""Built anew from all arguments, of which some have changed."""
-        own = signature(type(self)).parameters
-        further = {name: value for name, value in changes.items() if name not in own}
-        if not (further and self.parts):
-            return type(self)(**arguments)
-        terms = changed_bands([self], **further)
-        kept = {name: value for name, value in arguments.items() if name in own}
-        return type(self)(**kept | self._parts_at(terms))
+        of_parts = {name: changes[name] for name in changes if name not in own}
+        if of_parts and self.parts:
+            kept = {name: each for name, each in arguments.items() if name in own}
+            arguments = kept | self._parts_at(changed_bands([self], **of_parts))
+        return type(self)(**arguments)
 
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
         r"""Arguments that hold the parts, from the terms in their place by ``id``."""
         return {}
+
+
+def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
+    r"""A band made of other terms, by the ``id`` of the ones they replace."""
+    if id(band) in terms:
+        return terms[id(band)]
+    return type(band)(**band._arguments | band._parts_at(terms))
 
 
 class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
@@ -182,23 +172,31 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
         self._set = confidence_set
         self.maximize = maximize
         self.posterior_transform = posterior_transform
-        self._weight, self._offset = _scalarization(posterior_transform)
+        self._weight, self._offset = 1.0, 0.0
+        if posterior_transform is not None:
+            (self._weight,), self._offset = affine_weights(posterior_transform, 1)
         if abs(self._weight) != 1.0 or self._offset != 0.0:
             way = "use one of weight 1 or -1 without an offset, or none"
             check_identity(self.outcome_map, "A posterior transform", way)
         self._warned_single_precision = False
-        self.set_X_pending(X_pending)
+        self._X_pending, self._scoring_set = None, self._searched(0)
+        if X_pending is not None:
+            self.set_X_pending(X_pending)
 
-    def _again(self, arguments: dict[str, Any], changes: Mapping[str, Any]) -> Self:
-        # Where the noise stays, the decomposition does; the model is kept for its inputs.
-        noise, state = arguments.get("noise_std"), self.regression
-        known = "noise_std" not in changes and not isinstance(noise, UnknownNoise)
-        own = "noise_std" in signature(type(self)).parameters
-        if not (known and own and isinstance(state, KernelRegression)):
-            return super()._again(arguments, changes)
-        same: dict[str, Any] = {"model": state, "noise_std": None}
-        again = type(self)(**arguments | same)
-        again.model, again._arguments = self.model, arguments
+    def at(self, **changes: Any) -> Self:
+        r"""See ``BuiltBand``; where the noise stays, so does the decomposition."""
+        state, given = self.regression, self._arguments
+        if (
+            changes.keys() & {"model", "noise_std"}
+            or "noise_std" not in signature(type(self)).parameters
+            or isinstance(given.get("noise_std"), UnknownNoise)
+            or not isinstance(state, KernelRegression)
+        ):
+            return super().at(**changes)
+        again = super().at(model=state, noise_std=None, **changes)
+        again.model = self.model  # for its inputs
+        again._arguments["model"] = given["model"]
+        again._arguments["noise_std"] = given.get("noise_std")
         return again
 
     @property
@@ -209,7 +207,7 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     @property
     def regression(self) -> StateT:
         r"""The regression state that the bound was computed from."""
-        return self.confidence_set.regression
+        return self._set.regression
 
     @property
     def data(self) -> Any:
@@ -268,20 +266,15 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
     def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
         if X_pending is None or tensor("X_pending", X_pending).numel() == 0:
-            self._X_pending = None
-            self._scoring_set = self._searched(0)
+            self._X_pending, self._scoring_set = None, self._searched(0)
             return
-        if X_pending.dim() != 2:
-            raise BotorchTensorDimensionError(
-                f"X_pending must be `p x d`, got shape {tuple(X_pending.shape)}."
-            )
-        self._check_points("X_pending", X_pending)
+        self._check_points("X_pending", X_pending, "p x d")
         self._scoring_set = self._searched(len(X_pending)).with_pending(X_pending)
         self._X_pending = X_pending.detach()
 
     def _searched(self, num_pending: int) -> ConfidenceSet[StateT, PointsT]:
         r"""The set whose upper bound is maximised while ``num_pending`` points are out."""
-        return self.confidence_set
+        return self._set
 
     def get_extra_state(self) -> Tensor:
         r"""A fingerprint of how this bound was built, part of ``state_dict()``."""
@@ -297,35 +290,23 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        return self._evaluate(X, self._scoring_set.support)
+        return self._values(X, self._scoring_set.support)
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without its search; ``forward`` if it has none."""
-        return self._evaluate(X, self._scoring_set.majorant)
+        return self._values(X, self._scoring_set.majorant)
 
-    def _evaluate(self, X: Tensor, support: _Support) -> Tensor:
-        if tensor("X", X).dim() < 2 or X.shape[-2] != 1:
-            raise BotorchTensorDimensionError(
-                f"X must be `b x 1 x d`, got shape {tuple(X.shape)}. The bound scores one "
-                "point at a time; for q > 1 use optimize_acqf with sequential=True, or "
-                "return_acq_values=False where an optimiser asks for a joint value."
-            )
-        self._check_points("X", X)
+    def _values(self, X: Tensor, support: _Support) -> Tensor:
+        r"""What ``b x 1 x d`` points are worth by a support function."""
+        self._check_points("X", X, "b x 1 x d")
         batch_shape = X.shape[:-2] if X.dim() > 2 else X.shape[:1]
-        orientation = 1.0 if self.maximize else -1.0
-        weight, offset = orientation * self._weight, orientation * self._offset
-
-        def value(part: Tensor) -> Tensor:
-            points = self._scoring_set.project(part)
-            return self._value(points, weight, offset, support)
-
-        values = in_parts(X.reshape(-1, X.shape[-1]), value)
+        values = in_parts(X.reshape(-1, X.shape[-1]), partial(self._value, support))
         return values.reshape(batch_shape).to(X.dtype)
 
-    def _value(
-        self, points: PointsT, weight: float, offset: float, support: _Support
-    ) -> Tensor:
-        r"""Value to maximise at projected points, for the outcome ``offset + weight f``."""
+    def _value(self, support: _Support, X: Tensor) -> Tensor:
+        r"""What ``n x d`` points are worth, ``n`` values."""
+        points, sign = self._scoring_set.project(X), 1.0 if self.maximize else -1.0
+        weight, offset = sign * self._weight, sign * self._offset
         half_width = support(points, 1 if weight > 0 else -1).value
         return offset + weight * points.baseline + abs(weight) * half_width
 
@@ -355,18 +336,19 @@ class KernelUCB(BuiltBand, ABC, Generic[StateT, PointsT]):
 
     def _sides(self, X: Tensor) -> Tensor:
         r"""Lower and upper bound on the scale of the confidence set, ``2 x n``."""
-        if tensor("X", X).dim() != 2:
-            raise BotorchTensorDimensionError(
-                f"X must be `n x d`, got shape {tuple(X.shape)}."
-            )
-        self._check_points("X", X)
-        return in_parts(X, lambda part: torch.stack(self.confidence_set.bounds(part)))
+        self._check_points("X", X, "n x d")
+        return in_parts(X, lambda part: torch.stack(self._set.bounds(part)))
 
-    def _check_points(self, name: str, X: Tensor) -> None:
-        if X.shape[-1] != self.regression.dimension:
+    def _check_points(self, name: str, X: Tensor, shape: str) -> None:
+        given, dimension = tuple(tensor(name, X).shape), self._set.regression.dimension
+        one = shape == "b x 1 x d"
+        if not (len(given) >= 2 and given[-2] == 1 if one else len(given) == 2):
             raise BotorchTensorDimensionError(
-                f"{name} has {X.shape[-1]} columns; the model was trained on "
-                f"{self.regression.dimension}."
+                f"{name} must be `{shape}`, got shape {given}.{_ONE_POINT if one else ''}"
+            )
+        if given[-1] != dimension:
+            raise BotorchTensorDimensionError(
+                f"{name} has {given[-1]} columns; the model was trained on {dimension}."
             )
         finite(name, X)
         if X.dtype != torch.float64 and not self._warned_single_precision:
@@ -430,115 +412,29 @@ class RegressionUCB(KernelUCB[KernelRegression]):
         return cls(model=state, **options)
 
 
-class AroundBand(BuiltBand):
-    r"""A search that keeps to what a band, and bands of constraints, leave possible.
+def affine_weights(
+    transform: PosteriorTransform | None, *counts: int
+) -> tuple[list[float], float]:
+    r"""Weights and offset of a transform, which may have ``counts`` of weights.
 
-    Attributes:
-        band: The objective's.
-        outcome_constraints: The constraints, if any (BoTorch's initialisers read
-            ``constraints`` of an acquisition function as functions of samples).
-        temperature: Width of the edge, in prior standard deviations.
+    Raises:
+        UnsupportedError: If it is not affine, has another number, or all weights are 0.
     """
-
-    band: KernelUCB[Any, Any]
-    outcome_constraints: OutcomeConstraints | None
-    temperature: float
-    _claim: str
-
-    @property
-    def parts(self) -> Sequence[Band]:
-        r"""The bands of the objective and of the constraints."""
-        limits = self.outcome_constraints
-        return [self.band] if limits is None else [self.band, *limits.bands.values()]
-
-    @property
-    def assumptions(self) -> Assumptions:
-        r"""What the bands of objective and constraints rest on, all at once."""
-        if self.outcome_constraints is None:
-            return self.band.assumptions
-        bands = {"objective": self.band, **self.outcome_constraints.bands}
-        return joined_assumptions(bands, self._claim)
-
-    @property
-    def objective_band(self) -> Band:
-        r"""See ``Band``."""
-        return self.band
-
-    @property
-    def data(self) -> Any:
-        r"""See ``Band``."""
-        return self.band.data
-
-    @property
-    def norm_bounds(self) -> tuple[float, ...]:
-        r"""See ``Band``."""
-        return self.band.norm_bounds
-
-    @property
-    def confidence_set(self) -> ConfidenceSet[Any, Any]:
-        r"""See ``Band``."""
-        return self.band.confidence_set
-
-    @property
-    def outcome_map(self) -> OutcomeMap:
-        r"""See ``Band``."""
-        return self.band.outcome_map
-
-    @property
-    def direction(self) -> int:
-        r"""See ``Band``."""
-        return self.band.direction
-
-    @property
-    def prior_std(self) -> float:
-        r"""See ``Band``."""
-        return self.band.prior_std
-
-    def bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``KernelUCB``."""
-        return self.band.bounds(X)
-
-    def latent_bounds(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        r"""See ``KernelUCB``."""
-        return self.band.latent_bounds(X)
-
-    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
-        limits, new = self.outcome_constraints, {}
-        for part in self.parts:
-            new.setdefault(id(part), part_at(part, terms))
-        if limits is not None:
-            limits = limits.with_bands([new[id(x.band)] for x in limits.constraints])
-        return {"band": new[id(self.band)], "constraints": limits}
-
-    def _settings(self) -> Any:
-        limits = self.outcome_constraints
-        return self.temperature, None if limits is None else limits.settings
-
-
-def part_at(band: Any, terms: Mapping[int, Band]) -> Any:
-    r"""A band made of other terms, by the ``id`` of the ones they replace."""
-    if id(band) in terms:
-        return terms[id(band)]
-    return type(band)(**band._arguments | band._parts_at(terms))
-
-
-def _scalarization(transform: PosteriorTransform | None) -> tuple[float, float]:
-    r"""Weight and offset of a posterior transform on one output."""
-    if transform is None:
-        return 1.0, 0.0
     if not isinstance(transform, ScalarizedPosteriorTransform):
         raise UnsupportedError(
             f"The posterior transform {type(transform).__name__} is not an affine map of "
-            "the outcome; use ScalarizedPosteriorTransform with one weight."
+            "the outcome; use ScalarizedPosteriorTransform with one weight for each."
         )
-    weights = transform.get_buffer("weights")
-    if weights.numel() != 1:
+    name = "The weight of the posterior transform"
+    listed = transform.get_buffer("weights").double().tolist()
+    weights = [finite_scalar(name, weight) for weight in listed]
+    if len(weights) not in counts:
         raise UnsupportedError(
-            f"The posterior transform has {weights.numel()} weights; the bound is for one "
-            "output. Build one bound for each outcome."
+            f"The posterior transform has {len(weights)} weights; the model has "
+            f"{counts[-1]} output{'s' if counts[-1] > 1 else ''}. For a sum of several use "
+            "ScalarizedUCB."
         )
-    weight = float(weights)
-    if weight == 0.0:
-        raise UnsupportedError("The posterior transform has weight 0; use another.")
+    if not any(weights):
+        raise UnsupportedError("All weights of the posterior transform are 0; use another.")
     offset = finite_scalar("The offset of the posterior transform", transform.offset)
-    return finite_scalar("The weight of the posterior transform", weight), offset
+    return weights, offset

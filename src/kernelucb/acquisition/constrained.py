@@ -1,8 +1,8 @@
 r"""Upper confidence bound of an objective where constraints may be satisfied."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Self
+from operator import attrgetter
+from typing import Any, Self
 
 import torch
 from botorch.acquisition import AcquisitionFunction
@@ -14,32 +14,101 @@ from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch.nn.functional import softplus
 
-from kernelucb._numerics.checks import as_double, finite, finite_scalar, nonnegative_scalar
+from kernelucb._numerics.checks import (
+    as_double,
+    finite,
+    finite_scalar,
+    nonnegative_scalar,
+    probability,
+)
 from kernelucb._numerics.domains import checked_points
-from kernelucb.acquisition.base import AroundBand, KernelUCB
+from kernelucb.acquisition.base import BuiltBand, KernelUCB, affine_weights, part_at
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.outcome_bands import (
     BoundClasses,
     BoundOptions,
-    Builder,
     Noise,
     NormBounds,
-    band_builders,
-    build_bands,
+    bands_of_outputs,
 )
 from kernelucb.acquisition.scalarized import ScalarizedUCB
-from kernelucb.confidence.band import check_dimensions
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints, Side
-from kernelucb.regression.from_model import observed_inputs, single_output_models
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.band import Band, check_dimensions, joined_assumptions
+from kernelucb.confidence.outcome_constraints import OutcomeConstraints
+from kernelucb.regression.from_model import (
+    observed_inputs,
+    per_output,
+    single_output_models,
+)
 
 Limits = tuple[float | None, float | None]
-Weights = dict[int, float]
+Weights = Mapping[int, float]  # of the outputs in a sum, none of them zero
 
 # More than the value of any acquisition function, also in single precision.
 _EXCLUDED = 1e30
 _PROBES = 64
 # Where paying starts, in temperatures: inside, a point pays less than exp(-4) = 0.018.
 _SHIFT = 4.0
+
+
+class AroundBand(BuiltBand):
+    r"""A search that keeps to what a band, and bands of constraints, leave possible.
+
+    Attributes:
+        band: The objective's, perhaps with constraints of its own.
+        outcome_constraints: The constraints, if any (BoTorch's initialisers read
+            ``constraints`` of an acquisition function as functions of samples).
+        temperature: Width of the edge, in prior standard deviations.
+    """
+
+    band: Any
+    temperature: float
+    _unit: float  # of what points outside pay
+    _claim: str  # what follows where all bands hold
+
+    @property
+    def parts(self) -> Sequence[Band]:
+        r"""The bands that it rests on."""
+        return [self.band]
+
+    @property
+    def assumptions(self) -> Assumptions:
+        r"""What the bands of objective and constraints rest on, all at once."""
+        if self.outcome_constraints is None:
+            return self.band.assumptions
+        bands = {"objective": self.objective_band, **self.outcome_constraints.bands}
+        return joined_assumptions(bands, self._claim)
+
+    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
+        return {"band": part_at(self.band, terms)}
+
+    def _settings(self) -> Any:
+        limits = self.outcome_constraints
+        return self.temperature, None if limits is None else limits.settings
+
+    def _penalty(self, X: Tensor) -> Tensor:
+        r"""What ``n x d`` points pay for constraints that their bands contradict.
+
+        Each constraint has an edge of its own, so the gradient leads back to all of them.
+        """
+        if self.outcome_constraints is None:
+            return X.new_zeros(len(X))
+        _, possible = self.outcome_constraints.margins(X)
+        return edge_penalty(possible, self.temperature).sum(0)
+
+    def _within(self, values: Tensor, X: Tensor) -> Tensor:
+        r"""Values of ``b x q x d`` candidates, less what their points pay."""
+        shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
+        penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
+        return values - self._unit * penalty.to(values)
+
+
+# Of the objective it says what its band says.
+for _name in (
+    *("data", "norm_bounds", "confidence_set", "outcome_map", "direction", "prior_std"),
+    *("objective_band", "bounds", "latent_bounds"),
+):
+    setattr(AroundBand, _name, property(attrgetter(f"band.{_name}")))
 
 
 class ConstrainedUCB(AroundBand):
@@ -118,14 +187,11 @@ class ConstrainedUCB(AroundBand):
         super().__init__(model=band.model)
         self.band, self.outcome_constraints = band, constraints
         self._constraint_bands = ModuleList([b for b in bands if isinstance(b, Module)])
-        self.temperature = nonnegative_scalar("temperature", temperature)
-        if observed is None and self.temperature > 0.0:
-            observed = observed_inputs(band.model)
-        self._unit = 1.0
-        if observed is not None:
-            points = checked_points("observed", observed, band.data.dimension)
-            with torch.no_grad():
-                self._unit = unit_of(band, points, self.temperature)
+        self.temperature, self._unit = nonnegative_scalar("temperature", temperature), 1.0
+        if self.temperature > 0.0:
+            points = observed_inputs(band.model) if observed is None else observed
+            points = checked_points("observed", points, band.data.dimension)
+            self._unit = unit_of(band, points, self.temperature)
         if X_pending is not None:
             self.set_X_pending(X_pending)
 
@@ -184,37 +250,63 @@ class ConstrainedUCB(AroundBand):
                 the transform cannot be represented.
         """
         singles = single_output_models(model)
-        rows = constraint_rows(constraints, constraints_tuple, len(singles))
-        weights, offset = objective_weights(
-            posterior_transform, objective_index, len(singles)
-        )
-        builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
-        _check_options(builders)
-        index, weight = next(iter(weights.items()))
-        summed = {j for row in rows if len(row.weights) > 1 for j in row.weights}
+        count, further = len(singles), {"maximize", "posterior_transform", "X_pending"}
+        for each in per_output("options", options, count):
+            if given := sorted(further & {*(each or {})}):
+                raise ValueError(
+                    f"options holds {given[0]}, which is for the objective alone; give it "
+                    "as an argument of its own."
+                )
+        matrix, limits = constraint_matrix(constraints, constraints_tuple, count)
+        rows = [_weights(row) for row in matrix.tolist()]
+        weights, offset = objective_weights(posterior_transform, objective_index, count)
+        (index, weight), *others = weights.items()
+        used = sorted({*weights, *(j for row in rows for j in row)})
+        summed = bool(others) or any(index in row and len(row) > 1 for row in rows)
         # A sum takes no terms with a transform of their own.
-        alone = len(weights) == 1 and index not in summed
-        if alone:
-            own = {"maximize": maximize, "posterior_transform": _transform(weight, offset)}
-            builders[index] = partial(builders[index], **own)
-        used = sorted({*weights, *(j for row in rows for j in row.weights)})
-        bands = build_bands(builders, singles, used, delta, len(used))
+        own: dict[int, dict[str, Any]] = {} if summed else {index: {"maximize": maximize}}
+        if not summed and (weight, offset) != (1.0, 0.0):
+            transform = ScalarizedPosteriorTransform(as_double([weight]), offset)
+            own[index]["posterior_transform"] = transform
+        share, given = probability("delta", delta) / len(used), (bound, options, own)
+        bands = bands_of_outputs(singles, used, share, norm_bound, noise_std, *given)
+
+        def total(terms: Weights, **options: Any) -> KernelUCB[Any, Any]:
+            return ScalarizedUCB([bands[j] for j in terms], [*terms.values()], **options)
+
+        limited: list[tuple[Any, float, Any]] = []
+        for row, limit in zip(rows, limits.flatten().tolist(), strict=True):
+            (output, factor), *rest = row.items()
+            if rest:
+                limited.append((total(row), limit, "<="))
+            else:
+                side = "<=" if factor > 0.0 else ">="
+                limited.append((bands[output], limit / factor, side))
+        of, thresholds, sides = zip(*limited, strict=True)
         objective = bands[index]
-        if not alone:
-            terms = [bands[j] for j in weights]
-            objective = ScalarizedUCB(
-                terms, [*weights.values()], offset=offset, maximize=maximize
-            )
+        if summed:
+            objective = total(weights, offset=offset, maximize=maximize)
         return cls(
             band=objective,
-            constraints=OutcomeConstraints(
-                [_band_of(bands, row.weights) for row in rows],
-                [row.threshold for row in rows],
-                sides=[row.side for row in rows],
-            ),
+            constraints=OutcomeConstraints(of, thresholds, sides=sides),
             temperature=temperature,
             X_pending=X_pending,
         )
+
+    @property
+    def parts(self) -> Sequence[Band]:
+        r"""The bands of the objective and of the constraints."""
+        limits: Any = self.outcome_constraints
+        return [self.band, *limits.bands.values()]
+
+    def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
+        limits: Any = self.outcome_constraints
+        new = {id(part): part_at(part, terms) for part in self.parts}
+        bands = [new[id(limit.band)] for limit in limits.constraints]
+        return {"band": new[id(self.band)], "constraints": limits.with_bands(bands)}
+
+    def _settings(self) -> Any:
+        return super()._settings(), self._unit
 
     # BoTorch's initialisers read these two.
 
@@ -249,39 +341,15 @@ class ConstrainedUCB(AroundBand):
             BotorchTensorDimensionError: If ``X`` is not ``b x 1 x d``, as with ``q > 1``.
             InputDataError: If a value is not finite.
         """
-        return self._restricted(self.band(X), X)
+        return self._within(self.band(X), X)
 
     def majorant(self, X: Tensor) -> Tensor:
         r"""Upper bound on ``forward`` without the search of the objective's bound."""
-        return self._restricted(self.band.majorant(X), X)
-
-    def _settings(self) -> Any:
-        return super()._settings(), self._unit
-
-    def _restricted(self, values: Tensor, X: Tensor) -> Tensor:
-        penalty = infeasibility_penalty(self.outcome_constraints, X, self.temperature)
-        return values - self._unit * penalty.reshape(values.shape).to(values)
+        return self._within(self.band.majorant(X), X)
 
 
-class Row(NamedTuple):
-    r"""A constraint on ``sum_j weights[j] f_j``, which holds on one side of a threshold."""
-
-    weights: Weights
-    threshold: float
-    side: Side
-
-
-def _band_of(bands: Mapping[int, KernelUCB], weights: Weights) -> KernelUCB:
-    r"""The band of an output, or of a sum of several."""
-    if len(weights) == 1:
-        return bands[next(iter(weights))]
-    return ScalarizedUCB([bands[j] for j in weights], [*weights.values()])
-
-
-def _transform(weight: float, offset: float) -> ScalarizedPosteriorTransform | None:
-    if (weight, offset) == (1.0, 0.0):
-        return None
-    return ScalarizedPosteriorTransform(as_double([weight]), offset)
+def _weights(row: Sequence[float]) -> Weights:
+    return {j: weight for j, weight in enumerate(row) if weight != 0.0}
 
 
 def objective_weights(
@@ -293,41 +361,27 @@ def objective_weights(
             "objective_index names several objectives, and a bound is for one; weigh them "
             "by a posterior_transform, or give limits for all but one in constraints."
         )
-    if not 0 <= index < count:
-        raise ValueError(
-            f"objective_index is {index}; the model has the outputs {_numbers(count)}."
-        )
+    _check_output("objective_index", index, count)
     if transform is None:
         return {index: 1.0}, 0.0
-    if not isinstance(transform, ScalarizedPosteriorTransform):
-        raise UnsupportedError(
-            f"The posterior transform is {type(transform).__name__}; use "
-            "ScalarizedPosteriorTransform with one weight, or one for each output."
-        )
-    given = transform.get_buffer("weights").double().tolist()
-    offset = finite_scalar("The offset of the posterior transform", transform.offset)
-    if len(given) == 1:
-        given = [given[0] if j == index else 0.0 for j in range(count)]
-    elif index != 0:
+    weights, offset = affine_weights(transform, 1, count)
+    if len(weights) == 1:
+        return {index: weights[0]}, offset
+    if index != 0:
         raise ValueError(
             "objective_index and a posterior transform with a weight for each output both "
             "say what the objective is; leave out objective_index."
         )
-    if len(given) != count:
-        raise UnsupportedError(
-            f"The posterior transform has {len(given)} weights; the model has {count} "
-            "outputs."
-        )
-    weights = {j: weight for j, weight in enumerate(given) if weight != 0.0}
-    if not weights:
-        raise UnsupportedError("All weights of the posterior transform are 0.")
-    return weights, offset
+    return _weights(weights), offset
 
 
-def constraint_rows(
+def constraint_matrix(
     constraints: Any, constraints_tuple: tuple[Tensor, Tensor] | None, count: int
-) -> list[Row]:
-    r"""The constraints on ``count`` outputs, as ``from_model`` takes them."""
+) -> tuple[Tensor, Tensor]:
+    r"""``(A, b)``, ``k x count`` and ``k x 1``: the constraints ``A f(x) <= b`` on outputs.
+
+    From what ``from_model`` takes, which is described there.
+    """
     named = isinstance(constraints, Mapping)
     if named and constraints_tuple is not None:
         raise ValueError(
@@ -339,85 +393,52 @@ def constraint_rows(
             "constraints are functions of samples, from which no threshold can be read; "
             "give {output: (lower, upper)}, or constraints_tuple as Ax does."
         )
-    rows = _from_limits(constraints, count) if named else []
-    if constraints_tuple is not None:
-        rows = _from_matrix(*constraints_tuple, count)
-    if not rows:
+    if constraints_tuple is None:
+        constraints_tuple = _matrix_of_limits(constraints or {}, count)
+    matrix, limits = (finite("constraints_tuple", each) for each in constraints_tuple)
+    if len(matrix) == 0:
         raise ValueError(
             "There are no constraints; give one, such as constraints={1: (0.9, None)}, or "
             "use a bound without any, such as MartingaleMixtureUCB or ScalarizedUCB."
         )
-    return rows
+    if matrix.dim() != 2 or matrix.shape[1] != count or limits.numel() != len(matrix):
+        raise BotorchTensorDimensionError(
+            f"constraints_tuple must be `k x {count}` and `k x 1`, got shapes "
+            f"{tuple(matrix.shape)} and {tuple(limits.shape)}."
+        )
+    if not bool(matrix.any(-1).all()):
+        raise ValueError("constraints_tuple has a row without weights; leave it out.")
+    return matrix.double(), limits.double()
 
 
-def matrix_of(rows: Sequence[Row], count: int) -> tuple[Tensor, Tensor]:
-    r"""``(A, b)``, ``k x count`` and ``k x 1``, such that the rows are ``A f(x) <= b``."""
-    signs = [1.0 if row.side == "<=" else -1.0 for row in rows]
-    pairs = list(zip(signs, rows, strict=True))
-    matrix = [[sign * row.weights.get(j, 0.0) for j in range(count)] for sign, row in pairs]
-    return as_double(matrix), as_double([[sign * row.threshold] for sign, row in pairs])
-
-
-def _from_limits(constraints: Mapping[int, Any], count: int) -> list[Row]:
+def _matrix_of_limits(constraints: Mapping[int, Any], count: int) -> tuple[Tensor, Tensor]:
     r"""One row for each limit of ``{output: (lower, upper)}``."""
-    rows: list[Row] = []
+    matrix: list[list[float]] = []
+    limits: list[list[float]] = []
     for output, pair in constraints.items():
         name = f"constraints[{output}]"
         if not isinstance(pair, Sequence) or len(pair) != 2:
             raise ValueError(f"{name} must be (lower, upper), got {pair!r}.")
+        _check_output(name, output, count)
         lower, upper = pair
-        if not 0 <= output < count:
-            raise ValueError(f"{name}: the model has the outputs {_numbers(count)}.")
         if lower is None and upper is None:
             raise ValueError(f"{name} has no limit; leave it out.")
         if lower is not None and upper is not None and lower >= upper:
             raise ValueError(
                 f"{name}: the lower limit {lower:g} must be below the upper {upper:g}."
             )
-        sides: tuple[tuple[Side, float | None], ...] = ((">=", lower), ("<=", upper))
-        rows += [
-            Row({output: 1.0}, finite_scalar(f"{name} (None for no limit)", limit), side)
-            for side, limit in sides
-            if limit is not None
-        ]
-    return rows
+        for sign, limit in ((-1.0, lower), (1.0, upper)):
+            if limit is not None:
+                value = finite_scalar(f"{name} (None for no limit)", limit)
+                matrix.append([sign if j == output else 0.0 for j in range(count)])
+                limits.append([sign * value])
+    return as_double(matrix), as_double(limits)
 
 
-def _from_matrix(matrix: Tensor, limits: Tensor, count: int) -> list[Row]:
-    r"""One row for each of ``A f(x) <= b``."""
-    if matrix.dim() != 2 or matrix.shape[1] != count or limits.numel() != len(matrix):
-        raise BotorchTensorDimensionError(
-            f"constraints_tuple must be `k x {count}` and `k x 1`, got shapes "
-            f"{tuple(matrix.shape)} and {tuple(limits.shape)}."
-        )
-    finite("constraints_tuple", matrix)
-    finite("constraints_tuple", limits)
-    rows = []
-    pairs = zip(matrix.double().tolist(), limits.reshape(-1).tolist(), strict=True)
-    for coefficients, limit in pairs:
-        weights = {j: weight for j, weight in enumerate(coefficients) if weight != 0.0}
-        if not weights:
-            raise ValueError("constraints_tuple has a row without weights; leave it out.")
-        if len(weights) > 1:
-            rows.append(Row(weights, limit, "<="))
-            continue
-        ((output, weight),) = weights.items()
-        rows.append(Row({output: 1.0}, limit / weight, "<=" if weight > 0.0 else ">="))
-    return rows
-
-
-def _check_options(builders: Sequence[Builder]) -> None:
-    r"""Refuse options that are for the objective alone."""
-    given = {name for builder in builders for name in getattr(builder, "keywords", ())}
-    for name in sorted(given & {"maximize", "posterior_transform", "X_pending"}):
-        raise ValueError(
-            f"options holds {name}, which is for the objective alone; give it as an "
-            "argument of its own."
-        )
-
-
-def _numbers(count: int) -> str:
-    return "0" if count == 1 else f"0 to {count - 1}"
+def _check_output(name: str, output: int, count: int) -> None:
+    if not 0 <= output < count:
+        known = "0" if count == 1 else f"0 to {count - 1}"
+        raise ValueError(f"{name}: the model has the outputs {known}, not {output}.")
 
 
 def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
@@ -432,19 +453,7 @@ def edge_penalty(margin: Tensor, temperature: float) -> Tensor:
     return softplus(-_SHIFT - margin / temperature)
 
 
-def infeasibility_penalty(
-    constraints: OutcomeConstraints | None, X: Tensor, temperature: float
-) -> Tensor:
-    r"""What ``... x d`` points pay for the constraints that their bands contradict.
-
-    Each constraint has an edge of its own, so the gradient leads back to all of them.
-    """
-    if constraints is None:
-        return X.new_zeros(X.shape[:-1])
-    _, possible = constraints.margins(X)
-    return edge_penalty(possible, temperature).sum(0)
-
-
+@torch.no_grad()
 def unit_of(acqf: AcquisitionFunction | Any, points: Tensor, temperature: float) -> float:
     r"""How much one unit of a penalty is, for the values of an acquisition function.
 

@@ -2,17 +2,13 @@ r"""Any acquisition function, within the possible maximisers of a band."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import Parameter, getclosurevars, signature
 from typing import Any, Self
 
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.acquisition import OneShotAcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
-from botorch.acquisition.input_constructors import (
-    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
-    get_acqf_input_constructor,
-)
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
 from botorch.acquisition.multi_objective.base import (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
@@ -41,30 +37,28 @@ from kernelucb._numerics.domains import (
     checked_points,
     fixed_candidates,
 )
-from kernelucb.acquisition.base import AroundBand, KernelUCB
+from kernelucb.acquisition.base import KernelUCB
 from kernelucb.acquisition.constrained import (
+    AroundBand,
     ConstrainedUCB,
     Limits,
-    constraint_rows,
+    constraint_matrix,
     edge_penalty,
-    infeasibility_penalty,
-    matrix_of,
     objective_weights,
     unit_of,
 )
-from kernelucb.acquisition.input_constructors import arguments_of
+from kernelucb.acquisition.input_constructors import (
+    builder_of,
+    input_parameters,
+    search_class,
+)
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
-from kernelucb.acquisition.meta import MetaPI, MetaUCB
-from kernelucb.acquisition.scalarized import ScalarizedUCB
 from kernelucb.confidence.band import Band, check_band
 from kernelucb.confidence.family.select import GOLDEN_RATIO
-from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.regression.from_model import observed_inputs, single_output_models
 
 Options = Mapping[str, Any]
 
-# Options of the bands that have an argument of their own.
-_SHARED = ("norm_bound", "noise_std", "delta")
 _FOR_SEVERAL = (
     MultiObjectiveAnalyticAcquisitionFunction,
     MultiObjectiveMCAcquisitionFunction,
@@ -75,24 +69,25 @@ _OF_EACH_OUTCOME = (IdentityMCObjective, MCMultiOutputObjective)
 class GuardedAcquisition(AroundBand):
     r"""An acquisition function within the possible maximisers of a band.
 
-    Band and search are two objects: the band says what is known of the function, the
-    acquisition function says where to look next. This one takes any of BoTorch's, analytic
-    or Monte Carlo, and keeps it to the possible maximisers: the points ``x`` at which some
-    function of the band's confidence set is at least what it is at the ``reference``, the
-    observed point with the largest lower bound. Where the true function is in the set (with
-    the probability that ``band.assumptions`` states, on what they rest on) and the
-    reference is in the domain that is searched, every maximiser over the domain is one of
-    them: the guard takes nothing away that can be the optimum. With ``maximize=False`` all
-    of this is about minimisers.
+    The band says what is known of the function, the acquisition function says where to look
+    next. This one takes any of BoTorch's, analytic or Monte Carlo, and keeps it to the
+    possible maximisers: the points ``x`` at which some function of the band's confidence
+    set is at least what it is at the ``reference``, the observed point with the largest
+    lower bound. Where the true function is in the set (with the probability that
+    ``band.assumptions`` states, on what they rest on) and the reference is in the domain
+    that is searched, every maximiser over the domain is one of them: the guard takes
+    nothing away that can be the optimum. With ``maximize=False`` all of this is about
+    minimisers.
 
     **The domain.** Give ``bounds``, ``fixed_features`` and ``inequality_constraints`` of
     ``optimize_acqf`` here too, where they leave out observed points: the guard cannot see
     them there. With a context (``fixed_features``) that ``optimize_acqf`` alone is told of,
     the reference comes from another one, and all of this context may be excluded.
 
-    With ``constraints`` it also keeps to the points that may be feasible, and the reference
-    is the best of the observed points that are certainly feasible; while none is, nothing
-    is asked of the objective. Then every maximiser among the feasible candidates is kept.
+    **Constraints.** Within a ``ConstrainedUCB`` it also keeps to the points that may be
+    feasible, and the reference is the best of the observed points that are certainly
+    feasible; while none is, nothing is asked of the objective. Then every maximiser among
+    the feasible candidates is kept.
 
     Inside that set values are those of ``acqf``, up to 0.02 units at its edge. Outside they
     fall steeply and smoothly, with a gradient that leads back: by 0.7 units at four
@@ -106,15 +101,14 @@ class GuardedAcquisition(AroundBand):
     ``reference``; if no candidate is in it, the one that may come closest to the reference
     is chosen.
 
-    **What holds.** What ``band.assumptions`` say. Most bounds, such as
-    ``MartingaleMixtureUCB`` and ``KernelFamilyUCB``, and certificates from them, allow
-    inputs that any rule chooses from the past (``WangDeFreitasUCB`` does not). No bound on
-    the regret of ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of
-    ``k`` is chosen by the band's own upper bound: where the band holds the function, the
-    best of these points has a regret of at most the mean width of the band at them when
-    they were chosen, which is what bounds the simple regret of the pure rule (if the
-    largest upper bound was found, with no points pending). Of any ``T`` points chosen one
-    after the other at least ``T // k - 1`` are of this kind.
+    **What holds.** What ``band.assumptions`` say; most bounds allow inputs that any rule
+    chooses from the past (``WangDeFreitasUCB`` does not). No bound on the regret of
+    ``acqf`` itself follows. With ``ucb_every=k`` one point in each block of ``k`` is chosen
+    by the band's own upper bound: where the band holds the function, the best of these
+    points has a regret of at most the mean width of the band at them when they were chosen,
+    which is what bounds the simple regret of the pure rule (if the largest upper bound was
+    found, with no points pending). Of any ``T`` points chosen one after the other at least
+    ``T // k - 1`` are of this kind.
 
     Source: ours, from the band's own theorem (``docs/mathematics.md``, "Guarded search").
 
@@ -139,9 +133,8 @@ class GuardedAcquisition(AroundBand):
     def __init__(
         self,
         acqf: AcquisitionFunction,
-        band: KernelUCB,
+        band: KernelUCB[Any, Any] | ConstrainedUCB,
         *,
-        constraints: OutcomeConstraints | None = None,
         observed: Tensor | None = None,
         bounds: Tensor | None = None,
         fixed_features: FixedFeatures | None = None,
@@ -156,8 +149,8 @@ class GuardedAcquisition(AroundBand):
             acqf: What is maximised within the guard: an acquisition function of BoTorch
                 that takes ``b x q x d`` points. It may be on another model than the band,
                 such as one that is refitted in every round.
-            band: A bound of this package, for the same objective and direction.
-            constraints: Outcomes that must stay on their side of a threshold.
+            band: A bound of this package, for the same objective and direction; a
+                ``ConstrainedUCB`` where other outcomes must keep to thresholds.
             observed: ``n x d`` points among which the reference is chosen; by default those
                 that the band's model has observed. Any points will do that lie in the
                 domain, or are moved there by the next three arguments: for
@@ -173,10 +166,9 @@ class GuardedAcquisition(AroundBand):
             temperature: Width of the edge, in prior standard deviations of the band and of
                 each constrained outcome. Zero makes the restriction exact and leaves no
                 gradient outside.
-            ucb_every: One point in each block of so many is the one with the largest upper
-                bound of ``band``, or with ``constraints`` the one of ``ConstrainedUCB``.
-                Which one follows from the number of observations and pending points. By
-                default none is.
+            ucb_every: One point in each block of so many is the one with the largest value
+                of ``band``, its upper bound. Which one follows from the number of
+                observations and pending points. By default none is.
             X_pending: ``p x d`` points under evaluation, for ``acqf`` and ``band``; those
                 of ``acqf`` when absent.
 
@@ -186,33 +178,29 @@ class GuardedAcquisition(AroundBand):
                 direction than ``band``, or if the inputs that were observed are not known.
             ValueError: If a scalar is out of its range, a column does not exist, or lower
                 limits are not below upper ones.
-            BotorchTensorDimensionError: If ``observed`` is not ``n x d``, ``bounds`` are
-                not ``2 x d``, or the inputs of the band and of the constraints differ in
-                dimension.
+            BotorchTensorDimensionError: If ``observed`` is not ``n x d``, or ``bounds`` are
+                not ``2 x d``.
         """
         _check_guard(acqf, band)
         super().__init__(model=getattr(acqf, "model", band.model))
-        self.acqf, self.band = acqf, band
+        self.acqf, self.band, self.outcome_constraints = (
+            acqf,
+            band,
+            band.outcome_constraints,
+        )
         self._log = acqf._log  # pyright: ignore[reportPrivateUsage]
         self.temperature = nonnegative_scalar("temperature", temperature)
         self.ucb_every = None if ucb_every is None else whole_number("ucb_every", ucb_every)
         points = observed_inputs(band.model) if observed is None else observed
-        points = checked_points("observed", points, band.data.dimension)
+        points = checked_points("observed", points, self.band.data.dimension)
         dimension = points.shape[1]
         if bounds is not None:
             points = points.clamp(*checked_box(bounds, dimension).to(points))
         points = fixed_candidates(points, fixed_features)
         inequalities = checked_inequalities(inequality_constraints or [], dimension)
         allowed = evaluate_feasibility(points.unsqueeze(-2), inequalities)
-        self.outcome_constraints, self._upper = constraints, band
-        if constraints is not None:
-            self._upper = ConstrainedUCB(
-                band, constraints, observed=points, temperature=temperature
-            )
-        with torch.no_grad():
-            best = _best_known(band, constraints, points[allowed])
-            self.register_buffer("reference", best)
-            self._unit = unit_of(acqf, points, self.temperature)
+        self.register_buffer("reference", _best_known(band, points[allowed]))
+        self._unit = unit_of(acqf, points, self.temperature)
         inherited = getattr(acqf, "X_pending", None)
         self._told = inherited is not None
         self.set_X_pending(inherited if X_pending is None else X_pending)
@@ -242,35 +230,33 @@ class GuardedAcquisition(AroundBand):
     ) -> Self:
         r"""A guarded search from a model and the two classes, or their names.
 
-        Both are made by the input constructors that are registered with BoTorch. With
-        outcome constraints the bands are those of ``ConstrainedUCB.from_model``, which
+        With outcome constraints the bands are those of ``ConstrainedUCB.from_model``, which
         share ``delta``, and the search is told of the constraints, too.
 
         Args:
             model: For both.
             search: Class of the acquisition function that is guarded, or its name, under
                 which BoTorch has its input constructor.
-            search_options: Arguments of its input constructor beside those below.
+            search_options: Arguments of its input constructor beside those of this method.
             band: Class of the band; with constraints that of each outcome, also where the
                 objective is a sum of several.
             band_options: Its arguments.
-            temperature: See the class.
-            ucb_every: See the class.
+            temperature: See the class, as for the next one.
+            ucb_every: The same.
             training_data: BoTorch's data sets, which some acquisition functions ask for.
             X_baseline: ``n x d`` observed points, which some acquisition functions ask for
                 and whose lower bounds are compared; by default those that the model has
                 observed.
             bounds: Ranges ``(lower, upper)`` of the ``d`` inputs, which limit the domain;
                 some acquisition functions ask for them, too.
-            fixed_features: See the class.
-            inequality_constraints: See the class.
+            fixed_features: See the class, as for the next one.
+            inequality_constraints: The same.
             posterior_transform: For both.
-            constraints: Outcome constraints, ``{output: (lower, upper)}``; functions of
-                samples are accepted beside ``constraints_tuple`` and not read.
-            constraints_tuple: The same as ``(A, b)`` for ``A f(x) <= b``, as in Ax.
-            objective_index: With constraints, which output is the objective.
-            objective: With constraints, the objective as a ``LinearMCObjective``, as Ax
-                gives it, in place of ``posterior_transform``.
+            constraints: See ``ConstrainedUCB.from_model``, as for the next two.
+            constraints_tuple: The same.
+            objective_index: The same.
+            objective: A ``LinearMCObjective``, as Ax gives it with constraints, in place of
+                ``posterior_transform``.
             X_pending: ``p x d`` points under evaluation, for both.
 
         Raises:
@@ -279,34 +265,45 @@ class GuardedAcquisition(AroundBand):
             ValueError: If a constraint has no limit or no output, or the objective is given
                 twice.
         """
-        if isinstance(objective, IdentityMCObjective):
-            objective = None
-        searched, told = search_class(search), {}
-        if constraints is None and constraints_tuple is None:
-            if objective is not None or objective_index != 0:
+        searched, own = search_class(search), dict(band_options or {})
+        transform = _transform(objective, posterior_transform)
+        told: dict[str, Any] = {"posterior_transform": transform}
+        if constraints is not None or constraints_tuple is not None:
+            if "constraints" not in input_parameters(searched):
                 raise UnsupportedError(
-                    "objective and objective_index are taken only with constraints; "
-                    "without, the objective is what posterior_transform says."
+                    f"{searched.__name__} takes no constraints; search with "
+                    "qLogNoisyExpectedImprovement, say."
                 )
-            told_band = {"posterior_transform": posterior_transform, **(band_options or {})}
-            bound = get_acqf_input_constructor(band)(model=model, **told_band)
-            bands: dict[str, Any] = {"band": band(**bound)}
-            told["posterior_transform"] = posterior_transform
-        else:
-            _check_constrained(searched, band)
-            bands, told = _constrained(
+            count = len(single_output_models(model))
+            limits = constraint_matrix(constraints, constraints_tuple, count)
+            weights, _ = objective_weights(transform, objective_index, count)
+            shared = ("norm_bound", "noise_std", "delta")
+            bounded = ConstrainedUCB.from_model(
                 model,
-                band,
-                band_options or {},
-                (constraints, constraints_tuple),
-                (_transform_of(objective, posterior_transform), objective_index),
+                constraints_tuple=limits,
+                objective_index=objective_index,
+                posterior_transform=transform,
+                bound=band,
+                temperature=temperature,
+                **{name: own.pop(name) for name in shared if name in own},
+                options=own,
             )
-        data = {"training_data": training_data, "X_baseline": X_baseline, "bounds": bounds}
-        own = {name: value for name, value in (data | told).items() if value is not None}
+            listed = as_double([weights.get(j, 0.0) for j in range(count)])
+            told = {"constraints": get_outcome_constraint_transforms(limits)}
+            told["objective"] = LinearMCObjective(listed)
+        elif objective_index != 0:
+            raise UnsupportedError(
+                "objective_index is taken only with constraints; without, the objective is "
+                "what posterior_transform says."
+            )
+        else:
+            bounded = builder_of(band)(model, **{"posterior_transform": transform} | own)
+        told |= {"training_data": training_data, "X_baseline": X_baseline, "bounds": bounds}
+        told = {name: value for name, value in told.items() if value is not None}
         construct = get_acqf_input_constructor(searched)
         return cls(
-            **bands,
-            acqf=searched(**construct(model=model, **own, **(search_options or {}))),
+            acqf=searched(**construct(model=model, **told, **(search_options or {}))),
+            band=bounded,
             observed=observed_inputs(model) if X_baseline is None else X_baseline,
             bounds=None if bounds is None else as_double(bounds).mT,
             fixed_features=fixed_features,
@@ -324,18 +321,23 @@ class GuardedAcquisition(AroundBand):
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:
         # A property, since BoTorch's FixedFeatureAcquisitionFunction assigns it.
-        none = X_pending is None or X_pending.numel() == 0
-        points = None if none else X_pending
+        count = 0 if X_pending is None else len(X_pending)
+        points = X_pending if count > 0 else None
         self.band.set_X_pending(points)
-        count = 0 if points is None else len(points)
         self._is_ucb_turn = self.ucb_every is not None and is_ucb_turn(
-            self.data.num_observations + count, self.ucb_every
+            self.band.data.num_observations + count, self.ucb_every
         )
         # Some functions forget their own when told of none, and analytic ones refuse to be.
-        if not self._is_ucb_turn and (points is not None or self._told):
-            _check_pending(self.acqf, count)
+        if not self._is_ucb_turn and (count > 0 or self._told):
+            if isinstance(self.acqf, AnalyticAcquisitionFunction):
+                raise UnsupportedError(
+                    f"{type(self.acqf).__name__} is analytic and cannot account for "
+                    f"pending points, and there are {count} (X_pending; in Ax, trials that "
+                    "are running or abandoned). Guard a Monte Carlo function, such as "
+                    "qLogNoisyExpectedImprovement."
+                )
             self.acqf.set_X_pending(points)
-            self._told = points is not None
+            self._told = count > 0
         self._X_pending = points
 
     def forward(self, X: Tensor) -> Tensor:
@@ -351,18 +353,11 @@ class GuardedAcquisition(AroundBand):
                 "other: use optimize_acqf with sequential=True, or return_acq_values=False "
                 "where an optimiser asks for a joint value at the end."
             )
-        if self._is_ucb_turn:
-            return self._upper(X)
-        value = self.acqf(X)
-        shape = X.shape[:-1] if X.dim() > 2 else (1, *X.shape[:-1])
-        penalty = self._penalty(X.reshape(-1, X.shape[-1])).reshape(shape).sum(-1)
-        return value - self._unit * penalty.to(value)
+        return self.band(X) if self._is_ucb_turn else self._within(self.acqf(X), X)
 
     def _penalty(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points pay, ``n`` values; next to nothing inside."""
         excess = self.excess(X) / self.prior_std
-        limits = infeasibility_penalty(self.outcome_constraints, X, self.temperature)
-        return edge_penalty(excess, self.temperature) + limits
+        return edge_penalty(excess, self.temperature) + super()._penalty(X)
 
     def excess(self, X: Tensor) -> Tensor:
         r"""How much better than the ``reference`` a point may be, units of the band's set.
@@ -376,20 +371,16 @@ class GuardedAcquisition(AroundBand):
         """
         if len(self.reference) == 0:
             return torch.full_like(X[:, 0], torch.inf)
-        find = partial(
-            self.band.max_gain_over,
-            reference=self.reference,
-            sign=self.direction,
-            cheap=True,
-        )
-        return in_parts(X, find)
+        gain = self.objective_band.max_gain_over
+        given = {"reference": self.reference, "sign": self.direction, "cheap": True}
+        return in_parts(X, partial(gain, **given))
 
     def _settings(self) -> Any:
         return super()._settings(), self.ucb_every
 
     def _described(self) -> dict[str, Any]:
         names = {"acqf": type(self.acqf).__name__, "band": type(self.band).__name__}
-        return {**names, **super()._described(), "delta": self.assumptions.delta}
+        return {**names, **super()._described()}
 
 
 def is_ucb_turn(count: int, every: int) -> bool:
@@ -401,9 +392,8 @@ def is_ucb_turn(count: int, every: int) -> bool:
     return place == int(block * GOLDEN_RATIO % 1.0 * every)
 
 
-def _best_known(
-    band: KernelUCB[Any, Any], constraints: OutcomeConstraints | None, X: Tensor
-) -> Tensor:
+@torch.no_grad()
+def _best_known(band: Any, X: Tensor) -> Tensor:
     r"""The one of ``n x d`` points, ``1 x d``, that is worth the most at least.
 
     Of those that are certainly feasible, where there are constraints; none, ``0 x d``, if
@@ -415,15 +405,15 @@ def _best_known(
         points = confidence_set.project(part)
         return sign * points.baseline - confidence_set.support(points, -sign).value
 
-    if constraints is not None:
-        X = X[constraints.is_feasible(X)]
+    if band.outcome_constraints is not None:
+        X = X[band.outcome_constraints.is_feasible(X)]
     return X[in_parts(X, worst).argmax()].unsqueeze(0) if len(X) > 0 else X
 
 
-def _check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
+def _check_guard(acqf: AcquisitionFunction, band: KernelUCB | ConstrainedUCB) -> None:
     r"""Refuse what has several objectives or seeks the other direction, and one-shot."""
     check_band("band", band)
-    name = type(acqf).__name__
+    name, direction = type(acqf).__name__, _direction(acqf)
     if isinstance(acqf, OneShotAcquisitionFunction):
         raise UnsupportedError(
             f"{name} is a one-shot function: its points are candidates and fantasies "
@@ -435,7 +425,6 @@ def _check_guard(acqf: AcquisitionFunction, band: KernelUCB[Any, Any]) -> None:
             "that cannot be its optimum may be the best for another. Give an objective or "
             "posterior_transform that makes one of them, or search without a guard."
         )
-    direction = _direction(acqf)
     if direction * band.direction < 0:
         names = {1: "large", -1: "small"}
         raise UnsupportedError(
@@ -463,13 +452,11 @@ def _direction(acqf: AcquisitionFunction) -> int:
     r"""1 if it surely seeks large outcomes, -1 if small ones, 0 if that is not known."""
     if isinstance(acqf, Band):
         return acqf.direction
-    transform = getattr(acqf, "posterior_transform", None)
-    objective = getattr(acqf, "objective", None)
     maximize = getattr(acqf, "maximize", None)
-    if maximize is None:
-        sign = int(isinstance(objective, IdentityMCObjective))
-    else:
+    sign = int(isinstance(getattr(acqf, "objective", None), IdentityMCObjective))
+    if maximize is not None:
         sign = 1 if maximize else -1
+    transform = getattr(acqf, "posterior_transform", None)
     if transform is None:
         return sign
     weights = getattr(transform, "weights", None)
@@ -478,39 +465,11 @@ def _direction(acqf: AcquisitionFunction) -> int:
     return sign if float(weights) > 0.0 else -sign
 
 
-def _check_pending(acqf: AcquisitionFunction, count: int) -> None:
-    r"""Refuse pending points where the acquisition function cannot have any."""
-    if isinstance(acqf, AnalyticAcquisitionFunction):
-        raise UnsupportedError(
-            f"{type(acqf).__name__} is analytic and cannot account for pending points, and "
-            f"there are {count} (X_pending; in Ax, trials that are running or abandoned). "
-            "Guard a Monte Carlo function, such as qLogNoisyExpectedImprovement."
-        )
-
-
-def _check_constrained(searched: type[AcquisitionFunction], band: type[KernelUCB]) -> None:
-    r"""Refuse a search that takes no constraints, and bands not of single outcomes."""
-    if "constraints" not in input_parameters(searched):
-        raise UnsupportedError(
-            f"{searched.__name__} takes no constraints; search with "
-            "qLogNoisyExpectedImprovement, say."
-        )
-    if issubclass(band, ScalarizedUCB):
-        raise UnsupportedError(
-            "With constraints band is the class of the band of each outcome, such as "
-            "MartingaleMixtureUCB; their sum follows from posterior_transform."
-        )
-    if issubclass(band, MetaUCB | MetaPI):
-        raise UnsupportedError(
-            f"{band.__name__} has the prior of one outcome and cannot keep outcome "
-            "constraints; use MartingaleMixtureUCB or KernelFamilyUCB."
-        )
-
-
-def _transform_of(
+def _transform(
     objective: MCAcquisitionObjective | None, transform: PosteriorTransform | None
 ) -> PosteriorTransform | None:
-    if objective is None:
+    r"""What makes the objective, as one transform."""
+    if objective is None or isinstance(objective, IdentityMCObjective):
         return transform
     if transform is not None:
         raise ValueError(
@@ -523,61 +482,3 @@ def _transform_of(
             "outcomes, LinearMCObjective."
         )
     return ScalarizedPosteriorTransform(objective.get_buffer("weights"))
-
-
-def _constrained(
-    model: Model,
-    band: type[KernelUCB],
-    options: Options,
-    limits: tuple[Any, Any],
-    objective: tuple[PosteriorTransform | None, int],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    r"""Bands and constraints of a guard, and what the search is told of them."""
-    count = len(single_output_models(model))
-    shared = {name: options[name] for name in _SHARED if name in options}
-    inputs = arguments_of(
-        ConstrainedUCB,
-        model=model,
-        constraints=limits[0],
-        constraints_tuple=limits[1],
-        posterior_transform=objective[0],
-        objective_index=objective[1],
-        bound=band,
-        options={name: each for name, each in options.items() if name not in _SHARED},
-        **shared,
-    )
-    weights, _ = objective_weights(*objective, count)
-    rows = constraint_rows(*limits, count)
-    told = {
-        "constraints": get_outcome_constraint_transforms(matrix_of(rows, count)),
-        "objective": LinearMCObjective(
-            as_double([weights.get(j, 0.0) for j in range(count)])
-        ),
-    }
-    return {name: inputs[name] for name in ("band", "constraints")}, told
-
-
-def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
-    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
-    constructor: Any = get_acqf_input_constructor(searched)
-    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
-    return signature(inner).parameters
-
-
-def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
-    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
-    known = {each.__name__: each for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY}
-    found = known.get(search) if isinstance(search, str) else search
-    if found is None:
-        raise UnsupportedError(
-            f"BoTorch has no acquisition function {search!r} with an input constructor; "
-            "import the module that registers one, or give a name such as "
-            "'qLogNoisyExpectedImprovement'."
-        )
-    if found not in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
-        raise UnsupportedError(
-            f"{found.__name__} has no input constructor in BoTorch; register one with "
-            "botorch.acquisition.input_constructors.acqf_input_constructor, or build the "
-            "function yourself and give it to GuardedAcquisition."
-        )
-    return found

@@ -1,24 +1,30 @@
 r"""Input constructors: how BoTorch and Ax build the acquisition functions."""
 
-from collections.abc import Callable
-from inspect import Parameter, Signature, signature
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, getclosurevars, signature
 from typing import Any
 
 from botorch.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.input_constructors import (
+    ACQF_INPUT_CONSTRUCTOR_REGISTRY,
+    acqf_input_constructor,
+    get_acqf_input_constructor,
+)
 from botorch.acquisition.objective import IdentityMCObjective
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 
 # What Ax and BoTorch would otherwise drop without a word, and what to do instead.
+_OF_ONE = (
+    "the bound is for one objective; weigh several by a posterior transform, or use "
+    "ConstrainedUCB with thresholds for all but one"
+)
+_UNCONSTRAINED = "outcome constraints are not part of the bound; use ConstrainedUCB"
 _REJECTED = {
-    "constraints": "outcome constraints are not part of the bound; use ConstrainedUCB",
-    "constraints_tuple": "outcome constraints are not part of the bound; use "
-    "ConstrainedUCB",
-    "objective_thresholds": "the bound is for one objective; weigh several by a posterior "
-    "transform, or use ConstrainedUCB with thresholds for all but one",
-    "ref_point": "the bound is for one objective; weigh several by a posterior transform, "
-    "or use ConstrainedUCB with thresholds for all but one",
+    "constraints": _UNCONSTRAINED,
+    "constraints_tuple": _UNCONSTRAINED,
+    "objective_thresholds": _OF_ONE,
+    "ref_point": _OF_ONE,
     "objective": "Monte Carlo objectives have no closed-form bound; use a posterior "
     "transform",
 }
@@ -84,3 +90,29 @@ def parameters_of(acqf_class: type[AcquisitionFunction]) -> list[Parameter]:
     named = {n: each for n, each in own.items() if each.kind is not Parameter.VAR_KEYWORD}
     further = signature(acqf_class).parameters if len(named) < len(own) else {}
     return [*named.values(), *(each for n, each in further.items() if n not in named)]
+
+
+def input_parameters(searched: type[AcquisitionFunction]) -> Mapping[str, Parameter]:
+    r"""What the input constructor of a class takes, which BoTorch has wrapped."""
+    constructor: Any = get_acqf_input_constructor(searched)
+    inner = getclosurevars(constructor).nonlocals.get("f", constructor)
+    return signature(inner).parameters
+
+
+def search_class(search: str | type[AcquisitionFunction]) -> type[AcquisitionFunction]:
+    r"""The one with an input constructor of that name; ``UnsupportedError`` if none."""
+    known = {each.__name__: each for each in ACQF_INPUT_CONSTRUCTOR_REGISTRY}
+    found = known.get(search) if isinstance(search, str) else search
+    if found is None:
+        raise UnsupportedError(
+            f"BoTorch has no acquisition function {search!r} with an input constructor; "
+            "import the module that registers one, or give a name such as "
+            "'qLogNoisyExpectedImprovement'."
+        )
+    if found not in ACQF_INPUT_CONSTRUCTOR_REGISTRY:
+        raise UnsupportedError(
+            f"{found.__name__} has no input constructor in BoTorch; register one with "
+            "botorch.acquisition.input_constructors.acqf_input_constructor, or build the "
+            "function yourself and give it to GuardedAcquisition."
+        )
+    return found

@@ -184,7 +184,7 @@ class MartingaleMixtureUCB(RegressionUCB):
             raise BotorchTensorDimensionError(
                 f"X must be `1 x {self.regression.dimension}`, got {tuple(X.shape)}."
             )
-        self._check_points("X", X)
+        self._check_points("X", X, "n x d")
         state = self.confidence_set.regression
         exact = ExactSet(state, self.function_constraints, self.assumptions)
         with torch.no_grad():

@@ -111,18 +111,12 @@ class MetaPI(KernelUCB[PosteriorState, QueryPoints[PosteriorPoints]]):
         band = PosteriorBand(PosteriorState(model), 1.0, assumptions)
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         smallest, largest = model.value_range
-        best = largest if (self._weight > 0) == maximize else smallest
+        best = largest if self.direction > 0 else smallest
         self.target = best if given is None else given
 
-    def _value(
-        self,
-        points: QueryPoints[PosteriorPoints],
-        weight: float,
-        offset: float,
-        support: Any,
-    ) -> Tensor:
-        sign = 1.0 if weight > 0 else -1.0
-        lead = sign * (points.baseline - self.target)
+    def _value(self, support: Any, X: Tensor) -> Tensor:
+        points = self._scoring_set.project(X)
+        lead = self.direction * (points.baseline - self.target)
         deviation = safe_sqrt(points.design.variance)
         open_ = deviation > _SMALLEST_RATIO * lead.detach().abs()
         ratio = lead / deviation.where(open_, 1.0)

@@ -1,16 +1,15 @@
 r"""One band for each outcome of a model, which share a failure probability."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any, cast
+from typing import Any
 
 from botorch.models.model import Model
 from torch import Tensor
 
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.input_constructors import parameters_of
+from kernelucb.acquisition.input_constructors import builder_of, parameters_of
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise
@@ -20,10 +19,6 @@ NormBounds = NormBoundLike | Sequence[NormBoundLike]
 Noise = float | Tensor | UnknownNoise | None
 BoundClasses = type[KernelUCB] | Sequence[type[KernelUCB]]
 BoundOptions = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-Builder = Callable[..., KernelUCB]
-
-# What describes a kernel of its own, of bounds that do not take these themselves.
-OWN_KERNEL = ("kernel", "lengthscale", "outputscale", "mean")
 
 
 def outcome_bands(
@@ -74,71 +69,62 @@ def outcome_bands(
         raise ValueError(
             f"num_bounds is {count}, below the number of outcomes {len(singles)}."
         )
-    builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
-    return list(build_bands(builders, singles, range(len(singles)), delta, count).values())
+    share, used = probability("delta", delta) / count, range(len(singles))
+    given = norm_bound, noise_std, bound, options
+    return list(bands_of_outputs(singles, used, share, *given).values())
 
 
-def band_builders(
-    count: int,
-    bound: BoundClasses,
+def bands_of_outputs(
+    models: Sequence[Any],
+    used: Iterable[int],
+    delta: float,
     norm_bound: NormBounds,
     noise_std: Any,
+    bound: BoundClasses,
     options: BoundOptions,
-) -> list[Builder]:
-    r"""What makes the band of each outcome from its model and ``delta``."""
-    columns = zip(
-        per_output("bound", bound, count),
-        _norms(norm_bound, count),
-        per_output("noise_std", noise_std, count),
-        per_output("options", options, count),
-        strict=True,
-    )
-    return [_builder(*column) for column in columns]
+    of_one: Mapping[int, Mapping[str, Any]] | None = None,
+) -> dict[int, KernelUCB]:
+    r"""The band of each used output, by its number, each of failure probability ``delta``.
 
-
-def _norms(norm_bound: Any, count: int) -> list[Any]:
-    r"""A norm bound for each outcome, from one for all or a sequence.
-
-    Raises:
-        ValueError: If a sequence has another length, or outcomes share a tracker.
+    What is given is one for all outputs or one for each, but for ``of_one``: further
+    arguments of some.
     """
-    norms = per_output("norm_bound", norm_bound, count)
+    norms = per_output("norm_bound", norm_bound, len(models))
     trackers = [id(norm) for norm in norms if isinstance(norm, NormTracker)]
     if len(set(trackers)) < len(trackers):
         raise ValueError(
             "norm_bound: a NormTracker is for one outcome; give each outcome its own."
         )
-    return norms
+    noises, bounds, further = (
+        per_output(name, value, len(models))
+        for name, value in (
+            ("noise_std", noise_std),
+            ("bound", bound),
+            ("options", options),
+        )
+    )
+    bands: dict[int, KernelUCB] = {}
+    for j in used:
+        named = {"norm_bound": norms[j], "noise_std": noises[j]}
+        builder, arguments = _checked(bounds[j], named, further[j] or {})
+        own = (of_one or {}).get(j, {})
+        bands[j] = builder(models[j], delta=delta, **arguments, **own)
+    return bands
 
 
-def _builder(
-    bound: type[KernelUCB], norm_bound: Any, noise_std: Any, options: Any
-) -> Builder:
-    parameters: Mapping[str, Any] = signature(bound).parameters
-    named = {"norm_bound": norm_bound, "noise_std": noise_std}
-    own = {n: v for n, v in named.items() if n in parameters or v is not None}
-    further = dict(options or {})
-    if taken := further.keys() & {"model", "delta", *named}:
-        names = ", ".join(sorted(taken))
+def _checked(
+    bound: type[KernelUCB], named: Mapping[str, Any], further: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    r"""What builds a band, and its arguments, which it takes."""
+    taken = set(signature(bound).parameters)
+    own = {n: value for n, value in named.items() if n in taken or value is not None}
+    if twice := further.keys() & {"model", "delta", *named}:
+        names = ", ".join(sorted(twice))
         raise ValueError(f"options holds {names}; give that as an argument of its own.")
-    build: Any = bound
-    if further.keys() - parameters.keys() and hasattr(bound, "from_model"):
-        build = cast(Any, bound).from_model  # described by names and numbers
-        parameters = {each.name: each for each in parameters_of(bound)}
-    unknown = (own.keys() | further.keys()) - parameters.keys()
-    if unknown:
+    builder: Any = bound
+    if further.keys() - taken:  # described by names and numbers
+        builder, taken = builder_of(bound), {each.name for each in parameters_of(bound)}
+    if unknown := (own.keys() | further.keys()) - taken:
         names = ", ".join(sorted(map(str, unknown)))
         raise ValueError(f"{bound.__name__} has no option {names}; see help of the class.")
-    return partial(build, **own, **further)
-
-
-def build_bands(
-    builders: Sequence[Builder],
-    models: Sequence[Any],
-    used: Iterable[int],
-    delta: float,
-    num_bounds: int,
-) -> dict[int, KernelUCB]:
-    r"""The band of each used outcome, by its number, at ``delta / num_bounds``."""
-    share = probability("delta", delta) / num_bounds
-    return {j: builders[j](models[j], delta=share) for j in used}
+    return builder, {**own, **further}

@@ -3,21 +3,20 @@ r"""Upper confidence bound of a weighted sum of several outcomes."""
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import UnsupportedError
 from botorch.models.model import Model
 from torch import Tensor
 from torch.nn import ModuleList
 
-from kernelucb._numerics.checks import finite_scalar
-from kernelucb.acquisition.base import KernelUCB, part_at
+from kernelucb._numerics.checks import finite_scalar, probability
+from kernelucb.acquisition.base import KernelUCB, affine_weights, part_at
 from kernelucb.acquisition.martingale_mixture import MartingaleMixtureUCB
 from kernelucb.acquisition.outcome_bands import (
     BoundClasses,
     BoundOptions,
     NormBounds,
-    band_builders,
-    build_bands,
+    bands_of_outputs,
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.band import Band, check_dimensions
@@ -29,6 +28,11 @@ from kernelucb.confidence.combined import (
 )
 from kernelucb.regression.from_model import per_output, single_output_models
 from kernelucb.regression.outcome_map import check_identity
+
+_INSTEAD = (
+    "use Standardize or no outcome transform, or add up the bands themselves (bounds(X) of "
+    "each, in outcome units)"
+)
 
 
 class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
@@ -70,28 +74,31 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
         maximize: bool = True,
         X_pending: Tensor | None = None,
     ) -> None:
-        if len(acqfs) == 0:
-            raise ValueError("acqfs is empty; a sum needs at least one outcome.")
         listed = per_output("weights", weights, len(acqfs))
         values = [finite_scalar("weights", weight) for weight in listed]
-        used = [j for j, weight in enumerate(values) if weight != 0.0]
+        used = {j: weight for j, weight in enumerate(values) if weight != 0.0}
         if not used:
-            raise ValueError("All weights are zero; at least one must not be.")
-        offset = finite_scalar("offset", offset)
+            raise ValueError(
+                "acqfs is empty or all weights are zero; a sum needs an outcome."
+            )
         parts = [acqfs[j] for j in used]
-        _check_parts(parts)
+        for acqf in parts:
+            if acqf.posterior_transform is not None:
+                raise UnsupportedError(
+                    "A bound in the sum has a posterior transform; give its weight to "
+                    "ScalarizedUCB."
+                )
+            check_identity(acqf.outcome_map, "A weighted sum", _INSTEAD)
+        check_dimensions("acqfs", parts)
         assumptions = Assumptions.joined(
             {f"output {j + 1}": acqfs[j].assumptions for j in used},
             "the band of the weighted sum holds",
         )
-        nonzero = [values[j] for j in used]
-        sets = [acqf.confidence_set for acqf in parts]
-        rule = WeightedSum(tuple(nonzero), offset)
-        confidence_set = CombinedSet(sets, rule, assumptions)
+        rule = WeightedSum(tuple(used.values()), finite_scalar("offset", offset))
+        band = CombinedSet([acqf.confidence_set for acqf in parts], rule, assumptions)
         models: Any = ModuleList([acqf.model for acqf in parts])
-        super().__init__(models, confidence_set, maximize, None, X_pending)
-        self.acqfs = ModuleList(parts)
-        self.weights = tuple(nonzero)
+        super().__init__(models, band, maximize, None, X_pending)
+        self.acqfs, self.weights = ModuleList(parts), rule.weights
 
     @classmethod
     def from_model(
@@ -122,14 +129,12 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
             UnsupportedError: If the model or the transform cannot be represented.
         """
         singles = single_output_models(model)
-        weights, offset = _weights(posterior_transform, len(singles))
+        weights, offset = affine_weights(posterior_transform, len(singles))
         used = [j for j, weight in enumerate(weights) if weight != 0.0]
-        if not used:
-            raise UnsupportedError("All weights of the posterior transform are 0.")
-        builders = band_builders(len(singles), bound, norm_bound, noise_std, options)
-        bands = build_bands(builders, singles, used, delta, len(used))
+        share = probability("delta", delta) / len(used)
+        given = norm_bound, noise_std, bound, options
         return cls(
-            acqfs=list(bands.values()),
+            acqfs=list(bands_of_outputs(singles, used, share, *given).values()),
             weights=[weights[j] for j in used],
             offset=offset,
             maximize=maximize,
@@ -142,39 +147,5 @@ class ScalarizedUCB(KernelUCB[CombinedState, CombinedPoints]):
         return [acqf for acqf in self.acqfs if isinstance(acqf, KernelUCB)]
 
     def _parts_at(self, terms: Mapping[int, Band]) -> dict[str, Any]:
-        return {
-            "acqfs": [part_at(part, terms) for part in self.parts],
-            "weights": self.weights,
-        }
-
-
-def _weights(transform: PosteriorTransform | None, count: int) -> tuple[list[float], float]:
-    if not isinstance(transform, ScalarizedPosteriorTransform):
-        given = "nothing" if transform is None else type(transform).__name__
-        raise UnsupportedError(
-            f"The posterior transform is {given}; use ScalarizedPosteriorTransform with "
-            f"one weight for each of the {count} outputs."
-        )
-    weights = transform.get_buffer("weights").double().tolist()
-    if len(weights) != count:
-        raise UnsupportedError(
-            f"The posterior transform has {len(weights)} weights; the model has {count} "
-            "outputs."
-        )
-    return weights, float(transform.offset)
-
-
-def _check_parts(parts: Sequence[KernelUCB]) -> None:
-    if any(acqf.posterior_transform is not None for acqf in parts):
-        raise UnsupportedError(
-            "A bound in the sum has a posterior transform; give its weight to "
-            "ScalarizedUCB."
-        )
-    for acqf in parts:
-        check_identity(
-            acqf.outcome_map,
-            "A weighted sum",
-            "use Standardize or no outcome transform, or add up the bands themselves "
-            "(bounds(X) of each, in outcome units)",
-        )
-    check_dimensions("acqfs", parts)
+        parts = [part_at(part, terms) for part in self.parts]
+        return {"acqfs": parts, "weights": self.weights}

@@ -24,7 +24,8 @@ from torch import Tensor
 from kernelucb._numerics.arrays import in_parts
 from kernelucb.acquisition import ConstrainedUCB, GuardedAcquisition, ScalarizedUCB
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.guarded import is_ucb_turn, search_class
+from kernelucb.acquisition.guarded import is_ucb_turn
+from kernelucb.acquisition.input_constructors import search_class
 from kernelucb.ax.options import (
     OF_THE_GUARD,
     Options,
@@ -109,11 +110,14 @@ class BoundAcquisition(Acquisition):
             if observed is not None:
                 known.append(observed[self.safe_set.is_safe(observed)])
             observed = torch.cat(known) if known else None
-        limits = self.outcome_constraints if kind == "explored" else None
+        own = {name: self.options[name] for name in OF_THE_GUARD if name in self.options}
+        band: Any = self.band
+        if kind == "explored" and self.outcome_constraints is not None:
+            edge = {name: own[name] for name in own if name == "temperature"}
+            limits = self.outcome_constraints
+            band = ConstrainedUCB(self.band, limits, observed=observed, **edge)
         if "search" not in self.options:
-            if limits is None:
-                return self.band
-            return ConstrainedUCB(self.band, limits, observed=observed)
+            return band
         # The guard passes pending points on; Ax would to functions that take none.
         pending, self.X_pending = self.X_pending, None
         searched = super()._construct_botorch_acquisition(
@@ -121,13 +125,7 @@ class BoundAcquisition(Acquisition):
         )
         self.X_pending = pending
         return GuardedAcquisition(
-            searched,
-            self.band,
-            constraints=limits,
-            observed=observed,
-            X_pending=pending,
-            **self._domain,
-            **{name: self.options[name] for name in OF_THE_GUARD if name in self.options},
+            searched, band, observed=observed, X_pending=pending, **self._domain, **own
         )
 
     def _build_bands(self, acqf_class: Any, options: Options, model: Any) -> None:

@@ -37,8 +37,11 @@ from kernelucb.acquisition import (
     ScalarizedUCB,
 )
 from kernelucb.acquisition.base import KernelUCB
-from kernelucb.acquisition.guarded import input_parameters, search_class
-from kernelucb.acquisition.input_constructors import builder_of
+from kernelucb.acquisition.input_constructors import (
+    builder_of,
+    input_parameters,
+    search_class,
+)
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.martingale_mixture.regularizers import Analytic, Grid
 from kernelucb.confidence.near import NearNormBall
