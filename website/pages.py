@@ -5,6 +5,8 @@ formulas work in them as on every page. The changelog is copied. Source files an
 that a page links to get a page each, so that the site needs no other place for the code.
 """
 
+import csv
+import io
 import posixpath
 import re
 from pathlib import Path
@@ -17,6 +19,7 @@ from source_pages import definition_line, folder_page, source_page
 
 ROOT = Path(__file__).parents[1]
 COPIED = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+TABLE = re.compile(r"^\[Table `\w+`\]\(\.\./\.\./(?P<path>\S+/results/\w+\.md)\)$", re.M)
 LINK = re.compile(r'\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?P<title> "[^"]*")?\)')
 CODE_LINK = re.compile(
     r'<a href="[./]*code/(?P<path>[^"]+\.py)\.html"'
@@ -96,7 +99,8 @@ def target_of(link: re.Match[str], address: str) -> str:
 
 def linked_code(file: File) -> set[str]:
     r"""What the page links to that has no page yet."""
-    found = {target_of(link, file.src_uri) for link in LINK.finditer(file.content_string)}
+    text = TABLE.sub("", file.content_string)
+    found = {target_of(link, file.src_uri) for link in LINK.finditer(text)}
     return {
         path
         for path in found
@@ -105,7 +109,8 @@ def linked_code(file: File) -> set[str]:
 
 
 def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) -> str:
-    r"""MkDocs: points links at pages; at the line, where the link's text is a name."""
+    r"""MkDocs: shows tables of results where they are linked; points links at pages."""
+    markdown = TABLE.sub(lambda found: table_of_results(ROOT / found["path"]), markdown)
     here = posixpath.dirname(page.file.src_uri)
 
     def point(link: re.Match[str]) -> str:
@@ -117,6 +122,18 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) ->
         return f"]({relative}{link['anchor'] or ''}{link['title'] or ''})"
 
     return LINK.sub(point, markdown)
+
+
+def table_of_results(path: Path) -> str:
+    r"""A table that a benchmark wrote; when and with which versions, where it was noted."""
+    text, made = path.read_text(), path.with_name("made.csv")
+    with made.open(newline="") if made.exists() else io.StringIO() as file:
+        for row in csv.DictReader(file):
+            if row.pop("table") == f"{path.stem}.csv":
+                del row["digest"]
+                words = (f"{name} {version}" for name, version in row.items() if version)
+                text += f"\n*Made with: {', '.join(words)}.*\n"
+    return text
 
 
 def on_page_content(content: str, **_: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.attack.families import FAMILIES
 from benchmarks.attack.tables import save_counts, save_table
 from benchmarks.attack.tasks import Run, Task, play, tasks_of
-from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, number, option, update_report
+from benchmarks.runner import RUN_OPTIONS, Benchmark, Call, number, option
 
 BENCHMARK = Benchmark(
     "benchmarks.attack",
@@ -44,13 +44,6 @@ def _play(name: str, task: Task) -> Run:
 def case(call: Call) -> None:
     r"""Play one case."""
     print(*FAMILIES[call.options.family].play(call.options.seed), sep="\n")
-
-
-@BENCHMARK.command("report")
-def report(call: Call) -> list[Path]:
-    r"""Write the table, then copy it into the report."""
-    save_table(call.folders.results)
-    return update_report(BENCHMARK.report, call.folders.results)
 
 
 if __name__ == "__main__":

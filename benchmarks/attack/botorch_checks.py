@@ -60,7 +60,7 @@ def _prototypes() -> dict[str, Any]:
         "sketched": k.SketchedMartingaleMixtureUCB(nystrom, **given),
         "bkb": k.BKBUCB(BKBModel(X, Y.unsqueeze(-1), kernel, 0.01), norm_bound=5.0),
         "scalarized": k.ScalarizedUCB([dual, dual], [1.0, -2.0]),
-        "ConstraintWidth": k.ConstraintWidth(k.SafeSet(dual, thresholds=-20.0)),
+        "ConstraintWidth": k.safety.ConstraintWidth(k.SafeSet(dual, thresholds=-20.0)),
     }
 
 

@@ -1,8 +1,8 @@
 r"""What the benchmarks share.
 
-Data flow: ``configuration -> tasks -> engines -> store -> {statistics, tables, pictures} ->
-report``; ``commands`` is the command line of them all, ``streams`` and ``data`` stand
-beside. A benchmark has a ``Task`` (frozen dataclass of everything that one run depends
+New benchmarks are a ``Study`` (``study``). The others go ``configuration -> tasks ->
+engines -> store -> {statistics, tables, pictures}``; ``commands`` is their command line.
+A benchmark has a ``Task`` (frozen dataclass of everything that one run depends
 on), a ``Run`` (dataclass of what comes out), a player that maps the one to the other, and
 in its ``__main__`` a ``Benchmark``, at which its commands are registered.
 """
@@ -23,7 +23,6 @@ from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
 from benchmarks.runner.functions import fixed_kernel, largest_value, rkhs_norm
 from benchmarks.runner.pictures import draw_spread, legend_below, picture
 from benchmarks.runner.provenance import recorded
-from benchmarks.runner.report import update_report
 from benchmarks.runner.statistics import Moments, moments_table, paired_difference, spaced
 from benchmarks.runner.store import RunStore, write_atomically
 from benchmarks.runner.streams import stream
@@ -66,7 +65,6 @@ __all__ = [
     "run_tasks",
     "spaced",
     "stream",
-    "update_report",
     "write_atomically",
     "write_lines",
     "write_summary",

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from benchmarks.runner.engines import ENGINES, run_tasks
 from benchmarks.runner.folders import ROOT, BenchmarkError, Folders
-from benchmarks.runner.report import update_report
 from benchmarks.runner.store import RunStore
 from benchmarks.runner.tasks import Task
 
@@ -82,22 +81,16 @@ class _Command(NamedTuple):
 class Benchmark:
     r"""The commands of a benchmark, and its command line.
 
-    Where ``docs/results`` has a page of its name it has the command ``report`` too, which
-    copies the tables into that page.
-
     Args:
         package: Name of the package, or of the module with the command.
         description: For its help.
-        options: Of all its commands but ``report``, besides ``--output``.
+        options: Of all its commands, besides ``--output``.
     """
 
     def __init__(self, package: str, description: str, *options: Option) -> None:
         self.package, self.description, self.options = package, description, options
         self.folder = ROOT.joinpath(*package.split("."))
-        self.report = ROOT / "docs" / "results" / f"{self.folder.name}.md"
         self.commands: dict[str, _Command] = {}
-        if self.report.exists():
-            self.commands["report"] = _Command(self._update_report, ())
 
     def command(self, *names: str, options: Sequence[Option] = ()) -> Callable:
         r"""Register a function of a ``Call`` that returns the files that it wrote.
@@ -106,8 +99,8 @@ class Benchmark:
         """
 
         def register(run: Callable) -> Callable:
-            given = () if names == ("report",) else self.options
-            self.commands |= dict.fromkeys(names, _Command(run, (*given, *options)))
+            own = _Command(run, (*self.options, *options))
+            self.commands |= dict.fromkeys(names, own)
             return run
 
         return register
@@ -126,12 +119,8 @@ class Benchmark:
             raise SystemExit(str(error)) from error
         for path in files:
             print(path)
-            if path.suffix == ".md" and path != self.report:
+            if path.suffix == ".md":
                 print(path.read_text(encoding="utf-8"))
-
-    def _update_report(self, call: Call) -> list[Path]:
-        r"""Copy the tables into the page of the results."""
-        return update_report(self.report, call.folders.results)
 
     def _parser(self) -> argparse.ArgumentParser:
         parser = argparse.ArgumentParser(

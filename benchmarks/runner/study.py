@@ -27,7 +27,6 @@ from joblib import Parallel, delayed
 from rich.progress import track
 
 from benchmarks.runner.folders import ROOT, BenchmarkError
-from benchmarks.runner.report import update_report
 from benchmarks.runner.store import write_atomically
 from benchmarks.runner.tables import markdown_table, write_lines, write_table
 
@@ -87,7 +86,6 @@ class Study:
     def __init__(self, package: str, description: str) -> None:
         self.package, self.description = package, description
         self.folder = ROOT.joinpath(*package.split("."))
-        self.page = ROOT / "docs" / "results" / f"{self.folder.name}.md"
         self.tables: dict[str, _Table] = {}
 
     def table(
@@ -123,12 +121,12 @@ class Study:
         return pd.DataFrame([s | r for s, r in zip(runs, results, strict=True)])
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
-        r"""Run the commands that are named, or ``report``; print the tables."""
+        r"""Run a command, and print its tables."""
         call = self._parser().parse_args(arguments)
         try:
             for path in self._run(call):
                 print(path)
-                if path.suffix == ".md" and path != self.page:
+                if path.suffix == ".md":
                     print(path.read_text(encoding="utf-8"))
         except (BenchmarkError, FileNotFoundError) as error:
             raise SystemExit(str(error)) from error
@@ -136,9 +134,6 @@ class Study:
     def _run(self, call: argparse.Namespace) -> Iterator[Path]:
         if (call.only or call.change) and call.output is None:
             raise BenchmarkError("A part or a change needs --output, beside the results.")
-        if call.command == "report":
-            yield from update_report(self.page, (call.output or self.folder) / "results")
-            return
         pictures = (call.output or ROOT / "docs" / "results") / "images"
         for name in self.tables if call.command == "all" else [call.command]:
             table = self.tables[name]
@@ -168,8 +163,6 @@ class Study:
             for name, each in self.tables.items()
         }
         commands |= {"all": "every table"}
-        if self.page.exists():
-            commands["report"] = "copy the tables into the page of the results"
         words = "; ".join(f"{name}: {text}" for name, text in commands.items())
         parser.add_argument("command", choices=commands, help=words.replace("%", "%%"))
         setting = {"nargs": "+", "default": [], "metavar": "NAME=VALUE[,VALUE]"}

@@ -259,9 +259,3 @@ def test_a_ratio_of_means_has_the_error_of_the_delta_method():
     ratio = ratio_of_means(above, below)
     assert ratio.mean == pytest.approx(1.5, abs=0.01)
     assert ratio.standard_error == pytest.approx(0.1 / math.sqrt(4000), rel=0.1)
-
-
-def test_every_block_of_the_report_has_a_command():
-    report = (ROOT / "docs" / "results" / "durand_2018.md").read_text(encoding="utf-8")
-    names = ["noise", "band", "joint", "regret", "rate", "concentration"]
-    assert all(f"<!-- begin {name} -->" in report for name in names)

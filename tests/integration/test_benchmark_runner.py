@@ -188,20 +188,6 @@ def test_streams_are_named():
     assert len(different | {stream(1, "b", 0).random()}) == 4
 
 
-def test_a_report_takes_its_tables_between_markers(tmp_path):
-    from benchmarks.runner import update_report, write_atomically
-
-    report = tmp_path / "report.md"
-    report.write_text("before\n<!-- begin one -->\nold\n<!-- end one -->\nafter\n")
-    with pytest.raises(FileNotFoundError, match="'one'"):
-        update_report(report, tmp_path)
-    write_atomically(tmp_path / "one.md", "new\n")
-    for _ in range(2):
-        update_report(report, tmp_path)
-        expected = "before\n<!-- begin one -->\n\nnew\n\n<!-- end one -->\nafter\n"
-        assert report.read_text() == expected
-
-
 def test_absent_data_are_said_to_be_absent(tmp_path, monkeypatch):
     from benchmarks.runner import load_data
 
@@ -339,7 +325,7 @@ def test_a_command_line(tmp_path, capsys):
         (tmp_path / "results").rmdir()
     with pytest.raises(SystemExit, match="change it"):
         benchmark.main(["two", "--output", str(tmp_path)])
-    for arguments in (["three"], [], ["one", "--rounds", "0"], ["report", "--jobs", "1"]):
+    for arguments in (["three"], [], ["one", "--rounds", "0"]):
         with pytest.raises(SystemExit, match="2"):
             benchmark.main(arguments)
 

@@ -63,6 +63,17 @@ def test_every_page_can_be_reached_from_the_menu(pages, site):
         assert f"{path.stem}.html" in read(site / "tutorials/index.html").links
 
 
+def test_pages_of_results_show_every_table(site):
+    shown = 0
+    for path in (ROOT / "docs" / "results").glob("*.md"):
+        linked = re.findall(r"^\[Table `\w+`\]\(\.\./\.\./(.+)\)$", path.read_text(), re.M)
+        page = (site / "results" / f"{path.stem}.html").read_text()
+        assert page.count("<table>") >= len(linked), path
+        assert all((ROOT / name).is_file() for name in linked), path
+        shown += len(linked)
+    assert shown > 60
+
+
 def test_no_link_is_broken(site, pages):
     broken = []
     for path, content in pages.items():
