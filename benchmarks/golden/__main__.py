@@ -297,8 +297,8 @@ def compare(call: Call) -> None:
                 limit = allowed(what, loose)
                 if size == math.inf and what == "words":
                     name += f": {numbers.get(what)!r} became {now.get(what)!r}"
-                share = 0.0 if size == 0.0 or limit == math.inf else size / limit
-                share = math.inf if limit == 0.0 < size else share
+                share = size / limit if limit else math.inf
+                share = 0.0 if size == 0.0 or limit == math.inf else share
                 rows.append((share, name, what, size))
         rows += [(math.inf, name, "not asked any more", math.inf) for name in old]
         share, name, what, size = max(rows)

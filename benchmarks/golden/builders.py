@@ -14,6 +14,7 @@ import kernelucb as k
 from benchmarks.golden.problems import Problem
 from benchmarks.runner import fixed_kernel, stream
 from kernelucb import Analytic, Filters, Grid, MartingaleMixture
+from kernelucb.acquisition import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.models import BKBModel, CosineFeatures, DiscreteMetaModel, FeatureMetaModel
 
 Options = Mapping[str, Any]
@@ -265,14 +266,14 @@ KINDS: dict[str, Kind] = {
     "abbasi yadkori alpha": Kind("baselines", 2, _ay, {"alpha": 0.3}),
     "igp": Kind("baselines", 6, lambda p: k.IGPUCB(p.model(), **options(p, horizon=100))),
     "srinivas finite": Kind(
-        "baselines", 4, _srinivas, {"theorem": lambda p: k.acquisition.FiniteDomain(100)}
+        "baselines", 4, _srinivas, {"theorem": lambda p: FiniteDomain(100)}
     ),
     "srinivas compact": Kind(
-        "baselines", 3, _srinivas, {"theorem": lambda p: k.CompactDomain(1.0, 1.0, 1.0)},
+        "baselines", 3, _srinivas, {"theorem": lambda p: CompactDomain(1.0, 1.0, 1.0)},
         _STATE,
     ),
     "srinivas norm": Kind(
-        "baselines", 4, _srinivas, {"theorem": lambda p: k.acquisition.BoundedNorm(p.norm_bound)}
+        "baselines", 4, _srinivas, {"theorem": lambda p: BoundedNorm(p.norm_bound)}
     ),
     "wang de freitas": Kind(
         "baselines", 5, lambda p: k.WangDeFreitasUCB(p.model(), **options(p))
