@@ -28,7 +28,7 @@ from kernelucb import (
 )
 from kernelucb.acquisition import BoundedNorm
 from kernelucb.confidence.combined import CombinedSet, WeightedSum
-from kernelucb.confidence.martingale_mixture.dual import GridSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.models import BKBModel
 
 # The bounds of a bandit, by the options that name them.
@@ -73,7 +73,7 @@ def _width(band: Any) -> float:
     if isinstance(band, CombinedSet) and isinstance(band.rule, WeightedSum):
         pairs = zip(band.rule.weights, band.parts, strict=True)
         return sum(abs(weight) * _width(part) for weight, part in pairs)
-    if isinstance(band, GridSet):
+    if isinstance(band, GridSet) and not isinstance(band, ExactSet):
         return float(band.squared_widths.max().sqrt())
     return getattr(band, "width", 0.0)
 

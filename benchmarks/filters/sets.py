@@ -5,9 +5,9 @@ from typing import Any
 from benchmarks.filters.problems import Problem
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.filters import Array, FilterMixture
-from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.fit.radius import Radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
 
@@ -24,7 +24,8 @@ class Mixture:
 
     def of_weights(self, weights: Array) -> ConfidenceSet:
         r"""The set of ``J`` weights that sum up to one."""
-        return self._of(self.fit.filtered(weights), self.fit.squared_radius(weights))
+        state = self.fit.constraint(weights).regression
+        return self._of(state, self.fit.ellipsoid(weights).squared_radius)
 
     def of_filter(self, spectral_filter: SpectralFilter, squared: float) -> ConfidenceSet:
         r"""The set of a filter and a squared radius in noise units."""

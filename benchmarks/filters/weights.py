@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.filters import configuration
 from benchmarks.filters.problems import Problem
 from benchmarks.filters.sets import Mixture
-from kernelucb.confidence.fit.filters import _normalized, _Widths
+from kernelucb.confidence.fit.filters import normalized
 
 WAYS = ("fixed point", "descent, domain", "descent, data", "each point")
 _FIXED_POINT_STEPS = 200
@@ -110,12 +110,12 @@ def _width(band, points: Tensor) -> float:
 
 def _fixed_point(mixture: Mixture) -> np.ndarray:
     r"""The library's iteration, half a step at a time, until nothing changes."""
-    widths = _Widths(mixture.fit, mixture.norm)
+    appraise = mixture.fit.widths(mixture.norm)
     log_weights = np.zeros(len(mixture.fit.prices))
     for _ in range(_FIXED_POINT_STEPS):
-        target = widths.appraise(_normalized(log_weights)).log_weights
+        target = appraise(normalized(log_weights)).log_weights
         log_weights = 0.5 * (log_weights + target - target.max())
-    return _normalized(log_weights)
+    return normalized(log_weights)
 
 
 def _descend(

@@ -27,10 +27,9 @@ from kernelucb.certificates import (
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
 from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.martingale_mixture.regularizers import Analytic, Grid
-from kernelucb.confidence.near import NearNormBall
+from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
 from kernelucb.confidence.norm.least import least_consistent_norm
-from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
 from kernelucb.confidence.streaming import StreamingNoiseTracker
 from kernelucb.confidence.unknown_noise import UnknownNoise

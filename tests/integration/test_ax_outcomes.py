@@ -20,7 +20,7 @@ from botorch.exceptions import InputDataError
 
 import kernelucb.ax
 from kernelucb import ScalarizedUCB
-from kernelucb.confidence.statements import REPORTED
+from kernelucb.confidence.assumptions import REPORTED
 from kernelucb.exceptions import UncertifiedError
 
 pytestmark = AX_WARNINGS

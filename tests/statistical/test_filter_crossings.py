@@ -128,7 +128,7 @@ def test_the_library_s_mixture_is_left_no_sooner(arms, count):
     scale = arms.noise_std[chosen]
     state = KernelRegression(arms.inputs[chosen], noise * scale, arms.kernel, scale)
     library = FilterMixture(state, DELTA, 1.0, NORM)
-    scales, floors = library.hybrids
+    scales, floors, _ = library.hybrids
     filters = Filters(arms.gram(), scales, floors, 1)
     game = Sequences(arms.gram()[None], arms.truth(0.0, 1))
     for arm, value in zip(chosen, noise, strict=True):

@@ -21,7 +21,7 @@ from kernelucb import (
     NystromRegression,
     PrequentialRadius,
 )
-from kernelucb.confidence.fit.mixture import sketched_radius
+from kernelucb.confidence.fit.radius import sketched_radius
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from problems import frozen_kernel
 from tolerances import REARRANGED

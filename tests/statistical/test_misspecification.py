@@ -10,7 +10,7 @@ from binomial import Claim
 from scipy.stats import chi2
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
-from kernelucb.confidence.fit.energy import noise_energy_bound
+from kernelucb.confidence.fit.radius import noise_energy_bound
 from problems import RKHSFunction, frozen_kernel, normal, uniform
 
 NORM, NOISE_STD, RUNS = 5.0, 0.1, 30

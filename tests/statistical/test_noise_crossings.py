@@ -12,8 +12,7 @@ from binomial import Claim
 from simulation import Arms, History, crossings
 
 from kernelucb import UnknownNoise, check_consistency
-from kernelucb.confidence.fit.energy import noise_energy_bound
-from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
 from kernelucb.confidence.unknown_noise import JointSet
 from oracles.crossings import gaussian, nearest_miss, optimistic, played, rademacher
 from oracles.least_norm import least_norm

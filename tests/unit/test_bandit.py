@@ -23,10 +23,10 @@ from kernelucb import (
 from kernelucb.confidence import ridge_band
 from kernelucb.confidence.assumptions import Status
 from kernelucb.confidence.base import ConfidenceSet
-from kernelucb.confidence.fit.mixture import Radius, mixture_radius
-from kernelucb.confidence.geometry import consistent_constraints
-from kernelucb.confidence.martingale_mixture import regularizers
+from kernelucb.confidence.fit.radius import Radius, mixture_radius
+from kernelucb.confidence.martingale_mixture import forms
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
@@ -70,7 +70,7 @@ def stateless(bandit: KernelBandit, kernel, norm_bound=NORM, **options):
             return AbbasiYadkoriUCB(regression, alpha=form.alpha, **options)
         case ridge_band.IGP_UCB_SOURCE:
             return IGPUCB(regression, **options)
-        case regularizers.ANALYTIC_SOURCE:
+        case forms.ANALYTIC_SOURCE:
             options = {"fit": "martingale", "form": "analytic", **options}
             return MartingaleMixtureUCB(regression, **options)
         case GridSet.source:

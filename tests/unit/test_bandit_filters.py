@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB
 from kernelucb.bandit.filters import Ratio, TwoFilters, partial_fractions
-from kernelucb.confidence.fit import energy
 from kernelucb.confidence.fit.filters import ALONE
+from kernelucb.confidence.fit.radius import KernelFree
 from problems import float64, frozen_kernel
 from tolerances import BANDIT, PARTIAL_FRACTIONS, REARRANGED
 
@@ -32,7 +32,7 @@ def test_prices_are_those_of_the_whole_mixture():
     mixture = bound.mixture(bandit.observations.regression())
     weights = [0.0] * len(mixture.prices)
     weights[0], weights[1 + filters.hybrid] = filters.share, 1.0 - filters.share
-    expected = mixture.squared_radius(float64(weights).numpy())
+    expected = mixture.ellipsoid(float64(weights).numpy()).squared_radius
     expected += filters.ratio.at_zero * mixture.regression.hidden_part(NORM)
     found = bandit.bands.current().squared_radius
     assert found == pytest.approx(expected, rel=BANDIT)
@@ -116,12 +116,11 @@ def test_sums_of_resolvents_are_the_filtered_ones(top, rise, log_corner, centre)
     slope=st.floats(1e-3, 1.0),
 )
 def test_a_tangent_of_any_slope_lies_below_the_mixture(count, per_round, slope):
-    level, price, shares = math.log(1.0 / DELTA), per_round * count, ALONE[:2]
-    ball = energy.noise_ball(count, level, price, shares)
-    found = energy.tangent_price(ball, slope, count, level, price, shares)
-    offsets = energy._offsets(count, price, shares)
+    predicted = per_round * count + 2.0 * math.log(1.0 / DELTA)
+    mixed = KernelFree.of(count, DELTA, predicted, ALONE[:2])
+    ball, found = mixed.ball, mixed.tangent_price(slope)
     energies = torch.linspace(0.0, ball.squared_radius, 400, dtype=torch.float64).tolist()
-    gaps = [2.0 * energy._mixture(e, offsets)[0] - (slope * e - found) for e in energies]
+    gaps = [2.0 * mixed.at(e)[0] - (slope * e - found) for e in energies]
     scale = 1.0 + ball.squared_radius
     assert min(gaps) >= -REARRANGED * scale
     step = scale / 400.0  # the touching point lies between two of them

@@ -24,8 +24,7 @@ from kernelucb.confidence.bkb import (
     required_qbar,
     theorem2_width,
 )
-from kernelucb.confidence.fit.energy import with_energy
-from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.fit.radius import mixture_radius, with_energy
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.confidence.ridge_band import abbasi_yadkori_width
 from kernelucb.models import BKBModel

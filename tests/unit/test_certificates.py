@@ -36,7 +36,7 @@ from kernelucb.certificates.boxes import (
     largest_in_region,
 )
 from kernelucb.certificates.spaces import Region
-from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
+from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning, UncertifiedError
 from oracles import socp
 from problems import (

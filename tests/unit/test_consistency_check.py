@@ -9,8 +9,7 @@ from botorch.models.transforms.outcome import Standardize
 from gpytorch.kernels import LinearKernel, RBFKernel
 
 from kernelucb import KernelRegression, check_consistency, least_consistent_norm
-from kernelucb.confidence.fit.energy import noise_energy_bound
-from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
 from oracles import socp
 from problems import (
     RKHSFunction,

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from kernelucb import Grid, MartingaleMixtureUCB, least_consistent_norm
 from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.fit.mixture import Radius
-from kernelucb.confidence.geometry import consistent_constraints
+from kernelucb.confidence.fit.radius import Radius
+from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,

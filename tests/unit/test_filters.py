@@ -16,10 +16,10 @@ from kernelucb import (
 )
 from kernelucb._numerics import spectral
 from kernelucb.confidence.fit.choice import data_fit
-from kernelucb.confidence.fit.energy import noise_ball, with_energy
 from kernelucb.confidence.fit.filters import FilterMixture, Hybrids
-from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.fit.radius import KernelFree, with_energy
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
 from oracles import socp
@@ -160,7 +160,8 @@ def test_the_filters_of_the_hybrids():
 @pytest.mark.parametrize("count", [0, 1, 30, 3000])
 def test_the_ball_is_where_the_mixture_reaches_its_level(count, price):
     shares = (0.0, 1.0) if math.isinf(price) else (0.5, 0.2)
-    energy, slope = noise_ball(count, math.log(20.0), price, shares)
+    predicted = price + 2.0 * math.log(20.0)
+    energy, slope = KernelFree.of(count, 0.05, predicted, shares).ball
 
     def log_mixture(energy):
         terms = [math.log(shares[0]) + 0.5 * (energy - price)] if shares[0] else []
@@ -190,7 +191,7 @@ def test_weights_that_are_chosen_keep_their_price():
     weights /= weights.sum()
     entropy = sum(w * math.log(w) for w in weights)
     expected = weights @ mixture.prices + 2.0 * entropy + 2.0 * math.log(20.0)
-    assert mixture.squared_radius(weights) == pytest.approx(expected)
+    assert mixture.ellipsoid(weights).squared_radius == pytest.approx(expected)
 
 
 def test_round_off_takes_no_more_than_the_outcomes_that_it_hides():

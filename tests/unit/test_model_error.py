@@ -23,9 +23,8 @@ from kernelucb import (
     least_consistent_norm,
     regret_certificate,
 )
-from kernelucb.confidence.fit.energy import noise_energy_bound
 from kernelucb.confidence.fit.filters import FilterMixture
-from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
 from kernelucb.regression.filtered import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
@@ -62,7 +61,7 @@ def narrower(acqf):
     weights = filtered.spectral_filter.weights
     weights = torch.cat([1.0 - weights.sum(0, keepdim=True), weights]).clamp_min(0.0)
     mixture = FilterMixture(state, acqf.delta, 1.0, acqf.norm_bound)
-    return mixture.squared_radius(weights.numpy()), A
+    return mixture.ellipsoid(weights.numpy()).squared_radius, A
 
 
 def wider(acqf):

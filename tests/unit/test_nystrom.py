@@ -26,7 +26,7 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.fit.energy import with_energy
+from kernelucb.confidence.fit.radius import with_energy
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,
 )

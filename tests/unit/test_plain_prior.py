@@ -25,7 +25,7 @@ from kernelucb import (
     regret_certificate,
 )
 from kernelucb._numerics.kernels import Library, Stationary, read_kernel
-from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
+from kernelucb.confidence.martingale_mixture.dual import Ellipsoids
 from kernelucb.regression.prior import Prior
 from problems import make_problem, normal, uniform
 from tolerances import GRADCHECK, REARRANGED

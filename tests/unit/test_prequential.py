@@ -23,8 +23,7 @@ from kernelucb import (
     PrequentialRadius,
     SketchedMartingaleMixtureUCB,
 )
-from kernelucb.confidence.fit.energy import with_energy
-from kernelucb.confidence.fit.mixture import mixture_radius
+from kernelucb.confidence.fit.radius import mixture_radius, with_energy
 from kernelucb.exceptions import StateError
 from problems import (
     frozen_model,

@@ -17,7 +17,7 @@ from kernelucb import (
     least_consistent_norm,
 )
 from kernelucb.confidence.fit.choice import fit_of
-from kernelucb.confidence.fit.mixture import covariance_scales, mixture_radius
+from kernelucb.confidence.fit.radius import covariance_scales, mixture_radius
 from problems import make_problem
 from tolerances import ORDER, POSTERIOR, REARRANGED
 

@@ -22,7 +22,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     UnknownNoise,
 )
-from kernelucb.confidence.fit.mixture import DEFAULT_SCALES, covariance_scales
+from kernelucb.confidence.fit.radius import DEFAULT_SCALES, covariance_scales
 from kernelucb.confidence.unknown_noise import JointSet
 from kernelucb.exceptions import (
     InconsistentConfidenceSetWarning,

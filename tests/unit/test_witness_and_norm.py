@@ -13,7 +13,7 @@ from kernelucb import (
     MartingaleMixtureUCB,
     least_consistent_norm,
 )
-from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.fit.radius import Radius
 from kernelucb.confidence.norm.least import least_norm
 from oracles import socp
 from oracles.filtered import counted

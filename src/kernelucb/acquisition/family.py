@@ -26,7 +26,7 @@ from kernelucb.confidence.family.select import Select, explores_for_all
 from kernelucb.confidence.family.settings import data_and_settings
 from kernelucb.confidence.family.tracker import FamilyTracker
 from kernelucb.confidence.fit.choice import Fit
-from kernelucb.confidence.near import NearNormBall, ball_and_error
+from kernelucb.confidence.norm.tracker import NearNormBall, ball_and_error
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import (
     Lengths,

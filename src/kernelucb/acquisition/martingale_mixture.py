@@ -20,23 +20,22 @@ from kernelucb.confidence.fit.choice import (
     check_fit,
     fit_of,
 )
-from kernelucb.confidence.martingale_mixture.convex import ConvexSet
 from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
+from kernelucb.confidence.martingale_mixture.forms import (
+    ANALYTIC_SOURCE,
+    Analytic,
+    ConvexSet,
+    Grid,
+    analytic_band,
+    grid_regularizers,
+)
 from kernelucb.confidence.martingale_mixture.problem import (
     MixtureProblem,
     known_noise_problem,
     unknown_noise_problem,
 )
-from kernelucb.confidence.martingale_mixture.regularizers import (
-    ANALYTIC_SOURCE,
-    Analytic,
-    Grid,
-    analytic_band,
-    grid_regularizers,
-)
 from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_function
-from kernelucb.confidence.near import NearNormBall, ball_and_error
-from kernelucb.confidence.norm.tracker import NormBoundLike
+from kernelucb.confidence.norm.tracker import NearNormBall, NormBoundLike, ball_and_error
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.filtered import FilteredRegression

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar, probability
 from kernelucb.acquisition.base import RegressionUCB
+from kernelucb.confidence.assumptions import rkhs_assumptions
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
@@ -26,7 +27,6 @@ from kernelucb.confidence.ridge_band import (
     wang_de_freitas_band,
 )
 from kernelucb.confidence.srinivas import FiniteDomain, Theorem
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     streaming_band,

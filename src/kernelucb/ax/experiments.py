@@ -18,8 +18,7 @@ from kernelucb._numerics.checks import LARGEST
 from kernelucb.acquisition import META_ACQUISITIONS, LikelihoodUCB, ScalarizedUCB
 from kernelucb.ax.options import bounds_of, with_columns
 from kernelucb.ax.spaces import input_names
-from kernelucb.confidence.assumptions import Status
-from kernelucb.confidence.statements import REPORTED
+from kernelucb.confidence.assumptions import REPORTED, Status
 
 
 def check_experiment(spec: GeneratorSpec, experiment: Experiment) -> None:

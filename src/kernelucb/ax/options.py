@@ -43,9 +43,8 @@ from kernelucb.acquisition.input_constructors import (
     search_class,
 )
 from kernelucb.confidence.fit.choice import Filters, MartingaleMixture
-from kernelucb.confidence.martingale_mixture.regularizers import Analytic, Grid
-from kernelucb.confidence.near import NearNormBall
-from kernelucb.confidence.norm.tracker import NormTracker
+from kernelucb.confidence.martingale_mixture.forms import Analytic, Grid
+from kernelucb.confidence.norm.tracker import NearNormBall, NormTracker
 from kernelucb.confidence.srinivas import BoundedNorm, CompactDomain, FiniteDomain
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning

@@ -19,7 +19,12 @@ from kernelucb.bandit.filters import FilteredSystems, Ratio, TwoFilters
 from kernelucb.bandit.grid import RegularizerGrid
 from kernelucb.bandit.observations import Arms, Observations, Signs
 from kernelucb.bandit.spectral import Eigenbasis, Points, SchurSystems, Spectrum
-from kernelucb.confidence.assumptions import Assumption, Assumptions
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    PriorKnowledge,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.fit.choice import (
     ClosedForm,
@@ -29,25 +34,34 @@ from kernelucb.confidence.fit.choice import (
     fit_of,
     fit_source,
 )
-from kernelucb.confidence.fit.energy import energy_source, with_energy
-from kernelucb.confidence.fit.filters import FilterMixture, first_ball
-from kernelucb.confidence.fit.mixture import (
+from kernelucb.confidence.fit.filters import ALONE, FilterMixture
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.fit.radius import (
     FitConstraint,
+    KernelFree,
     Radius,
     combined_radius,
+    energy_source,
     mixture_radius,
     mixture_source,
+    with_energy,
 )
-from kernelucb.confidence.fit.prequential import PrequentialRadius
-from kernelucb.confidence.geometry import INTERIOR, Constraints, consistent_constraints
-from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
-from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
-from kernelucb.confidence.martingale_mixture.regularizers import (
+from kernelucb.confidence.martingale_mixture.dual import (
+    ExactSet,
+    FunctionSet,
+    GridSet,
+    regularizer_range,
+)
+from kernelucb.confidence.martingale_mixture.forms import (
     ANALYTIC_SOURCE,
     Analytic,
     Grid,
     grid_regularizers,
-    regularizer_range,
+)
+from kernelucb.confidence.martingale_mixture.problem import (
+    INTERIOR,
+    Constraints,
+    consistent_constraints,
 )
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
 from kernelucb.confidence.norm.tracker import NormTracker, estimated_norm, given_norm
@@ -60,7 +74,6 @@ from kernelucb.confidence.ridge_band import (
     igp_ucb_regularizer,
     igp_ucb_width,
 )
-from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.prior import Prior
@@ -348,7 +361,8 @@ class MixtureBands(Bands):
             return predicted.beside_hidden(hidden)
         squared = form + predicted.slack
         if self._is_filtered:
-            squared = first_ball(squared, count, self.delta).squared_radius
+            mixed = KernelFree.of(count, self.delta, squared, ALONE[:2])
+            squared = mixed.ball.squared_radius
         else:
             squared = with_energy(squared, count, self.delta)
         return predicted._replace(slack=squared + hidden - form)

@@ -15,7 +15,7 @@ from kernelucb._numerics.checks import finite, finite_scalar, positive_scalar, w
 from kernelucb._numerics.estimates import EstimatedNumber, estimated_parts, with_numbers
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.bandit.observations import prior_values
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.bkb import BKBRadius, BKBRule
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
@@ -23,7 +23,6 @@ from kernelucb.confidence.norm.tracker import (
     estimated_norm,
     tracker_of,
 )
-from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData, Tally, check_noise
 from kernelucb.regression.prior import Prior

@@ -11,12 +11,8 @@ import torch
 from torch import Tensor
 
 from kernelucb.bandit.spectral import Moments, Points, SchurSystems, Spectrum
-from kernelucb.confidence.fit.filters import (
-    ALONE,
-    FilterMixture,
-    first_ball,
-    first_price,
-)
+from kernelucb.confidence.fit.filters import ALONE, FilterMixture
+from kernelucb.confidence.fit.radius import KernelFree
 from kernelucb.confidence.norm.least import least_norm
 
 # A filter costs a fifth of a round, so it must narrow the band by so much beside the ball.
@@ -110,8 +106,8 @@ class TwoFilters(NamedTuple):
             count: Number of observations.
             delta: Failure probability.
         """
-        ball = first_ball(predicted, count, delta)
-        first = first_price(ball, self.slope, predicted, count, delta)
+        mixed = KernelFree.of(count, delta, predicted, ALONE[:2])
+        first = mixed.tangent_price(self.slope)
         hybrid = log_det - count * math.log1p(-self.floor) + ALONE.hybrid_prior
         rest = 1.0 - self.share
         entropy = self.share * math.log(self.share) + rest * math.log(rest)

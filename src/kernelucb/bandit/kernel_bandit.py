@@ -25,11 +25,10 @@ from kernelucb.bandit.observations import (
     prior_values,
     saved_inputs,
 )
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumptions, Knowledge
 from kernelucb.confidence.band import Band
 from kernelucb.confidence.fit.choice import ClosedForm
 from kernelucb.confidence.norm.tracker import NormBoundLike, NormTracker, tracker_of
-from kernelucb.confidence.statements import Knowledge
 from kernelucb.regression.prior import Prior
 
 

@@ -7,14 +7,19 @@ import torch
 from torch import Tensor
 
 from kernelucb._numerics.checks import one_of, probability
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Knowledge,
+    Status,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.fit.choice import sketched_fit
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
     resolve_norm_bound,
 )
-from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
 from kernelucb.regression.lowrank.dtc import DTCRegression
 from kernelucb.regression.lowrank.sketch import SketchedData
 from kernelucb.regression.prior import Prior

@@ -10,13 +10,18 @@ from typing import NamedTuple
 
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.estimates import is_estimate
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    bayesian_assumptions,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.norm.tracker import (
     NormBoundLike,
     norm_bound_under_prior,
     tracker_of,
 )
-from kernelucb.confidence.statements import bayesian_assumptions, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 
 _SOURCE = "Srinivas et al. (2010), Theorem"

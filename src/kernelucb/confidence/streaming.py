@@ -22,10 +22,9 @@ from botorch.models.model import Model
 from kernelucb._numerics.checks import instance_of, positive_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate, plain
 from kernelucb._numerics.saving import opened, saved
-from kernelucb.confidence.assumptions import Assumption, Status
+from kernelucb.confidence.assumptions import Assumption, Status, rkhs_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, given_norm, tracker_of
 from kernelucb.confidence.ridge_band import RidgeBand, fixed_ridge_band
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.unknown_noise import JointSet, UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression

@@ -12,7 +12,7 @@ from torch import Tensor
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.estimates import is_estimate
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius, covariance_scales
+from kernelucb.confidence.fit.radius import CovarianceScale, Radius, covariance_scales
 from kernelucb.confidence.norm.least import least_misfit
 from kernelucb.regression import KernelRegression
 

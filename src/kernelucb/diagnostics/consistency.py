@@ -18,11 +18,11 @@ from kernelucb.confidence.fit.choice import (
     data_fit,
     fit_of,
 )
-from kernelucb.confidence.fit.energy import noise_energy_bound
-from kernelucb.confidence.fit.mixture import (
+from kernelucb.confidence.fit.radius import (
     Radius,
     misfit_of_error,
     mixture_radius,
+    noise_energy_bound,
 )
 from kernelucb.confidence.likelihood.evidence import Ratio, log_evidence
 from kernelucb.confidence.likelihood.problem import least_norm_mode

@@ -11,10 +11,9 @@ from torch.nn import Module
 from kernelucb._numerics.checks import probability, whole_number
 from kernelucb._numerics.domains import checked_limits, checked_points
 from kernelucb._numerics.spectral import covariance_root
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumptions, rkhs_assumptions
 from kernelucb.confidence.norm.tracker import NormBoundLike, norm_bound_under_prior
 from kernelucb.confidence.ridge_band import ABBASI_YADKORI_SOURCE, abbasi_yadkori_band
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.streaming import (
     StreamingNoiseTracker,
     streaming_band,
@@ -142,7 +141,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             norm = state.norm_in_prior_units(float(tracker.norm_bound))
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
-            norm, statement, _ = norm_bound_under_prior(norm_bound, state, delta)
+            norm, statement = norm_bound_under_prior(norm_bound, state, delta)
             assumptions = rkhs_assumptions(ABBASI_YADKORI_SOURCE, state, delta, statement)
             # Theorem 1 at alpha = noise_std^2 / B^2.
             band = abbasi_yadkori_band(state, norm, delta, norm**-2, assumptions)

@@ -13,12 +13,17 @@ from torch import Tensor
 from kernelucb._numerics.checks import instance_of, positive_scalar
 from kernelucb._numerics.estimates import estimated_parts, is_estimate
 from kernelucb._numerics.saving import digest
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Knowledge,
+    PriorKnowledge,
+    Status,
+)
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, Intersection, Union
 from kernelucb.confidence.family.settings import Settings
 from kernelucb.confidence.family.tracker import FamilyRound, FamilyTracker
-from kernelucb.confidence.statements import Knowledge, PriorKnowledge
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression.family_data import FamilyData
 from kernelucb.regression.kernel_family import Cover, LengthscaleFamily

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import probability
 from kernelucb._numerics.estimates import with_noise
-from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.assumptions import Assumptions, PriorKnowledge, rkhs_assumptions
 from kernelucb.confidence.base import ConfidenceSet
 from kernelucb.confidence.combined import CombinedSet, PlusError
 from kernelucb.confidence.family.tracker import FamilyKey
@@ -22,8 +22,8 @@ from kernelucb.confidence.fit.choice import (
     fit_source,
 )
 from kernelucb.confidence.fit.filters import ALONE, Shares
-from kernelucb.confidence.fit.mixture import covariance_scales
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
+from kernelucb.confidence.fit.radius import covariance_scales
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
 from kernelucb.confidence.likelihood.tangents import CutEllipsoid
@@ -33,7 +33,6 @@ from kernelucb.confidence.martingale_mixture.problem import (
     known_noise_problem,
 )
 from kernelucb.confidence.norm.tracker import given_norm
-from kernelucb.confidence.statements import PriorKnowledge, rkhs_assumptions
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.family_data import CountData, FamilyData, NoisyData
 from kernelucb.regression.likelihood.losses import Likelihood

@@ -6,24 +6,25 @@ from typing import Literal
 
 from torch import Tensor
 
-from kernelucb.confidence.fit.energy import energy_source, with_energy
 from kernelucb.confidence.fit.filters import (
     ALONE,
     FILTERS_SOURCE,
     FilterMixture,
     Shares,
 )
-from kernelucb.confidence.fit.mixture import (
+from kernelucb.confidence.fit.prequential import PrequentialRadius
+from kernelucb.confidence.fit.radius import (
     CovarianceScale,
     FitConstraint,
     Radius,
     covariance_scales,
+    energy_source,
     misfit_of_error,
     mixture_radius,
     mixture_source,
     sketched_radius,
+    with_energy,
 )
-from kernelucb.confidence.fit.prequential import PrequentialRadius
 from kernelucb.regression import KernelRegression, NystromRegression
 from kernelucb.regression.lowrank.dtc import DTCRegression
 
@@ -49,10 +50,7 @@ class MixtureFit:
     covariance_scale: CovarianceScale | None = None
 
     def __post_init__(self) -> None:
-        given = self.covariance_scale
-        if given is None:
-            return
-        scales = covariance_scales(given)
+        scales, given = self.scales, self.covariance_scale
         if isinstance(given, Sequence | Tensor) and not isinstance(given, str):
             object.__setattr__(self, "covariance_scale", scales)
 
@@ -110,12 +108,7 @@ def fit_of(
 
 
 def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
-    r"""Refuse what contradicts a radius that brings its own noise scales and ``delta``.
-
-    Raises:
-        ValueError: If noise scales are given beside a ``PrequentialRadius``, or it has
-            another ``delta``.
-    """
+    r"""Refuse noise scales or another ``delta`` beside a radius that brings its own."""
     if not isinstance(fit, PrequentialRadius):
         return
     if noise_std is not None:
@@ -124,14 +117,6 @@ def check_fit(fit: Fit, delta: float, noise_std: object = None) -> None:
         )
     if delta != fit.delta:
         raise ValueError(f"delta is {delta}, but fit has delta {fit.delta}; give the same.")
-
-
-def with_noise_of(fit: Fit, regression: KernelRegression) -> KernelRegression:
-    r"""The data with the noise scales of a ``PrequentialRadius``, if it is the fit."""
-    if not isinstance(fit, PrequentialRadius):
-        return regression
-    same = regression.num_observations == fit.num_observations
-    return regression.with_noise_std(fit.noise_std) if same else regression
 
 
 def data_fit(
@@ -149,7 +134,8 @@ def data_fit(
     a ``model_error`` (outcome units) the fit is one of functions nowhere farther than that
     from the true one. ``shares`` are the prior weights of the mixture.
     """
-    fit, misfit = fit_of(fit), misfit_of_error(regression, model_error)
+    fit = fit_of(fit)
+    misfit = misfit_of_error(regression, model_error) if model_error else 0.0
     if isinstance(fit, Filters):
         return FilterMixture(regression, delta, fit.scales, norm, misfit, shares)
     if isinstance(fit, MartingaleMixture):
@@ -183,6 +169,5 @@ def sketched_fit(
     source = f"{mixture_source(fit.scales)}, bounded from above (ours)"
     if isinstance(fit, MartingaleMixture):
         return radius, source
-    form = float(state.quadratic_form(radius.tau_ref))
-    squared = with_energy(form + radius.slack, state.num_observations, delta)
-    return Radius(radius.tau_ref, squared - form), energy_source(source)
+    squared = with_energy(radius.squared(state), state.num_observations, delta)
+    return Radius.of(squared, state, radius.tau_ref), energy_source(source)

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 from torch import Tensor
 
-from kernelucb.confidence.fit.energy import Ball, noise_ball, tangent_price
-from kernelucb.confidence.fit.mixture import (
-    CovarianceScale,
+from kernelucb.confidence.fit.radius import (
     FitConstraint,
+    KernelFree,
     Radius,
-    covariance_scales,
     mixture_radius,
 )
 from kernelucb.regression import KernelRegression, RidgeState
@@ -31,6 +29,7 @@ FILTERS_SOURCE = "Mixture of filters (ours; docs/mathematics.md)"
 # Hybrids: c over the squared norm, and l. Finer grids and longer ones gain below 0.2 %.
 _SCALES = tuple(4.0**-power for power in range(1, 9))
 _FLOORS = (0.0, 0.1, 0.3, 0.6)
+_NUM_HYBRIDS = len(_SCALES) * len(_FLOORS)
 # In place of the norm in the grid that is tied to the prior alone: c is 4 to 1/4096.
 _UNIT_NORM = 4.0
 _LARGEST, _LARGEST_PRICE = 1e150, 1e12
@@ -54,21 +53,16 @@ class Shares(NamedTuple):
     r"""Prior weights of a mixture, at most one together, fixed before the data.
 
     Source: ours; for several kernels derived in ``docs/mathematics.md``.
-
-    Attributes:
-        predicted: Of Flynn & Reeb's member.
-        energy: Of the energy of the noise, which needs no kernel.
-        hybrids: Of all hybrids.
     """
 
-    predicted: float
-    energy: float
-    hybrids: float
+    predicted: float  # of Flynn & Reeb's member
+    energy: float  # of the energy of the noise, which needs no kernel
+    hybrids: float  # of all hybrids
 
     @property
     def hybrid_prior(self) -> float:
         r"""What the prior weight of each hybrid in either grid adds to its ``b``."""
-        return 2.0 * math.log(2.0 * len(_SCALES) * len(_FLOORS) / self.hybrids)
+        return 2.0 * math.log(2.0 * _NUM_HYBRIDS / self.hybrids)
 
     @classmethod
     def of_each(cls, count: int) -> "Shares":
@@ -99,14 +93,11 @@ class Hybrids(NamedTuple):
     data. ``l = 0`` is the self-normalised bound.
 
     Source: ours; derived in ``docs/mathematics.md``.
-
-    Attributes:
-        scales: ``J`` values ``c`` above zero, relative to the prior.
-        floors: ``J`` values ``l`` in ``[0, 1)``.
     """
 
-    scales: Tensor
-    floors: Tensor
+    scales: Tensor  # `J` values `c` above zero, relative to the prior
+    floors: Tensor  # `J` values `l` in `[0, 1)`
+    corners: Tensor  # `J` values `g`
 
     @classmethod
     @lru_cache(maxsize=128)
@@ -119,25 +110,7 @@ class Hybrids(NamedTuple):
         scales = unit * torch.tensor(_SCALES, dtype=torch.float64)
         floors = torch.tensor(_FLOORS, dtype=torch.float64)
         grid = torch.cartesian_prod(scales.clamp(1.0 / _LARGEST, _LARGEST), floors)
-        return cls(grid[:, 0], grid[:, 1])
-
-    @classmethod
-    def of(cls, scales: Sequence[float], norm: float | None) -> "Hybrids":
-        r"""The grid for the prior, and then that for the norm bound, if there is one.
-
-        The prior's has its covariance multiplied by the mean of ``scales``.
-        """
-        logs = [math.log(scale) for scale in scales]
-        own = cls.for_norm(_UNIT_NORM * math.exp(0.5 * sum(logs) / len(logs)))
-        if norm is None:
-            return own
-        both = zip(own, cls.for_norm(norm), strict=True)
-        return cls(*(torch.cat(pair) for pair in both))
-
-    @property
-    def corners(self) -> Tensor:
-        r"""``J`` values ``g = (1 - l) / c``."""
-        return (1.0 - self.floors) / self.scales
+        return cls(grid[:, 0], grid[:, 1], (1.0 - grid[:, 1]) / grid[:, 0])
 
     def filters(self, eigenvalues: Tensor) -> Tensor:
         r"""``a`` at ``r`` eigenvalues, ``J x r``."""
@@ -150,19 +123,27 @@ class Hybrids(NamedTuple):
         return log_dets - count * torch.log1p(-self.floors.to(eigenvalues))
 
 
-class Appraisal(NamedTuple):
-    r"""What one weighting achieves.
+class Ellipsoid(NamedTuple):
+    r"""``sum_i a_i eps_i^2 <= squared_radius`` for the residuals, of one weighting.
 
-    Attributes:
-        loss: What is to be made small.
-        log_weights: Best weights of the members for the residuals that decide the loss, up
-            to a constant.
-        tau_ref: Regulariser that the ellipsoid is described at.
+    Where both sides are equal, other weights narrow the set as they would without a
+    ``misfit`` for ``eps^2`` times the ``decisive_share``.
     """
 
-    loss: float
-    log_weights: Array
-    tau_ref: float
+    values: Array  # `r` values `a`, increasing
+    squared_radius: float
+    decisive_share: float  # of the radius without `misfit` in the radius
+
+
+class Appraisal(NamedTuple):
+    r"""What one weighting achieves."""
+
+    loss: float  # what is to be made small
+    log_weights: Array  # the best for the residuals that decide the loss, up to a constant
+    tau_ref: float  # regulariser that the ellipsoid is described at
+
+
+Appraise = Callable[[Array], Appraisal]
 
 
 class FilterMixture:
@@ -182,14 +163,13 @@ class FilterMixture:
 
     Attributes:
         prices: ``J`` values ``b``, with the prior weights.
-        untied: How many members come before those that are tied to the norm bound.
         predicted: Radius of Flynn & Reeb's member alone.
         level: ``a`` of the first member.
 
     Args:
         regression: The data.
         delta: Failure probability.
-        covariance_scale: Of Flynn & Reeb's member, one scale or several.
+        scales: Covariance scales of Flynn & Reeb's member, one or several.
         norm: Norm bound in prior units; None where there is none, and the members that
             are tied to it are left out.
         misfit: How much larger the residuals may be of the functions whose norm is bounded,
@@ -201,63 +181,65 @@ class FilterMixture:
         self,
         regression: KernelRegression,
         delta: float,
-        covariance_scale: CovarianceScale,
+        scales: float | Sequence[float],
         norm: float | None,
         misfit: float = 0.0,
         shares: Shares = ALONE,
     ) -> None:
-        self.regression, self.confidence = regression, 2.0 * math.log(1.0 / delta)
-        self.misfit = misfit
-        self.hybrids = Hybrids.of(covariance_scales(covariance_scale), norm)
-        self.untied = 1 + len(_SCALES) * len(_FLOORS)
-        count, lam = regression.num_observations, regression.eigenvalues
-        radius = mixture_radius(regression, delta, covariance_scale)
+        self.regression, self.misfit = regression, misfit
+        self.confidence = 2.0 * math.log(1.0 / delta)
+        radius, count = (
+            mixture_radius(regression, delta, scales),
+            regression.num_observations,
+        )
         alone = radius.slack + 2.0 * math.log(1.0 / shares.predicted)
         self.predicted = Radius(radius.tau_ref, alone).widened(regression, misfit)
-        ball = first_ball(radius.squared(regression), count, delta, shares)
-        self.level = ball.slope
-        own = ball.slope * ball.squared_radius - self.confidence
+        first = KernelFree.of(count, delta, radius.squared(regression), shares[:2])
+        squared_radius, self.level = first.ball
+        # The grid for the prior, with its covariance times the mean scale; then the norm's.
+        mean_scale = float(np.exp(np.mean(np.log(scales))))
+        self.hybrids = Hybrids.for_norm(_UNIT_NORM * math.sqrt(mean_scale))
+        if norm is not None:
+            pairs = zip(self.hybrids, Hybrids.for_norm(norm), strict=True)
+            self.hybrids = Hybrids(*map(torch.cat, pairs))
         # What counts as zero may be as large as the cut-off; less would be too cheap.
+        lam = regression.eigenvalues
         largest = torch.where(lam > 0, lam, regression.eigenvalue_cutoff)
         prices = self.hybrids.prices(largest, count).clamp_max(_LARGEST_PRICE)
         prices = prices + shares.hybrid_prior
+        own = self.level * squared_radius - self.confidence
         self.prices = np.append(own, prices.cpu().numpy())
 
     @cached_property
     def filters(self) -> Array:
         r"""``J x r`` values ``a``."""
         values = self.hybrids.filters(self.regression.eigenvalues).cpu().numpy()
-        first = np.full((1, values.shape[1]), self.level)
-        return np.concatenate([first, values])
+        return np.insert(values, 0, self.level, axis=0)
 
-    def log_values(self, squared_residuals: Array) -> Array:
-        r"""``(sum_i a_i eps_i^2 - b) / 2`` of each member for ``r`` values ``eps^2``."""
+    def ellipsoid(self, weights: Array) -> Ellipsoid:
+        r"""What ``J`` weights that sum up to one say of the residuals.
+
+        The squared radius is ``b + 2 ln(1/delta)``; beside a ``misfit`` its root is larger
+        by ``misfit sqrt(max a)``.
+        """
+        values = weights @ self.filters
+        price = weights @ self.prices + 2.0 * xlogy(weights, weights).sum()
+        alone = math.sqrt(float(price) + self.confidence)
+        radius = alone + self.misfit * math.sqrt(float(values[-1]))
+        return Ellipsoid(values, radius**2, alone / radius)
+
+    def log_weights(self, squared_residuals: Array) -> Array:
+        r"""The best weights for ``r`` values ``eps^2``, up to a constant.
+
+        ``(sum_i a_i eps_i^2 - b) / 2`` of each member.
+        """
         return 0.5 * (self.filters @ squared_residuals - self.prices)
 
-    def squared_radius(self, weights: Array) -> float:
-        r"""``b + 2 ln(1/delta)`` for ``J`` weights that sum up to one.
-
-        Beside a ``misfit`` its root is larger by ``misfit sqrt(max a)``.
-        """
-        squared = self._without_misfit(weights)
-        if self.misfit == 0.0:
-            return squared
-        largest = float(weights @ self.filters[:, -1])  # filters increase
-        return (math.sqrt(squared) + self.misfit * math.sqrt(largest)) ** 2
-
-    def decisive_share(self, weights: Array) -> float:
-        r"""The radius without ``misfit`` over the radius, for ``J`` weights.
-
-        Where ``sqrt(sum_i a_i eps_i^2)`` equals the radius, other weights narrow the set as
-        they would without ``misfit`` for ``eps^2`` times this share.
-        """
-        if self.misfit == 0.0:
-            return 1.0
-        return math.sqrt(self._without_misfit(weights) / self.squared_radius(weights))
-
-    def _without_misfit(self, weights: Array) -> float:
-        price = weights @ self.prices + 2.0 * xlogy(weights, weights).sum()
-        return float(price) + self.confidence
+    def log_untied_weights(self, squared_residuals: Array) -> Array:
+        r"""As ``log_weights``, but none for the members that are tied to the norm bound."""
+        log_weights = self.log_weights(squared_residuals)
+        log_weights[1 + _NUM_HYBRIDS :] = -math.inf
+        return log_weights
 
     @property
     def alone(self) -> FitConstraint[RidgeState]:
@@ -266,7 +248,7 @@ class FilterMixture:
 
     def for_band(self, norm: float) -> FitConstraint[FilteredRegression]:
         r"""The constraint of a narrow band, for a norm bound in prior units."""
-        return self.best(_Widths(self, norm).appraise).beside_hidden(norm)
+        return self.constraint(*self.search(self.widths(norm))).beside_hidden(norm)
 
     def two_for_band(self, norm: float) -> tuple[Array, float]:
         r"""As ``for_band`` with the first member and one hybrid: weights, and their gain.
@@ -274,23 +256,16 @@ class FilterMixture:
         The hybrid with the largest weight in the whole mixture; its share is the best of a
         few. The gain is the share of the mean half-width that it takes off.
         """
-        appraise = _Widths(self, norm).appraise
-        largest = 1 + int(self._search(appraise)[0][1:].argmax())
+        appraise = self.widths(norm)
+        largest = 1 + int(self.search(appraise)[0][1:].argmax())
         tried = np.zeros((len(_SHARES), len(self.prices)))
         tried[:, 0], tried[:, largest] = _SHARES, 1.0 - np.array(_SHARES)
         losses = [appraise(weights).loss for weights in tried]
         best = int(np.argmin(losses))
         return tried[best], 1.0 - losses[best] / losses[0]
 
-    def best(
-        self, appraise: Callable[[Array], Appraisal], num_steps: int = len(_STEPS)
-    ) -> FitConstraint[FilteredRegression]:
-        r"""The constraint of the best weights, as ``appraise`` says."""
-        return self.constraint(*self._search(appraise, num_steps))
-
-    @torch.no_grad()
-    def _search(
-        self, appraise: Callable[[Array], Appraisal], num_steps: int = len(_STEPS)
+    def search(
+        self, appraise: Appraise, num_steps: int = len(_STEPS)
     ) -> tuple[Array, float]:
         r"""The best weights on the way of a fixed-point iteration, and their ``tau_ref``.
 
@@ -300,9 +275,9 @@ class FilterMixture:
         """
         log_weights = np.full(len(self.prices), _UNUSED)
         log_weights[0] = 0.0
-        chosen, least, tau_ref = _normalized(log_weights), math.inf, 1.0
+        chosen, least, tau_ref = normalized(log_weights), math.inf, 1.0
         for step in (*_STEPS[:num_steps], 0.0):
-            weights = _normalized(log_weights)
+            weights = normalized(log_weights)
             found = appraise(weights)
             if found.loss < least:
                 chosen, least, tau_ref = weights, found.loss, found.tau_ref
@@ -310,88 +285,61 @@ class FilterMixture:
             log_weights = (1.0 - step) * log_weights + step * target
         return chosen, tau_ref
 
-    def filtered(self, weights: Array) -> FilteredRegression:
-        r"""The data, counted by the filter of ``J`` weights."""
-        level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
-        grid = self.hybrids.floors, self.hybrids.corners
-        return FilteredRegression(self.regression, SpectralFilter(level, shares, *grid))
-
     def constraint(
         self, weights: Array, tau_ref: float = 1.0
     ) -> FitConstraint[FilteredRegression]:
-        r"""The constraint of ``J`` weights that sum up to one."""
-        regression = self.filtered(weights)
-        squared = self.squared_radius(weights)
-        slack = squared - float(regression.quadratic_form(tau_ref))
-        return FitConstraint(regression, Radius(tau_ref, slack))
+        r"""The constraint of ``J`` weights that sum up to one: the data by their filter."""
+        level, shares = float(weights[0]) * self.level, torch.from_numpy(weights[1:])
+        grid = self.hybrids.floors, self.hybrids.corners
+        state = FilteredRegression(self.regression, SpectralFilter(level, shares, *grid))
+        squared_radius = self.ellipsoid(weights).squared_radius
+        return FitConstraint(state, Radius.of(squared_radius, state, tau_ref))
 
+    def widths(self, norm: float) -> Appraise:
+        r"""Mean half-width of the exact band at observed inputs, and what would narrow it.
 
-class _Widths:
-    r"""Mean half-width of the exact band at observed inputs, and what would narrow it.
-
-    The half-width is the least over a few regularisers of ``sqrt(excess var / tau)``, at
-    most that of the norm ball.
-    """
-
-    def __init__(self, mixture: FilterMixture, norm: float) -> None:
-        self.mixture, self.squared_norm = mixture, norm**2
-        state = mixture.regression
-        self.hidden_part = state.hidden_part(norm)
-        count = len(state.distinct_variance)
+        For a norm bound in prior units. The half-width is the least over a few regularisers
+        of ``sqrt(excess var / tau)``, at most that of the norm ball.
+        """
+        state, squared_norm = self.regression, norm**2
+        hidden_part, count = state.hidden_part(norm), len(state.distinct_variance)
         rows = torch.linspace(0, count - 1, min(count, _POINTS)).long()
-        features, variance = state.observed_features(rows), state.distinct_variance[rows]
-        self.eigenvalues = state.eigenvalues.cpu().numpy()
-        self.squared_targets = state.targets.cpu().numpy() ** 2
-        self.squared_features = features.cpu().numpy() ** 2
-        self.largest = self.squared_norm * variance.cpu().numpy()
+        lam = state.eigenvalues.cpu().numpy()
+        squared_targets = state.targets.cpu().numpy() ** 2
+        squared_features = state.observed_features(rows).cpu().numpy() ** 2
+        largest = squared_norm * state.distinct_variance[rows].cpu().numpy()
 
-    def appraise(self, weights: Array) -> Appraisal:
-        r"""See ``FilterMixture.best``."""
-        filters, lam = self.mixture.filters, self.eigenvalues
-        values = weights @ filters
-        squared_radius = self.mixture.squared_radius(weights)
-        squared_radius += float(values[0]) * self.hidden_part
-        tau = _REGULARIZERS * (squared_radius / self.squared_norm)
-        inverse = 1.0 / (values * lam + tau[:, None])  # t x r
-        form = tau * (inverse @ (values * self.squared_targets))
-        excess = squared_radius + tau * self.squared_norm - form
-        excess = np.maximum(excess, _SMALLEST * squared_radius)[:, None]
-        variance = inverse @ self.squared_features.T  # over tau, t x b
-        squares = excess * variance
-        index, columns = squares.argmin(0), np.arange(squares.shape[1])
-        least = squares[index, columns]
-        widths = np.sqrt(np.minimum(least, self.largest))
-        # Derivatives of their sum where the fit decides, by excess and by variance.
-        inside = least < self.largest
-        share = np.zeros_like(squares)
-        share[index[inside], columns[inside]] = 1.0 / widths[inside]
-        by_excess = (share * variance).sum(-1)
-        by_variance = (share * excess) @ self.squared_features
-        inverse *= inverse
-        pull = (by_excess * tau**2) @ inverse * self.squared_targets
-        pull += (by_variance * inverse).sum(0) * lam
-        residuals = pull / max(float(by_excess.sum()), _TINY)
-        best = int(np.sqrt(squares).sum(-1).argmin())
-        residuals *= self.mixture.decisive_share(weights)
-        log_weights = self.mixture.log_values(residuals)
-        return Appraisal(float(widths.mean()), log_weights, float(tau[best]))
+        def appraise(weights: Array) -> Appraisal:
+            values, squared_radius, decisive_share = self.ellipsoid(weights)
+            squared_radius += float(values[0]) * hidden_part
+            tau = _REGULARIZERS * (squared_radius / squared_norm)
+            inverse = 1.0 / (values * lam + tau[:, None])  # t x r
+            form = tau * (inverse @ (values * squared_targets))
+            excess = squared_radius + tau * squared_norm - form
+            excess = np.maximum(excess, _SMALLEST * squared_radius)[:, None]
+            variance = inverse @ squared_features.T  # over tau, t x b
+            squares = excess * variance
+            index, columns = squares.argmin(0), np.arange(squares.shape[1])
+            least = squares[index, columns]
+            widths = np.sqrt(np.minimum(least, largest))
+            # Derivatives of their sum where the fit decides, by excess and by variance.
+            inside = least < largest
+            share = np.zeros_like(squares)
+            share[index[inside], columns[inside]] = 1.0 / widths[inside]
+            by_excess = (share * variance).sum(-1)
+            by_variance = (share * excess) @ squared_features
+            inverse *= inverse
+            pull = (by_excess * tau**2) @ inverse * squared_targets
+            pull += (by_variance * inverse).sum(0) * lam
+            residuals = decisive_share / max(float(by_excess.sum()), _TINY) * pull
+            best = int(np.sqrt(squares).sum(-1).argmin())
+            log_weights = self.log_weights(residuals)
+            return Appraisal(float(widths.mean()), log_weights, float(tau[best]))
+
+        return appraise
 
 
-def _normalized(log_weights: Array) -> Array:
+def normalized(log_weights: Array) -> Array:
+    r"""Weights that sum up to one."""
     weights = np.exp(log_weights - log_weights.max())
     return weights / weights.sum()
-
-
-def first_ball(predicted: float, count: int, delta: float, shares: Shares = ALONE) -> Ball:
-    r"""The ball of the first member alone, from Flynn & Reeb's squared radius."""
-    level = math.log(1.0 / delta)
-    return noise_ball(count, level, predicted - 2.0 * level, shares[:2])
-
-
-def first_price(
-    ball: Ball, slope: float, predicted: float, count: int, delta: float
-) -> float:
-    r"""``b`` of a tangent of the first member with another slope; see ``tangent_price``."""
-    level = math.log(1.0 / delta)
-    price = predicted - 2.0 * level
-    return tangent_price(ball, slope, count, level, price, ALONE[:2])

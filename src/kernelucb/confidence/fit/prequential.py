@@ -23,8 +23,7 @@ from kernelucb._numerics.checks import (
 from kernelucb._numerics.estimates import estimated, is_estimate, plain
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.energy import energy_source, with_energy
-from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.fit.radius import Radius, energy_source, with_energy
 from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
 
 PREDICTED = Assumption(

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints
-from kernelucb.confidence.fit.mixture import FitConstraint, Radius
-from kernelucb.confidence.geometry import Constraints
+from kernelucb.confidence.fit.radius import FitConstraint, Radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
+from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.confidence.martingale_mixture.witness import attaining_weights
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode

@@ -12,10 +12,15 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from kernelucb._numerics.checks import as_double
-from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Knowledge,
+    Status,
+    rkhs_assumptions,
+)
 from kernelucb.confidence.fit.choice import MartingaleMixture
-from kernelucb.confidence.fit.mixture import CovarianceScale, covariance_scales
-from kernelucb.confidence.statements import Knowledge, rkhs_assumptions
+from kernelucb.confidence.fit.radius import CovarianceScale, covariance_scales
 from kernelucb.regression.likelihood.losses import Likelihood, Loss
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 

@@ -8,11 +8,11 @@ import torch
 from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import one_of, positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Status
-from kernelucb.confidence.fit.mixture import FitConstraint
-from kernelucb.confidence.geometry import INTERIOR, Constraints, announce
+from kernelucb.confidence.fit.radius import FitConstraint
 from kernelucb.confidence.likelihood.ellipsoid import Parabolas, enclosing_ellipsoid
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.tangents import CutEllipsoid, TangentSet
+from kernelucb.confidence.martingale_mixture.problem import INTERIOR, Constraints, announce
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,

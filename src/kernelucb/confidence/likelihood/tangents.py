@@ -19,10 +19,9 @@ from kernelucb._numerics.arrays import (
 )
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
-from kernelucb.confidence.geometry import Constraints
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID
-from kernelucb.confidence.martingale_mixture.dual import ExactSet
-from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
+from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import KernelRegression, Projection, RidgeState
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 

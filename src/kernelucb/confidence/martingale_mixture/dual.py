@@ -1,9 +1,11 @@
-r"""The exact bound (minimum over every regulariser) and the grid bound (DMM)."""
+r"""Sets of functions by their ellipsoids: the exact bound, and a grid's least (DMM)."""
 
 import math
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from kernelucb._numerics.arrays import (
     Array,
@@ -14,16 +16,194 @@ from kernelucb._numerics.arrays import (
     safe_sqrt,
 )
 from kernelucb.confidence.assumptions import Assumptions
-from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
-from kernelucb.confidence.geometry import Constraints
-from kernelucb.confidence.martingale_mixture.ellipsoids import Ellipsoids
-from kernelucb.confidence.martingale_mixture.function_set import FunctionSet
-from kernelucb.confidence.martingale_mixture.regularizers import regularizer_range
+from kernelucb.confidence.base import (
+    QueryPoints,
+    RidgePoints,
+    RidgeSet,
+    RidgeStateT,
+    Support,
+)
+from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import RidgeState
+from kernelucb.regression.state import Projection
 
 _GRID_SIZE = 64
 # What the search leaves to gain, over the half-width of the norm bound alone.
 _RELATIVE_TOLERANCE = 1e-13
+# Multiples of the problem's own scale beyond which one constraint alone matters.
+_RANGE_BELOW, _RANGE_ABOVE = 1e-12, 1e8
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class FunctionSet(RidgeSet[RidgeStateT]):
+    r"""All functions that satisfy the fit and the norm constraint, or a larger such set.
+
+    Its support function holds for every linear functional, so for differences of values
+    as well as for values. ``source`` is the theorem by which it is computed.
+    """
+
+    source: ClassVar[str]
+
+    def __init__(
+        self,
+        regression: RidgeStateT,
+        constraints: Constraints,
+        assumptions: Assumptions,
+        design: RidgeState | None = None,
+    ) -> None:
+        super().__init__(regression, assumptions, design)
+        self.constraints = constraints
+        self._reference: tuple[Tensor, int, Projection] | None = None
+
+    @property
+    def norm(self) -> float:
+        r"""The norm bound, prior units."""
+        return self.constraints.norm
+
+    def with_design(self, design: RidgeState) -> Self:
+        r"""The set with variances of another state."""
+        return type(self)(self.regression, self.constraints, self.assumptions, design)
+
+    def max_gain_over(
+        self, X: Tensor, reference: Tensor, sign: int = 1, cheap: bool = False
+    ) -> Tensor:
+        r"""Maximum over the set of ``sign * (f(x) - f(reference))``, ``b`` values."""
+        points, other = self.regression.project(X), self._projected(reference)
+        change = self.regression.difference(points, other)
+        support = self._support_of_difference(change, sign, cheap)
+        return sign * change.prior_mean + support.value
+
+    def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
+        r"""Of ``b`` differences of values; a ``cheap`` one is not searched for."""
+        find = self.majorant if cheap else self.support
+        return find(QueryPoints(change, change), sign)
+
+    def _projected(self, reference: Tensor) -> Projection:
+        r"""A reference as the data see it; the last one is kept, for searches."""
+        if reference.requires_grad:
+            return self.regression.project(reference)
+        if self._reference is not None:
+            known, version, other = self._reference
+            same = known is reference and version == reference._version
+            if same and other.features.device == self.regression.eigenvalues.device:
+                return other
+        with torch.no_grad():
+            other = self.regression.project(reference)
+        self._reference = reference, reference._version, other
+        return other
+
+
+class Ellipsoids:
+    r"""``sign * mean_tau + sqrt(excess_tau var_tau / tau)`` at ``b`` points.
+
+    Sums over the spectrum of fixed terms times powers of ``1 / (lam + tau)``, so that a
+    search over ``tau`` costs little.
+
+    Args:
+        functions: The set of functions.
+        points: Its ``b`` query points.
+        sign: 1 for the upper side of the band, -1 for the lower.
+    """
+
+    def __init__(self, functions: FunctionSet[Any], points: RidgePoints, sign: int) -> None:
+        self.regression, self.design = functions.regression, functions.design
+        self.constraints, self.points, self.sign = functions.constraints, points, sign
+        self.eigenvalues = as_array(self.regression.eigenvalues)
+        targets = as_array(self.regression.targets)
+        self.mean_terms = sign * as_array(self.regression.mean_terms)
+        self.fit_terms = targets * targets * self.eigenvalues
+        self.tau_ref = self.constraints.radius.tau_ref
+        self.drop_weights = self.fit_terms / (self.eigenvalues + self.tau_ref)
+        self.features = as_array(points.centre.features)
+        self.squares = self.features * self.features
+        self.deviations = self.features * self.mean_terms
+        self.residual_variance = as_array(points.centre.residual_variance)
+        self.xp = library_of(self.features)
+
+    def slopes(self, log_tau: Array) -> tuple[Array, Array]:
+        r"""First and second derivatives at ``b`` values of ``log tau``."""
+        tau, dot = self.xp.exp(log_tau), self.xp.linalg.vecdot
+        first = 1.0 / (self.eigenvalues + tau[:, None])
+        second = first * first
+        third = first * second
+        mean_slope = -tau * dot(self.deviations, second)
+        bend = 2.0 * tau * tau
+        mean_bend = mean_slope + bend * dot(self.deviations, third)
+        # Excess and variance, with two derivatives of their logarithms in ln(tau).
+        drop = (self.tau_ref - tau) * (first @ self.drop_weights)
+        excess = self.constraints.excess_from(tau, drop).clip(_TINY)
+        share = tau / excess
+        a = share * (self.constraints.norm**2 - second @ self.fit_terms)
+        a_slope = a - a * a + 2.0 * tau * share * (third @ self.fit_terms)
+        if self.design is self.regression:
+            low, middle, high = (dot(self.squares, p) for p in (first, second, third))
+            variance = self.residual_variance + tau * low
+            change = tau * (low - tau * middle)
+            change_slope = change - bend * (middle - tau * high)
+        else:
+            given = torch.as_tensor(tau)
+            found = self.design.variance_slopes(self.points.design, given)
+            variance, change, change_slope = map(as_array, found)
+        variance = variance.clip(_TINY)
+        b = change / variance
+        width = self.xp.sqrt(excess * variance / tau)
+        slope = 0.5 * (a + b - 1.0)  # of ln(width)
+        curvature = 0.5 * (a_slope + change_slope / variance - b * b)
+        return mean_slope + width * slope, mean_bend + width * (slope * slope + curvature)
+
+    def bounds(self, tau: Array) -> Tensor:
+        r"""Values at ``b`` regularisers, with gradients for fixed ones.
+
+        At minimising regularisers those are the gradients of the minima (envelope theorem).
+        """
+        if self.design is not self.regression:
+            return self._pending_bounds(torch.as_tensor(tau))
+        xp = self.xp
+        inverse = 1.0 / (self.eigenvalues + tau[:, None])
+        weights, shrunk = self.mean_terms * inverse, self.features * inverse * tau[:, None]
+        variance = self.residual_variance + xp.linalg.vecdot(self.features, shrunk)
+        drop = (self.tau_ref - tau) * (inverse @ self.drop_weights)
+        squared_width = self.constraints.excess_from(tau, drop).clip(0.0) / tau
+        value = xp.linalg.vecdot(self.features, weights)
+        value = torch.as_tensor(value + xp.sqrt(squared_width * variance))
+        projection = self.points.centre
+        inputs = projection.features, projection.residual_variance
+        if not (torch.is_grad_enabled() and any(part.requires_grad for part in inputs)):
+            return value
+        ratio = xp.sqrt(squared_width / xp.where(variance > 0.0, variance, xp.inf))
+        slopes = weights + ratio[:, None] * shrunk, 0.5 * ratio
+        return _WithSlopes.apply(value, *map(torch.as_tensor, slopes), *inputs)
+
+    def _pending_bounds(self, tau: Tensor) -> Tensor:
+        column = tau.unsqueeze(-1)
+        deviation = self.regression.deviation_at(self.points.centre, column)
+        variance = self.design.variance_at(self.points.design, column)
+        excess = self.constraints.excess(self.regression, tau).clamp_min(0.0)
+        return self.sign * deviation + safe_sqrt(excess / tau * variance)
+
+
+class _WithSlopes(torch.autograd.Function):
+    r"""Values computed already, with slopes in features and residual variance."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        value: Tensor,
+        feature_slopes: Tensor,
+        residual_slopes: Tensor,
+        features: Tensor,
+        residual_variance: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(feature_slopes, residual_slopes)
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (grad,), (feature_slopes, residual_slopes) = grad_outputs, ctx.saved_tensors
+        return None, None, None, grad.unsqueeze(-1) * feature_slopes, grad * residual_slopes
 
 
 class GridSet(FunctionSet[RidgeStateT]):
@@ -82,7 +262,7 @@ class GridSet(FunctionSet[RidgeStateT]):
         return sign * deviation + safe_sqrt(variance * self.squared_widths)
 
 
-class ExactSet(FunctionSet[RidgeStateT]):
+class ExactSet(GridSet[RidgeStateT]):
     r"""The exact bound: the maximum over the confidence set itself, anytime.
 
     Source: Flynn & Reeb (2024), Theorem 4.5 and Eq. (12); strong duality makes the minimum
@@ -101,24 +281,33 @@ class ExactSet(FunctionSet[RidgeStateT]):
         assumptions: Assumptions,
         design: RidgeState | None = None,
     ) -> None:
-        super().__init__(regression, constraints, assumptions, design)
-        grid, self.log_step = _bracketing_grid(self.design, constraints)
-        self.grid = GridSet(regression, constraints, grid, assumptions, self.design)
+        seen = regression if design is None else design
+        scale = constraints.radius.squared(seen) / constraints.norm**2
+        largest = float(seen.eigenvalues[-1])
+        lower, upper = regularizer_range(scale, largest, seen.eigenvalue_cutoff)
+        grid = torch.logspace(
+            math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
+        )
+        super().__init__(regression, constraints, grid, assumptions, design)
+        self.log_step = math.log(upper / lower) / (_GRID_SIZE - 1)
+
+    def with_design(self, design: RidgeState) -> "ExactSet[RidgeStateT]":
+        r"""The set with variances of another state."""
+        return ExactSet(self.regression, self.constraints, self.assumptions, design)
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Least ellipsoid bound over all regularisers."""
         ellipsoids = Ellipsoids(self, points, sign)
+        # The limit of an infinite regulariser: the ball of the norm constraint alone.
+        ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         with torch.no_grad():
-            values = self.grid.ellipsoid_bounds(points.detach(), sign)
-            log_tau, gap, _ = self._search(ellipsoids, as_array(values))
+            values = self.ellipsoid_bounds(points.detach(), sign)
+            log_tau, gap, _ = self._search(ellipsoids, as_array(values), as_array(ball))
         tau = ellipsoids.xp.exp(log_tau)
         finite, regularizer = ellipsoids.bounds(tau), torch.as_tensor(tau)
-        gap = torch.as_tensor(gap)
-        # The limit of an infinite regulariser: the ball of the norm constraint alone.
-        inside = torch.as_tensor(ellipsoids.half_width) <= finite.detach()
+        gap, inside = torch.as_tensor(gap), ball.detach() <= finite.detach()
         if not bool(inside.any()):
             return Support(finite, regularizer, gap)
-        ball = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
         return Support(
             value=torch.where(inside, ball, finite),
             regularizer=torch.where(inside, torch.inf, regularizer),
@@ -127,13 +316,12 @@ class ExactSet(FunctionSet[RidgeStateT]):
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
         r"""Least bound over the grid that brackets the search."""
-        return self.grid.support(points, sign)
+        return super().support(points, sign)
 
-    def _search(self, ellipsoids: Ellipsoids, values: Array) -> Minimum:
+    def _search(self, ellipsoids: Ellipsoids, values: Array, half_width: Array) -> Minimum:
         r"""The minimising ``log tau`` of each point, from the values on the grid."""
         xp, best = ellipsoids.xp, values.argmin(-1)
-        nodes = xp.log(as_array(self.grid.regularizers))
-        half_width = ellipsoids.half_width
+        nodes = xp.log(as_array(self.regularizers))
         return minimize_quasiconvex(
             ellipsoids.slopes,
             lower=nodes[(best - 1).clip(0)],
@@ -158,12 +346,13 @@ def _parabola_vertex(values: Array, best: Array) -> Array:
     return xp.where(inner == best, vertex, 0.0).clip(-1.0, 1.0)
 
 
-def _bracketing_grid(design: RidgeState, constraints: Constraints) -> tuple[Tensor, float]:
-    r"""Regularisers from round-off to where only the norm counts, and their log step."""
-    scale = constraints.radius.squared(design) / constraints.norm**2
-    largest = float(design.eigenvalues[-1])
-    lower, upper = regularizer_range(scale, largest, design.eigenvalue_cutoff)
-    grid = torch.logspace(
-        math.log10(lower), math.log10(upper), _GRID_SIZE, dtype=torch.float64
-    )
-    return grid, math.log(upper / lower) / (_GRID_SIZE - 1)
+def regularizer_range(
+    scale: float, largest: float, eigenvalue_cutoff: float
+) -> tuple[float, float]:
+    r"""Smallest and largest ``tau`` worth trying for the exact bound.
+
+    ``scale`` is the squared radius over the squared norm bound, ``largest`` the largest
+    eigenvalue of the whitened kernel matrix.
+    """
+    lower = max(eigenvalue_cutoff, _RANGE_BELOW * scale)
+    return lower, _RANGE_ABOVE * max(largest, scale, lower)

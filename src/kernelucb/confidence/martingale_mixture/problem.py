@@ -1,44 +1,147 @@
 r"""From data, fit and norm bound to a set: its constraints, and what they rest on."""
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
 
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.arrays import Array
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
-from kernelucb.confidence.assumptions import Assumptions, Status
-from kernelucb.confidence.fit.choice import (
-    DataFit,
-    Fit,
-    data_fit,
-    fit_source,
-    with_noise_of,
+from kernelucb.confidence.assumptions import (
+    Assumption,
+    Assumptions,
+    Status,
+    rkhs_assumptions,
 )
+from kernelucb.confidence.fit.choice import DataFit, Fit, data_fit, fit_of, fit_source
 from kernelucb.confidence.fit.filters import ALONE, Shares
-from kernelucb.confidence.fit.mixture import CovarianceScale, Radius
 from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
-from kernelucb.confidence.geometry import (
-    Constraints,
-    consistent_constraints,
-)
-from kernelucb.confidence.near import near_the_ball
+from kernelucb.confidence.fit.radius import CovarianceScale, Radius
 from kernelucb.confidence.norm.least import (
     LeastNorm,
     for_least_norm,
-    holds_function,
+    is_resolved,
+    least_misfit,
     least_norm,
 )
 from kernelucb.confidence.norm.tracker import (
     NormBound,
     NormBoundLike,
-    norm_in_prior_units,
+    norm_source,
     resolve_norm_bound,
 )
-from kernelucb.confidence.statements import rkhs_assumptions
 from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
+from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 
 State = TypeVar("State", bound=RidgeState)
+
+# An empty set is widened until it holds one function, and by this much more; so is a set
+# that holds hardly more than one (outcomes 1e8 prior deviations off, say). Strong duality
+# and the conic solver need an interior, and round-off must not close it.
+INTERIOR = 1e-6
+_TINY = torch.finfo(torch.float64).tiny
+
+
+class Constraints(NamedTuple):
+    r"""``{ f : ||f_w - y_w|| <= radius, ||f - m||_H <= norm }``.
+
+    Source: Flynn & Reeb (2024), Lemma 4.2; ``excess`` is the squared radius of Corollary
+    4.3, in noise units.
+
+    Attributes:
+        radius: Squared radius of the fit, noise units.
+        norm: Norm bound, prior units.
+        contradiction: The assumption that was relaxed because the set was empty, or None.
+    """
+
+    radius: Radius
+    norm: float
+    contradiction: Assumption | None
+
+    def excess(self, regression: RidgeState, regularizer: Tensor) -> Tensor:
+        r"""``radius^2 + tau norm^2 - quadratic_form(tau)``, one value for each ``tau``.
+
+        ``Rtilde^2 / noise_std^2``. Negative for some ``tau`` exactly when the set is
+        empty.
+        """
+        drop = regression.quadratic_form_drop(self.radius.tau_ref, regularizer)
+        return self.excess_from(regularizer, drop)
+
+    def excess_from(self, regularizer: Array, drop: Array) -> Array:
+        r"""As ``excess``, from ``quadratic_form(tau_ref) - quadratic_form(tau)``."""
+        return self.radius.slack + regularizer * self.norm**2 + drop
+
+    def log_excess_slopes(
+        self, tau: Array, sums: Sequence[Array]
+    ) -> tuple[Array, Array, Array]:
+        r"""Excess at ``b`` values of ``tau``; two derivatives of its log in ``ln(tau)``.
+
+        ``sums`` are, for each, ``sum_i w_i / (lam_i + tau)`` with the weights of
+        ``quadratic_form_drop``, and ``sum_i z_i^2 lam_i / (lam_i + tau)^p`` for ``p`` = 2
+        and 3.
+        """
+        excess = self.excess_from(tau, (self.radius.tau_ref - tau) * sums[0]).clip(_TINY)
+        share = tau / excess
+        slope = share * (self.norm**2 - sums[1])
+        return excess, slope, slope - slope * slope + 2.0 * tau * share * sums[2]
+
+
+def consistent_constraints(
+    regression: RidgeState,
+    radius: Radius,
+    norm: float,
+    least: float,
+    relaxed: bool = False,
+) -> Constraints:
+    r"""The constraints, relaxed with a warning where no function satisfies them.
+
+    ``norm`` bounds the norm, ``least`` is the least consistent one, both in prior units.
+    ``relaxed`` says that ``radius`` is one that some function within the norm satisfies,
+    in place of the one that none does.
+    """
+    attainable = least * (1.0 + INTERIOR)
+    if least <= norm and not relaxed:
+        return Constraints(radius, max(norm, attainable), None)
+    given, needed = (f"{each * regression.outcome_scale:.4g}" for each in (norm, least))
+    squared = radius.squared(regression)
+    if relaxed or is_resolved(regression, least, squared):
+        statement = (
+            f"No function of norm at most {given} fits the data at this delta: the least "
+            f"consistent norm is {needed}. The norm bound or the noise scale is too small, "
+            "or the kernel is wrong."
+        )
+        action = "The bound uses the least consistent norm instead."
+        if relaxed:
+            action = (
+                "The bound uses Flynn & Reeb's radius instead, which some of them satisfy."
+            )
+        contradiction = Assumption("norm", statement, Status.VIOLATED)
+        announce(contradiction, action)
+        return Constraints(radius, norm if relaxed else attainable, contradiction)
+    misfit = least_misfit(regression, norm) * (1.0 + INTERIOR)
+    statement = (
+        f"No function of any norm (norm bound {given}, least consistent norm {needed}) "
+        "fits the data at this delta: repeated or nearly repeated inputs differ by more "
+        "than the noise scale allows. noise_std is too small."
+    )
+    contradiction = Assumption("noise", statement, Status.VIOLATED)
+    factor = math.sqrt(misfit / squared)
+    announce(
+        contradiction, f"The bound uses a fit radius {factor:.3g} times as large instead."
+    )
+    return Constraints(Radius.of(misfit, regression, radius.tau_ref), norm, contradiction)
+
+
+def announce(contradiction: Assumption, action: str) -> None:
+    r"""Warn of a contradiction and say what is done; a filter makes it an error."""
+    message = f"{contradiction.statement} {action}"
+    warnings.warn(message, InconsistentConfidenceSetWarning, stacklevel=4)
 
 
 class MixtureProblem(NamedTuple, Generic[State]):
@@ -51,7 +154,6 @@ class MixtureProblem(NamedTuple, Generic[State]):
         assumptions: What the set rests on.
         noise_interval: Lower and upper bound on the noise scale, outcome units; None where
             the scale is known.
-        model_error: How far the true function may lie from the set, outcome units.
     """
 
     regression: State
@@ -59,7 +161,6 @@ class MixtureProblem(NamedTuple, Generic[State]):
     least: float
     assumptions: Assumptions
     noise_interval: tuple[float, float] | None = None
-    model_error: float = 0.0
 
     @property
     def norm_bound(self) -> float:
@@ -88,18 +189,11 @@ def mixture_problem(
     constraints = consistent_constraints(regression, radius, norm.value, least, relaxed)
     if constraints.contradiction is not None:
         assumptions = assumptions.with_item(constraints.contradiction)
-    return MixtureProblem(
-        regression, constraints, least, assumptions, model_error=norm.model_error
-    )
+    return MixtureProblem(regression, constraints, least, assumptions)
 
 
 class Appraised(NamedTuple):
-    r"""A fit of the data, and the least consistent norm by it.
-
-    Attributes:
-        whole: The fit.
-        least: The constraint of it that has the largest least norm, and that norm.
-    """
+    r"""A fit of the data, and the constraint of it that has the largest least norm."""
 
     whole: DataFit
     least: LeastNorm
@@ -133,22 +227,27 @@ def known_noise_problem(
     takes in that the noise scale is too small), that one gives the band. ``appraised`` is
     the fit of these data, where it is known already.
     """
-    regression = with_noise_of(fit, regression)
-    given = norm_in_prior_units(norm_bound, regression)
+    fit = fit_of(fit)
+    predicted = isinstance(fit, PrequentialRadius)
+    if predicted and fit.num_observations == regression.num_observations:
+        regression = regression.with_noise_std(fit.noise_std)
+    norm = norm_source(norm_bound, regression)
     if appraised is None:
+        given = norm.value if isinstance(norm, NormBound) else None
         appraised = Appraised.of(regression, fit, delta, given, model_error)
     whole, (sharpest, least) = appraised
-    norm = near_the_ball(resolve_norm_bound(norm_bound, *sharpest), model_error)
+    if not isinstance(norm, NormBound):
+        norm = norm.estimate(*sharpest)
+        whole = data_fit(fit, regression, delta, norm.value, model_error)
+    norm = norm.of_neighbour(model_error)
     source = fit_source(fit, model_error)
     assumptions = mixture_assumptions(source, regression, fit, delta, norm)
-    if given is None:
-        whole = data_fit(fit, regression, delta, norm.value, model_error)
     if least > norm.value and least_norm(*whole.alone) <= norm.value:
-        return mixture_problem(*whole.alone, least, norm, assumptions, True)
+        return mixture_problem(*whole.alone, least, norm, assumptions, relaxed=True)
     band = sharpest
     if least <= norm.value:
         band = whole.for_band(norm.value)
-        if not holds_function(*band, norm.value):
+        if least_norm(*band) > norm.value:
             band = sharpest.beside_hidden(norm.value)
     state, radius = band
     if not isinstance(state, FilteredRegression):

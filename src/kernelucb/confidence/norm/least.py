@@ -11,7 +11,7 @@ from kernelucb._numerics.checks import nonnegative_scalar, probability
 from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.filters import Appraisal, Array
-from kernelucb.confidence.fit.mixture import FitConstraint, Radius
+from kernelucb.confidence.fit.radius import FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
 from kernelucb.regression.filtered import FilteredRegression
 
@@ -74,26 +74,67 @@ class LeastNorm(NamedTuple):
     norm: float  # prior units
 
 
+class _Ridge(NamedTuple):
+    r"""Ridge estimates in the eigenbasis, from eigenvalues and squared targets."""
+
+    lam: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, regression: RidgeState) -> "_Ridge":
+        targets = regression.targets.cpu().numpy()
+        return cls(regression.eigenvalues.cpu().numpy(), targets**2)
+
+    def norm(self, tau: float) -> float:
+        r"""``||f - m||``, prior units."""
+        return math.sqrt(float((self.lam * self.squares) @ (self.lam + tau) ** -2))
+
+    def misfit(self, tau: float) -> float:
+        r"""Squared distance from the data, noise units; it increases in ``tau``."""
+        return float(self.squares @ (self.lam / tau + 1.0) ** -2)
+
+    def least_regularizer(
+        self, squared_radius: float, cutoff: float, start: float, tolerance: float = _ROOT
+    ) -> float | None:
+        r"""Of the function of least norm; infinite where that is zero, None without one.
+
+        The search begins at ``start`` and ends at the ``cutoff``.
+        """
+        if float(self.squares.sum()) <= squared_radius:
+            return math.inf
+        ends = math.log(start), math.log(cutoff)
+        root = increasing_root(
+            lambda log_tau: self.misfit(math.exp(log_tau)) - squared_radius,
+            *ends,
+            tolerance,
+        )
+        return None if root is None else math.exp(root)
+
+
 def least_norm(regression: RidgeState, radius: Radius) -> float:
     r"""``min ||f - m||`` subject to the fit, in prior units.
 
     Ours: the minimiser is a ridge estimate; its regulariser solves
     ``sum (tau z / (lam + tau))^2 = radius^2``, whose left side increases in ``tau``.
     """
-    (lam, z), cutoff = _spectrum(regression), regression.eigenvalue_cutoff
-    squared = radius.squared(regression)
+    ridge, cutoff = _Ridge.of(regression), regression.eigenvalue_cutoff
     start = max(radius.tau_ref, cutoff)
-    tau = _least_regularizer(lam, z**2, squared, cutoff, start, _ROOT)
-    return math.inf if tau is None else _ridge_norm(lam, z**2, tau)
+    tau = ridge.least_regularizer(radius.squared(regression), cutoff, start)
+    return math.inf if tau is None else ridge.norm(tau)
 
 
-def holds_function(regression: RidgeState, radius: Radius, norm: float) -> bool:
-    r"""Whether a function of at most the norm satisfies the fit, perhaps at ``tau_ref``."""
-    (lam, z), tau = _spectrum(regression), radius.tau_ref
-    misfit = float(z**2 @ (lam / tau + 1.0) ** -2)
-    if misfit <= radius.squared(regression) and _ridge_norm(lam, z**2, tau) <= norm:
-        return True
-    return least_norm(regression, radius) <= norm
+def least_misfit(regression: RidgeState, norm: float) -> float:
+    r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
+    ridge, lowest = _Ridge.of(regression), math.log(regression.eigenvalue_cutoff)
+    root = increasing_root(
+        lambda log_tau: norm - ridge.norm(math.exp(log_tau)), lowest, lowest, _ROOT
+    )
+    return ridge.misfit(math.exp(lowest if root is None else root))
+
+
+def ridge_norm(regression: RidgeState, tau: float) -> float:
+    r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
+    return _Ridge.of(regression).norm(tau)
 
 
 def is_resolved(regression: RidgeState, norm: float, squared_radius: float) -> bool:
@@ -114,25 +155,22 @@ def for_least_norm(fit: DataFit) -> LeastNorm:
     """
     if isinstance(fit, FitConstraint):
         return LeastNorm(fit, least_norm(*fit))
-    lam, z = _spectrum(fit.regression)
+    lam, squares = _Ridge.of(fit.regression)
     cutoff = start = fit.regression.eigenvalue_cutoff
 
     def appraise(weights: Array) -> Appraisal:
         nonlocal start
-        values = weights @ fit.filters
-        counted = values * lam, values * z**2
-        squared = fit.squared_radius(weights)
-        tau = _least_regularizer(*counted, squared, cutoff, start, _NEAR)
-        ridge = cutoff if tau is None else tau
-        least = math.inf if tau is None else _ridge_norm(*counted, ridge)
-        start = start if math.isinf(ridge) else ridge
-        residuals = (z / (values * lam / ridge + 1.0)) ** 2
-        residuals *= fit.decisive_share(weights)
-        log_weights = fit.log_values(residuals)
-        log_weights[fit.untied :] = -math.inf  # the same norm whatever the norm bound
-        return Appraisal(-least, log_weights, 1.0 if math.isinf(ridge) else ridge)
+        values, squared_radius, decisive_share = fit.ellipsoid(weights)
+        counted = _Ridge(values * lam, values * squares)
+        found = counted.least_regularizer(squared_radius, cutoff, start, _NEAR)
+        tau = cutoff if found is None else found
+        least = math.inf if found is None else counted.norm(tau)
+        start = start if math.isinf(tau) else tau
+        residuals = decisive_share * squares * (values * lam / tau + 1.0) ** -2
+        log_weights = fit.log_untied_weights(residuals)
+        return Appraisal(-least, log_weights, 1.0 if math.isinf(tau) else tau)
 
-    return _resolved(fit.best(appraise, _STEPS))
+    return _resolved(fit.constraint(*fit.search(appraise, _STEPS)))
 
 
 def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
@@ -143,8 +181,8 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
     which both agree. Found from below. Where no ridge estimate above the cut-off fits, it
     is the norm of the closest, except where repeated outcomes alone misfit by too much.
     """
-    regression = constraint.regression
-    squared, upper = constraint.squared_radius, least_norm(*constraint)
+    regression, radius = constraint
+    squared, upper = radius.squared(regression), least_norm(*constraint)
     shows = math.isinf(upper) or regression.hidden_part(upper) > _NEGLIGIBLE
     if not shows or regression.scatter > squared:
         return LeastNorm(constraint, upper)
@@ -169,59 +207,6 @@ def _resolved(constraint: FitConstraint[FilteredRegression]) -> LeastNorm:
     if math.isfinite(lower):
         resolved = is_resolved(regression, lower, squared)
         return LeastNorm(found.constraint if resolved else constraint, lower)
-    tau_ref = constraint.radius.tau_ref
     misfit = (1.0 + _NEGLIGIBLE) * least_misfit(regression, math.inf)
-    slack = misfit - float(regression.quadratic_form(tau_ref))
-    wider = FitConstraint(regression, Radius(tau_ref, slack))
+    wider = FitConstraint(regression, Radius.of(misfit, regression, radius.tau_ref))
     return LeastNorm(wider, least_norm(*wider))
-
-
-def _spectrum(regression: RidgeState) -> tuple[Array, Array]:
-    r"""Eigenvalues and targets."""
-    return regression.eigenvalues.cpu().numpy(), regression.targets.cpu().numpy()
-
-
-def _least_regularizer(
-    lam: Array,
-    squares: Array,
-    squared_radius: float,
-    cutoff: float,
-    start: float,
-    tolerance: float,
-) -> float | None:
-    r"""Of the function of least norm; infinite where that is zero, None where none fits.
-
-    For eigenvalues and squared targets. The search begins at ``start`` and ends at the
-    ``cutoff``.
-    """
-
-    def misfit_slack(log_tau: float) -> float:
-        return float(squares @ (lam / math.exp(log_tau) + 1.0) ** -2) - squared_radius
-
-    if float(squares.sum()) <= squared_radius:
-        return math.inf
-    root = increasing_root(misfit_slack, math.log(start), math.log(cutoff), tolerance)
-    return None if root is None else math.exp(root)
-
-
-def _ridge_norm(lam: Array, squares: Array, tau: float) -> float:
-    return math.sqrt(float((lam * squares) @ (lam + tau) ** -2))
-
-
-def least_misfit(regression: RidgeState, norm: float) -> float:
-    r"""``min ||f_w - y_w||^2`` over functions of at most the given norm (prior units)."""
-    lam, z = _spectrum(regression)
-
-    def norm_slack(log_tau: float) -> float:
-        return norm - _ridge_norm(lam, z**2, math.exp(log_tau))
-
-    lowest = math.log(regression.eigenvalue_cutoff)
-    root = increasing_root(norm_slack, lowest, lowest, _ROOT)
-    residual = z / (lam / math.exp(lowest if root is None else root) + 1.0)
-    return float(residual @ residual)
-
-
-def ridge_norm(regression: RidgeState, tau: float) -> float:
-    r"""``||f - m||`` of the ridge estimate at ``tau``, prior units."""
-    lam, z = _spectrum(regression)
-    return _ridge_norm(lam, z**2, tau)

@@ -1,17 +1,24 @@
-r"""Where a norm bound comes from: given, or estimated from the least consistent norm."""
+r"""Where a norm bound comes from: given, or estimated; and functions only near the ball."""
 
 import logging
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from botorch.models.model import Model
 
-from kernelucb._numerics.checks import finite_scalar, positive_scalar, probability
+from kernelucb._numerics.checks import (
+    finite_scalar,
+    nonnegative_scalar,
+    positive_scalar,
+    probability,
+)
 from kernelucb._numerics.estimates import EstimatedNumber, is_estimate
 from kernelucb._numerics.saving import opened, saved
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.choice import ClosedForm, data_fit
-from kernelucb.confidence.fit.mixture import Radius
+from kernelucb.confidence.fit.radius import Radius
 from kernelucb.confidence.norm.least import for_least_norm, least_norm, ridge_norm
 from kernelucb.regression import KernelRegression, RidgeState
 
@@ -26,7 +33,6 @@ class NormBound(NamedTuple):
 
     value: float  # prior units
     assumption: Assumption  # where it comes from
-    model_error: float = 0.0  # how far that function may lie from f, outcome units
 
     def in_outcome_units(self, regression: RidgeState) -> float:
         r"""The norm bound in outcome units, an ``EstimatedNumber`` unless it was given."""
@@ -46,6 +52,14 @@ class NormBound(NamedTuple):
             "the kernel is wrong)"
         )
         return self._replace(assumption=Assumption("norm", statement, Status.VIOLATED))
+
+    def of_neighbour(self, model_error: float) -> "NormBound":
+        r"""The same of a function nowhere farther than this from ``f``, outcome units."""
+        if model_error == 0.0:
+            return self
+        words = self.assumption.statement.replace("f - mean", "g - mean")
+        statement = f"f is everywhere within {model_error:.6g} of a function g; {words}"
+        return self._replace(assumption=replace(self.assumption, statement=statement))
 
 
 class NormTracker:
@@ -181,6 +195,39 @@ class NormTracker:
 NormBoundLike = float | NormTracker | Literal["cautious"] | None
 
 
+@dataclass(frozen=True)
+class NearNormBall:
+    r"""In place of a norm bound: ``f`` is only near a function of bounded norm.
+
+    The band is wider by ``model_error`` on both sides, and the fit, in noise units, by up
+    to ``model_error sqrt(n) / noise_std``; the noise scale must be known.
+
+    Source: ours; see ``docs/mathematics.md``.
+
+    Attributes:
+        norm_bound: Bound on the RKHS norm of ``g - mean``, as a norm bound is given
+            otherwise; for a family one for all kernels or one for each.
+        model_error: How far ``f`` may lie, at any point, from ``g``, outcome units.
+
+    Raises:
+        ValueError: If the error is not a finite number of at least 0.
+    """
+
+    norm_bound: NormBoundLike | Sequence[float] = None
+    model_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        error = nonnegative_scalar("model_error", self.model_error)
+        object.__setattr__(self, "model_error", error)
+
+
+def ball_and_error(norm_bound: Any) -> tuple[Any, float]:
+    r"""The norm bound, and how far ``f`` may lie from a function that keeps it."""
+    if isinstance(norm_bound, NearNormBall):
+        return norm_bound.norm_bound, norm_bound.model_error
+    return norm_bound, 0.0
+
+
 def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     r"""The tracker that estimates the norm bound; None where a number was given."""
     if norm_bound is None:
@@ -195,21 +242,22 @@ def tracker_of(norm_bound: NormBoundLike) -> NormTracker | None:
     return norm_bound if isinstance(norm_bound, NormTracker) else None
 
 
-def norm_in_prior_units(norm_bound: NormBoundLike, regression: RidgeState) -> float | None:
-    r"""A norm bound that was given as a number, in prior units; None without one."""
-    if tracker_of(norm_bound) is not None:
-        return None
-    return regression.norm_in_prior_units(float(positive_scalar("norm_bound", norm_bound)))
+def norm_source(
+    norm_bound: NormBoundLike, regression: RidgeState
+) -> NormBound | NormTracker:
+    r"""The norm bound, or the tracker that will estimate it from data and their fit."""
+    if (tracker := tracker_of(norm_bound)) is not None:
+        return tracker
+    given = positive_scalar("norm_bound", norm_bound)
+    return NormBound(regression.norm_in_prior_units(float(given)), given_norm(given))
 
 
 def resolve_norm_bound(
     norm_bound: NormBoundLike, regression: RidgeState, radius: Radius
 ) -> NormBound:
     r"""The norm bound given, or its estimate from data and the radius of their fit."""
-    if (tracker := tracker_of(norm_bound)) is not None:
-        return tracker.estimate(regression, radius)
-    given = positive_scalar("norm_bound", norm_bound)
-    return NormBound(regression.norm_in_prior_units(float(given)), given_norm(given))
+    source = norm_source(norm_bound, regression)
+    return source if isinstance(source, NormBound) else source.estimate(regression, radius)
 
 
 def norm_bound_under_prior(

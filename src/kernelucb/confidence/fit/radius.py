@@ -1,0 +1,333 @@
+r"""How far the data may lie from the function: squared radii of the fit, anytime.
+
+By the martingale mixture, which knows the kernel, and by the energy of the noise, which
+does not.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from kernelucb._numerics.checks import positive_scalar
+from kernelucb.regression import KernelRegression, NystromRegression, RidgeState
+from kernelucb.regression.lowrank.dtc import DTCRegression
+
+CovarianceScale = float | Sequence[float] | Tensor | Literal["mixture"]
+
+StateT = TypeVar("StateT", bound=RidgeState, covariant=True)
+
+# Fourth powers over those of norm bounds down to 1e-40 are then finite numbers.
+_LARGEST_MISFIT = 1e30
+_UNSEEN = 0.01  # of a squared radius, noise units
+
+# Powers of two around the prior as it stands; all of them together cost 2 ln 17 = 5.7.
+# Half a factor of two away from the best scale, each resolved direction costs 0.06.
+DEFAULT_SCALES = tuple(2.0**power for power in range(-8, 9))
+
+# Chernoff parameters of the noise energy: near 1 they serve the first rounds, near 0 the
+# thousandth. All of them together cost 2 ln 23 = 6.3 in the squared radius, once.
+_CHERNOFF = 1.0 / (1.0 + 2.0 ** (0.5 * np.arange(-6.0, 17.0)))
+_LOG_REST = np.append(np.log1p(-_CHERNOFF), 0.0)
+_SLOPES = np.append(_CHERNOFF, 1.0)  # of the members' logarithms in E / 2
+_TOLERANCE = 1e-13  # of the energy
+_MOST_STEPS, _SMALLEST_CHANGE = 60, 1e-30  # of a search for a slope
+# Share of the predictions where they are mixed with the energy alone: the squared radius is
+# at most 2 ln(1/0.8) = 0.45 above theirs.
+_PREDICTION_SHARE = 0.8
+
+
+class Radius(NamedTuple):
+    r"""A squared radius in noise units, ``quadratic_form(tau_ref) + slack``.
+
+    Kept in two parts because the differences that the bounds need,
+    ``radius^2 - quadratic_form(tau)``, would otherwise cancel at small noise.
+    """
+
+    tau_ref: float
+    slack: float
+
+    @classmethod
+    def of(cls, squared: float, regression: RidgeState, tau_ref: float) -> "Radius":
+        r"""A squared radius for these data."""
+        return cls(tau_ref, squared - float(regression.quadratic_form(tau_ref)))
+
+    def squared(self, regression: RidgeState) -> float:
+        r"""The squared radius, a multiple of the noise variance."""
+        return float(regression.quadratic_form(self.tau_ref)) + self.slack
+
+    def beside_hidden(self, hidden: float) -> "Radius":
+        r"""The radius of a published set, with what round-off hides where that shows.
+
+        Less than 0.01 is left out, which changes ``delta`` by a factor of at most
+        ``exp(0.005)``: wherever it can be told, the set is the published one to the digit.
+        See ``spectral.hidden_part``.
+        """
+        return self if hidden <= _UNSEEN else Radius(self.tau_ref, self.slack + hidden)
+
+    def widened(self, regression: RidgeState, length: float) -> "Radius":
+        r"""The radius plus a length, noise units."""
+        root = math.sqrt(self.squared(regression)) if length else 0.0
+        return Radius(self.tau_ref, self.slack + length * (2.0 * root + length))
+
+
+class FitConstraint(NamedTuple, Generic[StateT]):
+    r"""The data, as the fit counts them, and their largest distance from the function."""
+
+    regression: StateT
+    radius: Radius
+
+    def beside_hidden(self, norm: float) -> "FitConstraint[StateT]":
+        r"""With what round-off hides of the outcomes, for a norm bound in prior units."""
+        state: Any = self.regression  # one that knows what it hides
+        tau_ref, slack = self.radius
+        return FitConstraint(state, Radius(tau_ref, slack + state.hidden_part(norm)))
+
+    @property
+    def alone(self) -> "FitConstraint[StateT]":
+        r"""Itself; of a mixture of filters, Flynn & Reeb's member."""
+        return self
+
+    def for_band(self, norm: float) -> "FitConstraint[StateT]":
+        r"""Itself, whatever the norm bound; a mixture of filters chooses its weights."""
+        return self
+
+
+def covariance_scales(value: CovarianceScale) -> tuple[float, ...]:
+    r"""The scales that ``value`` names; ``"mixture"`` is the default grid.
+
+    Raises:
+        ValueError: If a scale is not a finite number above zero, or there is none.
+    """
+    if isinstance(value, str):
+        if value == "mixture":
+            return DEFAULT_SCALES
+        raise ValueError(
+            f'covariance_scale must be a number, several or "mixture", got {value!r}.'
+        )
+    if isinstance(value, Tensor):
+        value = value.detach().reshape(-1).tolist()
+    if not isinstance(value, Sequence):
+        return (positive_scalar("covariance_scale", value),)
+    if len(value) == 0:
+        raise ValueError("covariance_scale must hold at least one number.")
+    return tuple(positive_scalar("covariance_scale", scale) for scale in value)
+
+
+def misfit_of_error(regression: RidgeState, model_error: float) -> float:
+    r"""How much farther from the data than ``f`` a function near it may lie, noise units.
+
+    ``sqrt(sum_s model_error^2 / noise_s^2)`` over all observations, for a function that is
+    nowhere farther than ``model_error`` (outcome units) from ``f``.
+
+    Source: ours; see ``docs/mathematics.md``.
+
+    Raises:
+        ValueError: If that is beyond ``_LARGEST_MISFIT``.
+    """
+    misfit = model_error * float(regression.noise_scales.reciprocal().norm())
+    if misfit > _LARGEST_MISFIT:
+        raise ValueError(
+            f"model_error is {model_error:.4g}, too large beside a noise scale of "
+            f"{float(regression.noise_scales.min()):.4g}: squares would overflow. The data "
+            "then say nothing; give a smaller one."
+        )
+    return misfit
+
+
+def mixture_source(scales: Sequence[float]) -> str:
+    r"""The theorem of ``mixture_radius``."""
+    if len(scales) == 1:
+        return "Flynn & Reeb (2024), Eq. (8)"
+    return "Flynn & Reeb (2024), Theorem 4.1, for a mixture over scales (ours)"
+
+
+def mixture_radius(
+    regression: KernelRegression, delta: float, scales: float | Sequence[float]
+) -> Radius:
+    r"""Squared radius of the martingale mixture, anytime.
+
+    With probability ``1 - delta``, for all rounds at once, the true function's values at
+    the inputs lie within this distance of the outcomes, for any input rule that uses the
+    past only and conditionally sub-Gaussian noise. ``scales`` are one or several ``c`` of
+    the mixture ``N(0, c K)``.
+
+    Source: see ``combined_radius``.
+    """
+    taus = _regularizers(regression, scales)
+    log_dets = regression.log_det(taus)
+    return combined_radius(
+        taus, log_dets, lambda tau: -regression.quadratic_form_drop(tau, taus), delta
+    )
+
+
+def sketched_radius(
+    regression: NystromRegression | DTCRegression,
+    delta: float,
+    scales: float | Sequence[float],
+) -> Radius:
+    r"""Upper bound on ``mixture_radius`` that needs no kernel matrix, anytime.
+
+    The inducing points may depend on all data: the mixture is that of the kernel itself.
+    Each quadratic form and log-determinant is replaced by an upper bound, in which the
+    radius increases.
+    """
+    taus = _regularizers(regression, scales)
+    forms, log_dets = regression.evidence_terms(taus)
+    tau_ref, slack = combined_radius(
+        taus, log_dets, lambda tau: forms - forms[taus == tau], delta
+    )
+    wider = float(forms[taus == tau_ref][0] - regression.quadratic_form(tau_ref))
+    return Radius(tau_ref, slack + wider)
+
+
+def _regularizers(regression: RidgeState, scales: float | Sequence[float]) -> Tensor:
+    r"""``tau = 1 / c`` for each scale."""
+    taus = 1.0 / torch.as_tensor(scales, dtype=torch.float64).reshape(-1)
+    return taus.to(regression.eigenvalues)
+
+
+def combined_radius(
+    taus: Tensor,
+    log_dets: Tensor,
+    differences: Callable[[float], Tensor],
+    delta: float,
+) -> Radius:
+    r"""Squared radius of an equal mixture over scales, referred to its largest term.
+
+    With ``a_j = quadratic_form(tau_j) + log_det(tau_j)`` it is
+    ``-2 ln mean_j exp(-a_j / 2) + 2 ln(1/delta)``.
+
+    Source: Flynn & Reeb (2024), Eq. (8), in noise units, for one scale. For several, their
+    Eq. (7) with the mixture ``1/J sum_j N(0, c_j K)`` (ours), whose squared radius is at
+    most ``2 ln J`` above that of the best scale in hindsight.
+
+    Args:
+        taus: ``J`` regularisers ``1 / c_j``.
+        log_dets: ``J`` values ``ln det(I + c_j K_w)``.
+        differences: Maps one of the ``taus`` to the ``J`` values
+            ``quadratic_form(tau_j) - quadratic_form(tau)``.
+        delta: Failure probability.
+    """
+    tau_ref, confidence = float(taus[0]), 2.0 * math.log(1.0 / delta)
+    if len(taus) == 1:
+        return Radius(tau_ref, float(log_dets) + confidence)
+    tau_ref = float(taus[(log_dets + differences(tau_ref)).argmin()])
+    evidence = log_dets + differences(tau_ref)  # without the form at tau_ref
+    mixed = -2.0 * torch.logsumexp(-0.5 * evidence, dim=0) + 2.0 * math.log(len(taus))
+    return Radius(tau_ref, float(mixed) + confidence)
+
+
+class Ball(NamedTuple):
+    r"""``{ eps : |eps|^2 <= squared_radius }`` for residuals ``eps`` in noise units."""
+
+    squared_radius: float
+    slope: float  # twice the derivative in |eps|^2 of the logarithm of the mixture, there
+
+
+class KernelFree(NamedTuple):
+    r"""A mixture of e-processes that need no kernel, of the energy of the residuals.
+
+    With ``E = sum_s eps_s^2 / noise_s^2`` over ``n`` observations it is
+    ``p exp((E - price) / 2) + q mean_l (1 - l)^(n/2) exp(l E / 2)`` for 23 values of ``l``
+    in (0, 1). The first term is that of predictions made before their outcomes (Flynn &
+    Reeb 2024, Theorem 4.1, whose squared radius is ``price + 2 ln(1/delta)``), the
+    others are supermartingales for conditionally sub-Gaussian noise: with ``h`` standard
+    normal, ``exp(l e^2 / 2) = E exp(sqrt(l) h e)``. By Ville's inequality the true
+    residuals lie in the ``ball`` at every round at once with probability ``1 - delta``.
+
+    Source: ours; see ``docs/mathematics.md``.
+    """
+
+    offsets: NDArray[np.float64]  # logarithms of the members at E = 0
+    log_level: float  # ln(1/delta)
+
+    @classmethod
+    def of(
+        cls,
+        count: int,
+        delta: float,
+        predicted: float = math.inf,
+        shares: tuple[float, float] = (0.0, 1.0),
+    ) -> "KernelFree":
+        r"""The mixture after ``n = count`` observations.
+
+        ``predicted`` is the squared radius of the predictions, with its ``2 ln(1/delta)``,
+        infinite where there are none; ``shares`` are ``p`` and ``q``, at most one together.
+        """
+        log_level, (own, energy) = math.log(1.0 / delta), shares
+        offsets = 0.5 * count * _LOG_REST
+        offsets[:-1] += math.log(energy / len(_CHERNOFF))
+        price = predicted - 2.0 * log_level
+        offsets[-1] = math.log(own) - 0.5 * price if own else -math.inf
+        return cls(offsets, log_level)
+
+    def at(self, energy: float) -> tuple[float, float, float]:
+        r"""Logarithm of the mixture, and twice its first two derivatives in ``E``."""
+        terms = 0.5 * energy * _SLOPES + self.offsets
+        largest = float(terms.max())
+        shares = np.exp(terms - largest)
+        total = float(shares.sum())
+        slope = float(_SLOPES @ shares) / total
+        spread = float((_SLOPES - slope) ** 2 @ shares) / total
+        return largest + math.log(total), slope, 0.5 * spread
+
+    @property
+    def ball(self) -> Ball:
+        r"""The residuals at which the mixture stays below ``1 / delta``."""
+        # A single component reaches the level at a larger energy than the mixture, whose
+        # logarithm is convex and increases: Newton's method falls from there to the root.
+        energy = float((2.0 * (self.log_level - self.offsets) / _SLOPES).min())
+        while True:
+            log_value, slope, _ = self.at(energy)
+            step = 2.0 * (log_value - self.log_level) / slope
+            energy -= step
+            if not step > _TOLERANCE * energy:
+                return Ball(energy, slope)
+
+    def tangent_price(self, slope: float) -> float:
+        r"""The least ``b`` with ``slope E - b <= 2 ln(mixture)`` for all ``E`` in the ball.
+
+        Of a tangent whose slope stays the same as observations come in.
+        """
+        largest, own = self.ball
+        lower, energy, upper = 0.0, largest, largest
+        for _ in range(_MOST_STEPS if slope < own else 0):
+            _, here, change = self.at(energy)
+            lower, upper = (lower, energy) if here > slope else (energy, upper)
+            energy -= (here - slope) / max(change, _SMALLEST_CHANGE)
+            if not lower <= energy <= upper:
+                energy = 0.5 * (lower + upper)
+            if abs(here - slope) * (upper - lower) <= _TOLERANCE * largest:
+                break
+        log_value, here, _ = self.at(energy)
+        rest = abs(here - slope) * (upper - lower)  # by concavity
+        return slope * energy - 2.0 * log_value + (rest if slope < own else 0.0)
+
+
+def noise_energy_bound(count: int, delta: float) -> float:
+    r"""Upper bound on ``sum_s eps_s^2 / sigma_s^2`` of ``count`` observations, anytime.
+
+    Ours: ``KernelFree`` without predictions. Assumes conditionally sub-Gaussian noise.
+    """
+    return KernelFree.of(count, delta).ball.squared_radius
+
+
+def energy_source(source: str) -> str:
+    r"""The theorem of ``with_energy``, from that of the predictions."""
+    return f"{source}, with the energy of the noise (ours)"
+
+
+def with_energy(squared_radius: float, count: int, delta: float) -> float:
+    r"""The squared radius of predictions, mixed with the energy of the noise, anytime.
+
+    Never more than 0.45 larger than the one given, with its ``2 ln(1/delta)``, and smaller
+    where the predictions of the ``count`` outcomes were bad. Source: ours; see
+    ``KernelFree``.
+    """
+    shares = (_PREDICTION_SHARE, 1.0 - _PREDICTION_SHARE)
+    return KernelFree.of(count, delta, squared_radius, shares).ball.squared_radius

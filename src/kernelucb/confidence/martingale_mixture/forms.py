@@ -1,0 +1,182 @@
+r"""The other forms of the bound: at one regulariser, on a grid, and as a cone program."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from kernelucb._numerics.arrays import safe_sqrt
+from kernelucb._numerics.checks import positive_scalar, positive_values
+from kernelucb._numerics.conic import EllipsoidBallProgram
+from kernelucb.confidence.assumptions import Assumptions
+from kernelucb.confidence.base import RidgePoints, RidgeStateT, Support
+from kernelucb.confidence.martingale_mixture.dual import ExactSet, FunctionSet
+from kernelucb.confidence.martingale_mixture.problem import Constraints
+from kernelucb.confidence.ridge_band import RidgeBand
+from kernelucb.exceptions import SolverError
+from kernelucb.regression import RidgeState
+
+ANALYTIC_SOURCE = "Flynn & Reeb (2024), Corollary 4.6"
+# Flynn & Reeb's grid of ridge parameters, in multiples of noise_std^2 / covariance_scale.
+_PAPER_GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
+# Accepted difference between the conic solution and its dual, relative to the half-width
+# of the norm ball; Clarabel runs at 1e-10.
+_ACCEPTED_GAP = 1e-6
+
+
+@dataclass(frozen=True)
+class Analytic:
+    r"""The closed form at one ridge parameter.
+
+    Source: Flynn & Reeb (2024), Corollary 4.6.
+
+    Attributes:
+        alpha: Ridge parameter, outcome units squared, read against the largest noise scale.
+            By default the one of the narrowest band at observed inputs, among twelve; for
+            ``fit="martingale"`` ``noise_std^2 / covariance_scale`` (of several scales, the
+            one that explains the data best).
+
+    Raises:
+        ValueError: If it is not a finite number above zero.
+    """
+
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", positive_scalar("alpha", self.alpha))
+
+
+@dataclass(frozen=True)
+class Grid:
+    r"""The least bound over a grid of ridge parameters.
+
+    Source: Flynn & Reeb (2024), Eq. (12) over a finite set.
+
+    Attributes:
+        alphas: Ridge parameters, outcome units squared, read against the largest noise
+            scale; or ``"paper"``, five around ``noise_std^2 / covariance_scale``.
+
+    Raises:
+        ValueError: If one is not a finite number above zero, or there is none.
+    """
+
+    alphas: Sequence[float] | Tensor | float | Literal["paper"] = "paper"
+
+    def __post_init__(self) -> None:
+        grid = grid_regularizers(self.alphas, 1.0, 1.0)
+        if not isinstance(self.alphas, str):
+            object.__setattr__(self, "alphas", tuple(grid.tolist()))
+
+
+def grid_regularizers(
+    alphas: Sequence[float] | Tensor | float | Literal["paper"],
+    tau_ref: float,
+    noise_variance: float,
+) -> Tensor:
+    r"""A grid of regularisers ``tau``, multiples of the noise variance.
+
+    ``alphas`` are ridge parameters in outcome units squared, or ``"paper"`` for the grid
+    around ``tau_ref = 1 / covariance_scale``.
+
+    Raises:
+        ValueError: If a ridge parameter is not a finite number above zero.
+    """
+    if isinstance(alphas, str):
+        if alphas != "paper":
+            raise ValueError(
+                f'alphas must be a tensor, a number, "paper" or None, got {alphas!r}.'
+            )
+        return tau_ref * torch.tensor(_PAPER_GRID, dtype=torch.float64)
+    grid = torch.as_tensor(alphas, dtype=torch.float64).reshape(-1)
+    if grid.numel() == 0:
+        raise ValueError("alphas must hold at least one number.")
+    return positive_values("alphas", grid, grid.numel()) / noise_variance
+
+
+def analytic_band(
+    regression: RidgeStateT,
+    constraints: Constraints,
+    regularizer: float,
+    assumptions: Assumptions,
+) -> RidgeBand[RidgeStateT]:
+    r"""The ellipsoid around the ridge estimate that holds the confidence set, anytime.
+
+    Source: Flynn & Reeb (2024), Corollary 4.6. At ``tau = 1 / c`` the width is
+    ``sqrt(c log_det + 2 c ln(1/delta) + norm^2)`` (Lemma C.2). Valid at any ``tau``; one
+    below the ``eigenvalue_cutoff``, where round-off would decide, is raised to it.
+    """
+    regularizer = max(regularizer, regression.eigenvalue_cutoff)
+    tau = torch.tensor(regularizer, dtype=torch.float64).to(regression.eigenvalues)
+    excess = constraints.excess(regression, tau).clamp_min(0.0)
+    width = float(safe_sqrt(excess / tau))
+    return RidgeBand(regression, regularizer, width, assumptions)
+
+
+class ConvexSet(FunctionSet[RidgeStateT]):
+    r"""The exact bound through one compiled, differentiable cvxpylayer, anytime.
+
+    Source: Flynn & Reeb (2024), Theorem 4.4. Written in the eigenbasis of the kernel matrix
+    (ours), a query point enters the objective alone, so the program is compiled once per
+    model. Each solution is checked against the dual, an independent computation of the
+    same number; it is returned only if they agree.
+    """
+
+    source = "Flynn & Reeb (2024), Theorem 4.4"
+
+    def __init__(
+        self,
+        regression: RidgeStateT,
+        constraints: Constraints,
+        assumptions: Assumptions,
+        design: RidgeState | None = None,
+    ) -> None:
+        super().__init__(regression, constraints, assumptions, design)
+        self.dual = ExactSet(regression, constraints, assumptions, self.design)
+        self._program: EllipsoidBallProgram | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_program": None}  # compiled layers cannot be pickled
+
+    def support(self, points: RidgePoints, sign: int) -> Support:
+        r"""Value of the cone program, checked against the dual."""
+        if self.design is not self.regression:  # what is pending has no outcomes to fit
+            return self.dual.support(points, sign)
+        centre = points.centre
+        rest = safe_sqrt(centre.residual_variance).unsqueeze(-1)
+        objective = torch.cat([centre.features, rest], dim=-1)
+        length = safe_sqrt(centre.prior_variance)
+        direction = objective / torch.where(length > 0, length, 1.0).unsqueeze(-1)
+        solution = self.program.maximizer(sign * direction)
+        value = self.constraints.norm * sign * (objective * solution).sum(-1)
+        return self._checked(points, sign, value)
+
+    def majorant(self, points: RidgePoints, sign: int) -> Support:
+        r"""That of the dual, which needs no search."""
+        return self.dual.majorant(points, sign)
+
+    @property
+    def program(self) -> EllipsoidBallProgram:
+        r"""The compiled program, with both balls scaled to radius one."""
+        if self._program is None:
+            radius = math.sqrt(self.constraints.radius.squared(self.regression))
+            self._program = EllipsoidBallProgram(
+                scales=self.regression.singular_values * self.constraints.norm / radius,
+                centre=self.regression.targets / radius,
+            )
+        return self._program
+
+    def _checked(self, points: RidgePoints, sign: int, value: Tensor) -> Support:
+        with torch.no_grad():
+            dual = self.dual.support(points, sign)
+            gap = (value - dual.value).abs()
+            scale = self.constraints.norm * safe_sqrt(points.centre.prior_variance)
+        if not bool((gap <= _ACCEPTED_GAP * scale).all()):  # NaN is no agreement
+            raise SolverError(
+                f"The conic solution differs from its dual by up to {float(gap.max()):.2g} "
+                'and is not a bound to rely on. Use form="dual".'
+            )
+        return Support(value, dual.regularizer, gap)
