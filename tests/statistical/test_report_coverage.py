@@ -17,7 +17,7 @@ import torch
 from binomial import Claim
 
 from kernelucb import KernelRegression, MartingaleMixtureUCB, MixedSpace
-from kernelucb.certificates.regret import certificate_of
+from kernelucb.certificates.regret import latent_certificate
 from kernelucb.certificates.report import interval, possible_maximisers
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.outcome_constraints import OutcomeConstraints
@@ -82,7 +82,7 @@ class Look(NamedTuple):
     @classmethod
     @torch.no_grad()
     def of(cls, task):
-        certificate = certificate_of(task, None, 0.05, COST)
+        certificate = latent_certificate(task, 0.05, COST)
         lower, upper = interval(task, certificate, 0.05, COST)
         best = certificate.recommended
         box = possible_maximisers(task, best, COST).box

@@ -2,6 +2,7 @@ r"""Branch and bound over a region, and how far functions of a set change in a c
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import NamedTuple, Self
 
@@ -17,6 +18,8 @@ from kernelucb.regression import RidgeState
 _LOG = logging.getLogger(__name__)
 _BATCH = 2048
 _Change = Callable[[Tensor, Tensor], Tensor]
+# Of a set, or a part of it, and `n x d` points: `n` values.
+SetFunction = Callable[[ConfidenceSet, Tensor], Tensor]
 
 
 class Maximum(NamedTuple):
@@ -61,7 +64,7 @@ class CellFunction(NamedTuple):
     values: Sequence[Callable[[Tensor], Tensor]]
     # For each part what maps `m x d` centres and half sides of cells to `m` upper bounds on
     # how far it rises above its value at the centre
-    changes: Sequence[Callable[[Tensor, Tensor], Tensor]]
+    changes: Sequence[_Change]
     # From `m` values of each part to those of the function; increasing in each
     joined: Callable[[Sequence[Tensor]], Tensor]
 
@@ -205,7 +208,7 @@ def largest_change(
 def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change | None:
     r"""How much any function of a set changes in a cell, outcome units; None if unknown."""
     if isinstance(confidence_set, CombinedSet):
-        changes = _changes_in(confidence_set.parts, fixed)
+        changes = _known([change_in(part, fixed) for part in confidence_set.parts])
         if changes is None:
             return None
         joined = confidence_set.rule.joined
@@ -216,26 +219,26 @@ def change_in(confidence_set: ConfidenceSet, fixed: Collection[int]) -> _Change 
     return largest_change(state, norm, fixed)
 
 
-def _changes_in(
-    parts: Sequence[ConfidenceSet], fixed: Collection[int]
-) -> list[_Change] | None:
-    changes = [change_in(part, fixed) for part in parts]
+def _known(changes: Sequence[_Change | None]) -> list[_Change] | None:
+    r"""All of them; None if one is unknown."""
     known = [change for change in changes if change is not None]
     return known if len(known) == len(changes) else None
 
 
-def upper_values(confidence_set: ConfidenceSet, sign: int, X: Tensor) -> Tensor:
-    r"""The upper bound of ``sign * f`` at ``n x d`` points, on the scale of the set."""
-    points = confidence_set.project(X)
-    return sign * points.baseline + confidence_set.support(points, sign).value
+def upper_side(sign: int, level: float = 0.0) -> SetFunction:
+    r"""The upper bound of ``sign * f - level``, on the scale of the set."""
+
+    def values(own: ConfidenceSet, X: Tensor) -> Tensor:
+        points = own.project(X)
+        return sign * points.baseline + own.support(points, sign).value - level
+
+    return values
 
 
 def on_cells(
-    confidence_set: ConfidenceSet,
-    fixed: Collection[int],
-    values: Callable[[ConfidenceSet], Callable[[Tensor], Tensor]],
+    confidence_set: ConfidenceSet, fixed: Collection[int], function: SetFunction
 ) -> CellFunction | None:
-    r"""What is known of each set, on cells where its functions may change; None if unknown.
+    r"""A function of a set on cells where its functions may change; None if unknown.
 
     Of a family each member by itself, which is tighter than all together.
     """
@@ -243,7 +246,6 @@ def on_cells(
     is_combined = isinstance(confidence_set, CombinedSet)
     if is_combined and isinstance(confidence_set.rule, Union | Intersection):
         parts, joined = confidence_set.parts, confidence_set.rule.joined
-    changes = _changes_in(parts, fixed)
-    if changes is None:
-        return None
-    return CellFunction([values(part) for part in parts], changes, joined)
+    changes = _known([change_in(part, fixed) for part in parts])
+    values = [partial(function, part) for part in parts]
+    return None if changes is None else CellFunction(values, changes, joined)

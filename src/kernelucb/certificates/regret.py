@@ -3,12 +3,12 @@ r"""An upper bound on how far a recommended point is from the optimum."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import positive_scalar, whole_number
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
 from kernelucb.certificates.boxes import largest_in_region
@@ -152,11 +152,17 @@ def regret_certificate(
         NoSafePointError: If no point is certainly feasible, or ``recommended`` is not.
         UnsupportedError: If ``acqf`` has constraints and others are given as well.
     """
-    task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
-    if recommended is not None:
-        recommended = task.recommended(recommended, fixed_features)
-    found = certificate_of(task, recommended, tolerance, max_evaluations)
-    return in_outcome_units(found, task)
+    domain = candidates, bounds, space
+    task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+    return certificate_of(task, tolerance, max_evaluations)
+
+
+@torch.no_grad()
+def certificate_of(
+    task: Task, tolerance: float = 0.05, max_evaluations: int = 100_000
+) -> RegretCertificate:
+    r"""The certificate of a task; see ``regret_certificate``."""
+    return in_outcome_units(latent_certificate(task, tolerance, max_evaluations), task)
 
 
 def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertificate:
@@ -173,30 +179,42 @@ def in_outcome_units(certificate: RegretCertificate, task: Task) -> RegretCertif
     return replace(certificate, gap=gap_of(gap), resolution=resolution)
 
 
-def certificate_of(
-    task: Task, recommended: Tensor | None, tolerance: float, max_evaluations: int
+def latent_certificate(
+    task: Task, tolerance: float, max_evaluations: int
 ) -> RegretCertificate:
-    r"""The certificate on the scale of the objective's set; see ``regret_certificate``.
-
-    ``recommended`` is a ``1 x d`` point of the region, certainly feasible, or None.
-    """
+    r"""The certificate on the scale of the objective's set."""
     positive_scalar("tolerance", tolerance)
     whole_number("max_evaluations", max_evaluations)
-    references = task.best_points(task.points) if recommended is None else recommended
-    found = min((_on_points(task, best) for best in references), key=attrgetter("gap"))
+    references = task.recommended
+    if references is None:
+        references = task.best_points(task.points)
+    scan = min((_on_points(task, best) for best in references), key=attrgetter("gap"))
     if task.region.is_finite:
-        return found
-    return _in_region(task, found, tolerance, max_evaluations)
+        return scan
+    # The recommended point stays, so only f(x) changes within a cell.
+    gain, points = task.gain(scan.recommended), task.points
+    of_points = partial(gain, task.confidence_set)
+    better = climbed(of_points, points, task.values(gain, points), task.region)
+    if len(better) > 0:
+        found, index = task.values(gain, better).max(0)
+        if float(found) > scan.gap:
+            scan = replace(scan, gap=float(found), challenger=better[index])
+    search = task.search(gain)
+    if search is None:
+        return replace(scan, rigorous=False, resolution=math.inf)
+    known = scan.gap, scan.challenger
+    value, challenger, upper = largest_in_region(search, tolerance, max_evaluations, known)
+    gap = max(upper, value)
+    return replace(scan, gap=gap, challenger=challenger, resolution=gap - value)
 
 
 def _on_points(task: Task, recommended: Tensor) -> RegretCertificate:
     r"""The certificate for ``d`` coordinates of a point over the points looked at."""
     points = task.points
-    values = in_parts(points, task.gain(recommended))
+    gains = task.values(task.gain(recommended), points)
     # A point gains nothing over itself, however wrong the model is there.
-    itself = (points == recommended).all(-1).to(values)
-    values = values - 2.0 * task.confidence_set.model_error * itself
-    gap, index = task.where_possible(points, values).max(0)
+    itself = (points == recommended).all(-1).to(gains)
+    gap, index = (gains - 2.0 * task.confidence_set.model_error * itself).max(0)
     return RegretCertificate(
         gap=max(float(gap), 0.0),
         recommended=recommended,
@@ -204,26 +222,4 @@ def _on_points(task: Task, recommended: Tensor) -> RegretCertificate:
         rigorous=True,
         resolution=0.0,
         assumptions=task.assumptions,
-    )
-
-
-def _in_region(
-    task: Task, scan: RegretCertificate, tolerance: float, max_evaluations: int
-) -> RegretCertificate:
-    r"""From the points looked at to all of the region."""
-    gain, points = task.gain(scan.recommended), task.points
-    values = task.where_possible(points, in_parts(points, gain))
-    better = climbed(gain, points, values, task.region)
-    if len(better) > 0:
-        found, index = task.where_possible(better, gain(better)).max(0)
-        if float(found) > scan.gap:
-            scan = replace(scan, gap=float(found), challenger=better[index])
-    search = task.gains_in_cells(scan.recommended)
-    if search is None:
-        return replace(scan, rigorous=False, resolution=float("inf"))
-    known = scan.gap, scan.challenger
-    result = largest_in_region(search, tolerance, max_evaluations, known)
-    upper = max(result.upper, result.value)
-    return replace(
-        scan, gap=upper, challenger=result.argument, resolution=upper - result.value
     )

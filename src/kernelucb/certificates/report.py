@@ -1,7 +1,6 @@
 r"""What is known of the optimum, in one object: how large it is, and where it may lie."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,13 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.domains import FixedFeatures, points_or_box
-from kernelucb.certificates.boxes import cover, largest_in_region
+from kernelucb.certificates.boxes import cover, largest_in_region, upper_side
 from kernelucb.certificates.regret import (
     RegretCertificate,
-    certificate_of,
     in_outcome_units,
+    latent_certificate,
 )
 from kernelucb.certificates.spaces import MixedSpace, Region
 from kernelucb.certificates.task import Task
@@ -210,23 +208,21 @@ def optimum_report(
     Raises:
         ValueError: If the number of names is not the number of inputs.
     """
-    task = Task.of(acqf, constraints, candidates, bounds, space, fixed_features)
+    domain = candidates, bounds, space
+    task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
     dimension = task.region.lower.shape[1]
     labels = tuple(f"x{i}" for i in range(dimension)) if names is None else tuple(names)
     if len(labels) != dimension:
         raise ValueError(f"There are {len(labels)} names for {dimension} inputs.")
-    if recommended is not None:
-        recommended = task.recommended(recommended, fixed_features)
-    budget = tolerance, max_evaluations
-    certificate = certificate_of(task, recommended, *budget)
-    lower, upper = interval(task, certificate, *budget)
+    certificate = latent_certificate(task, tolerance, max_evaluations)
+    lower, upper = interval(task, certificate, tolerance, max_evaluations)
     possible = possible_maximisers(task, certificate.recommended, max_evaluations)
     combinations, count = (), 0
     if space is not None and space.listed_columns:
-        region = space.region(fixed_features)
+        every = space.region(fixed_features)
         combinations, count = (
-            _combinations(space, region, possible, labels),
-            len(region.lower),
+            _combinations(space, every, possible, labels),
+            len(every.lower),
         )
     return OptimumReport(
         lower=lower,
@@ -246,22 +242,23 @@ def interval(
 ) -> tuple[float, float]:
     r"""Two numbers between which the optimum lies, outcome units.
 
-    The near one is the largest pessimistic value of the points of the domain that were
+    The near one is the largest least value of the points of the domain that were
     looked at, whichever of them is recommended. The certificate is on the scale of the
     objective's set.
     """
     best = certificate.recommended.unsqueeze(0)
+    own, upper = task.confidence_set, upper_side(task.sign)
     known = torch.cat([best, task.best_points(torch.cat([task.points, best]))])
-    least = float(task.pessimistic(known).max())
-    values = in_parts(task.points, task.optimistic)
-    most = float(task.where_possible(task.points, values).max())
+    least = -float(upper_side(-task.sign)(own, known).min())
+    most = float(task.values(upper, task.points).max())
+    search = None
     if not task.region.is_finite:
-        search = task.optimistic_in_cells(least)
-        if search is not None:
-            result = largest_in_region(search, tolerance, max_evaluations)
-            most = max(most, least + max(result.upper, result.value))
+        search = task.search(upper_side(task.sign, least))
+    if search is not None:
+        result = largest_in_region(search, tolerance, max_evaluations)
+        most = max(most, least + max(result.upper, result.value))
     # By the gap at the recommended point, which may be worth more than its least value.
-    largest = float(task.optimistic(best)) + certificate.gap
+    largest = float(upper(own, best)) + certificate.gap
     most = min(most, largest) if certificate.rigorous else most
     most = max(most, least)
     ends = (least, most) if task.sign == 1 else (-most, -least)
@@ -293,15 +290,15 @@ def possible_maximisers(
 ) -> PossibleMaximisers:
     r"""Where some function of the set is at least as good as at the recommended point."""
     points = task.points
-    gains = task.where_possible(points, in_parts(points, task.gain(recommended)))
-    mask = (gains >= 0.0) | (points == recommended).all(-1)
+    gain = task.gain(recommended)
+    mask = (task.values(gain, points) >= 0.0) | (points == recommended).all(-1)
     known = torch.cat([points[mask], recommended.unsqueeze(0)])
     sizes = torch.zeros_like(known[:, 0])
     if task.region.is_finite:
         sizes[:-1] = 1.0  # each point alone; the recommended one is among them, or no point
         share = float(mask.double().mean())
         return PossibleMaximisers(points, mask, known, known, sizes, share)
-    search = task.gains_in_cells(recommended)
+    search = task.search(gain)
     if search is None:
         return PossibleMaximisers(points, mask, known, known, sizes + torch.inf, 1.0)
     cells = cover(search, max_evaluations)
@@ -330,19 +327,17 @@ def _combinations(
     """
     columns = space.listed_columns
     open_columns = [i for i in range(len(names)) if i not in region.fixed]
-
-    def listed(X: Tensor) -> list[tuple[float, ...]]:
-        return [tuple(row) for row in X[:, columns].tolist()]
-
-    tried = Counter(listed(possible.points))
-    left = Counter(listed(possible.points[possible.mask]))
-    pieces: dict[tuple[float, ...], list[int]] = {}
-    for index, row in enumerate(listed(possible.lower)):
-        pieces.setdefault(row, []).append(index)
+    # Boxes, points and pieces have the same number where their listed values are equal.
+    parts = region.lower, possible.points, possible.lower
+    rows = torch.cat(parts)[:, columns]
+    numbers = rows.unique(dim=0, return_inverse=True)[1].split([*map(len, parts)])
     found: list[PossibleCombination] = []
-    for row in filter(pieces.__contains__, listed(region.lower)):
-        own = pieces[row]
+    for row, number in zip(region.lower[:, columns].tolist(), numbers[0], strict=True):
+        own, looked = numbers[2] == number, possible.mask[numbers[1] == number]
+        if not bool(own.any()):
+            continue
         at_most = min(float(possible.sizes[own].sum()), 1.0)
+        share = float(looked.double().sum()) / max(len(looked), 1)
         lower, upper = possible.lower[own].amin(0), possible.upper[own].amax(0)
         ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
         values = dict(zip(columns, row, strict=True))
@@ -351,7 +346,7 @@ def _combinations(
                 label=space.label(values, names),
                 values={names[i]: value for i, value in values.items()},
                 region={names[i]: ends[i] for i in open_columns},
-                share=min(left[row] / max(tried[row], 1), at_most),
+                share=min(share, at_most),
                 share_at_most=at_most,
             )
         )

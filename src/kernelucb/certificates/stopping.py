@@ -7,7 +7,7 @@ from torch import Tensor
 
 from kernelucb._numerics.checks import positive_scalar
 from kernelucb._numerics.domains import FixedFeatures, check_one_domain, points_or_box
-from kernelucb.certificates.regret import RegretCertificate, regret_certificate
+from kernelucb.certificates.regret import RegretCertificate, certificate_of
 from kernelucb.certificates.spaces import MixedSpace
 from kernelucb.certificates.task import Task
 from kernelucb.confidence.band import Band
@@ -85,19 +85,10 @@ class CertifiedGapStopping:
             UncertifiedError: If the bound has an estimated assumption and
                 ``allow_estimated`` is not set.
         """
-        where = self.candidates, self.bounds, self.space, fixed_features
-        assumptions = Task.of(acqf, constraints, *where).assumptions
-        assumptions.check_certified(type(self).__name__, self.allow_estimated)
-        certificate = regret_certificate(
-            acqf,
-            candidates=self.candidates,
-            bounds=self.bounds,
-            space=self.space,
-            fixed_features=fixed_features,
-            constraints=constraints,
-            recommended=recommended,
-            max_evaluations=self.max_evaluations,
-        )
+        domain = self.candidates, self.bounds, self.space
+        task = Task.of(acqf, constraints, *domain, fixed_features, recommended)
+        task.assumptions.check_certified(type(self).__name__, self.allow_estimated)
+        certificate = certificate_of(task, max_evaluations=self.max_evaluations)
         reached = f"at most {certificate.gap:.4g} from the optimum, accepted {self.gap:.4g}"
         obstacle = _obstacle(certificate)
         stop = obstacle is None and certificate.gap <= self.gap

@@ -1,7 +1,7 @@
 r"""What is optimised: an objective's bound over a region, within outcome constraints."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self, cast
 from warnings import catch_warnings
@@ -16,10 +16,10 @@ from kernelucb._numerics.arrays import in_parts
 from kernelucb._numerics.checks import tensor
 from kernelucb._numerics.domains import FixedFeatures, checked_fixed, checked_points
 from kernelucb.certificates.boxes import (
-    CellFunction,
     Search,
+    SetFunction,
     on_cells,
-    upper_values,
+    upper_side,
 )
 from kernelucb.certificates.spaces import MixedSpace, Region, domain_of
 from kernelucb.confidence.assumptions import Assumptions
@@ -47,6 +47,8 @@ class Task:
     # What a point must satisfy; None where all points count
     constraints: OutcomeConstraints | None
     region: Region
+    # The point that the user recommends, `1 x d`, in the region and certainly feasible
+    recommended: Tensor | None = None
 
     @classmethod
     def of(
@@ -57,8 +59,13 @@ class Task:
         bounds: Tensor | None,
         space: MixedSpace | None,
         fixed_features: FixedFeatures | None,
+        recommended: Tensor | None,
     ) -> Self:
-        r"""From what users give: a bound with constraints of its own, or beside it."""
+        r"""From what users give: a bound with constraints of its own, or beside it.
+
+        ``recommended`` is ``d`` or ``1 x d``; it is moved into the context of
+        ``fixed_features``.
+        """
         band = acqf.objective_band if isinstance(acqf, Band) else None
         if band is None or band.confidence_set is None:
             raise UnsupportedError(
@@ -75,7 +82,15 @@ class Task:
             check_dimensions("bands", [band, *constraints.bands.values()])
         dimension = band.confidence_set.regression.dimension
         region = domain_of(dimension, candidates, bounds, space, fixed_features)
-        return cls(band, constraints if own is None else own, region)
+        task = cls(band, constraints if own is None else own, region)
+        if recommended is None:
+            return task
+        row = tensor("recommended", recommended).reshape(1, -1)
+        point = checked_points("recommended", row, dimension)[0].clone()
+        for column, value in checked_fixed(fixed_features, dimension).items():
+            point[column] = value
+        point = task._admissible(point.to(region.lower))
+        return replace(task, recommended=point.unsqueeze(0))
 
     @property
     def confidence_set(self) -> ConfidenceSet[Any, Any]:
@@ -100,66 +115,40 @@ class Task:
         r"""``n x d`` points that are looked at: all of a finite region, else some."""
         return self.region.sample(_SCAN)
 
-    def optimistic(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points are worth at most."""
-        return upper_values(self.confidence_set, self.sign, X)
+    def gain(self, reference: Tensor) -> SetFunction:
+        r"""The largest gain of points over ``d`` coordinates of another."""
+        other, sign = reference.unsqueeze(0), self.sign
+        return lambda own, X: own.max_gain_over(X, other, sign)
 
-    def pessimistic(self, X: Tensor) -> Tensor:
-        r"""What ``n x d`` points are worth at least."""
-        return -upper_values(self.confidence_set, -self.sign, X)
+    def values(self, function: SetFunction, X: Tensor) -> Tensor:
+        r"""A function of the objective's set at ``n x d`` points that may be feasible.
 
-    def gain(
-        self, reference: Tensor, part: ConfidenceSet | None = None
-    ) -> Callable[[Tensor], Tensor]:
-        r"""The largest gain over ``d`` coordinates of a point, for ``n x d`` others.
-
-        For functions of the whole set, or of a part of it.
+        Minus infinity at the others.
         """
-        find = (self.confidence_set if part is None else part).max_gain_over
-        return partial(find, reference=reference.unsqueeze(0), sign=self.sign)
-
-    def where_possible(self, X: Tensor, values: Tensor) -> Tensor:
-        r"""``n`` values, minus infinity at those of ``n x d`` points that do not count."""
+        found = in_parts(X, partial(function, self.confidence_set))
         if self.constraints is None:
-            return values
-        return values.masked_fill(~self.constraints.may_be_feasible(X), -torch.inf)
+            return found
+        return found.masked_fill(~self.constraints.may_be_feasible(X), -torch.inf)
 
     def feasible(self, X: Tensor) -> Tensor:
         r"""The certainly feasible ones of ``n x d`` points."""
         return X if self.constraints is None else X[self.constraints.is_feasible(X)]
 
-    def gains_in_cells(self, reference: Tensor) -> Search | None:
-        r"""The gain over a point in the region; None where its change is not known."""
-        # The point stays, so only f(x) changes within a cell.
-        gain = partial(self.gain, reference)
-        return self._search(on_cells(self.confidence_set, self.region.fixed, gain))
-
-    def optimistic_in_cells(self, level: float) -> Search | None:
-        r"""What points are worth at most, above a level, in the region; None as above."""
-        return self._search(self._upper_in_cells(self.confidence_set, self.sign, level))
-
-    def _upper_in_cells(
-        self, own: ConfidenceSet, sign: int, level: float
-    ) -> CellFunction | None:
-        r"""The upper bound of ``sign * f - level``; None as above."""
-        return on_cells(
-            own,
-            self.region.fixed,
-            lambda part: lambda X: upper_values(part, sign, X) - level,
-        )
-
-    def _search(self, function: CellFunction | None) -> Search | None:
-        limits: list[CellFunction] = []
+    def search(self, function: SetFunction) -> Search | None:
+        r"""A function of the set over the region; None where its change is not known."""
+        asked = [(self.confidence_set, function)]
         for each in () if self.constraints is None else self.constraints.constraints:
-            own, level = each.band.confidence_set, each.sign * each.level
-            limit = None if own is None else self._upper_in_cells(own, each.sign, level)
-            if limit is None:
+            if (own := each.band.confidence_set) is None:
                 return None
-            limits.append(limit)
-        return None if function is None else Search(function, self.region, limits)
+            asked.append((own, upper_side(each.sign, each.sign * each.level)))
+        found = [on_cells(own, self.region.fixed, value) for own, value in asked]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            return None
+        return Search(known[0], self.region, known[1:])
 
     def best_points(self, points: Tensor) -> Tensor:
-        r"""``k x d``: the certainly feasible point whose pessimistic value is best.
+        r"""``k x d``: the certainly feasible point that is worth most at least.
 
         Of ``n x d`` points, and of those that local searches from them find. For an
         intersection of several sets also the best by each of them.
@@ -171,15 +160,14 @@ class Task:
                 "recommended: observe the constraints near points that may be feasible, or "
                 "loosen them."
             )
-        whole = self.confidence_set
-        parts: list[ConfidenceSet] = []
-        if isinstance(whole, CombinedSet) and isinstance(whole.rule, Intersection):
-            parts = whole.parts
+        sets = [self.confidence_set]
+        if isinstance(sets[0], CombinedSet) and isinstance(sets[0].rule, Intersection):
+            sets += sets[0].parts
         best: list[Tensor] = []
-        for each in (whole, *parts):
+        for own in sets:
 
-            def value(X: Tensor, own: ConfidenceSet = each) -> Tensor:
-                return -upper_values(own, -self.sign, X)
+            def value(X: Tensor, own: ConfidenceSet = own) -> Tensor:
+                return -upper_side(-self.sign)(own, X)
 
             tried, values = points, in_parts(points, value)
             if not self.region.is_finite:
@@ -189,19 +177,13 @@ class Task:
             best.append(tried[values.argmax()])
         return torch.stack(best).unique(dim=0)
 
-    def recommended(self, given: Tensor, fixed_features: FixedFeatures | None) -> Tensor:
-        r"""The point that a user recommends, in the region, ``1 x d``.
+    def _admissible(self, point: Tensor) -> Tensor:
+        r"""The ``d`` coordinates of a point of the region that is certainly feasible.
 
         Elsewhere a function may be larger than anywhere in the domain: an interval that
         begins there need not hold the optimum, nor need what may be better than that point.
-        ``given`` is ``d`` or ``1 x d``, moved into the context of ``fixed_features``.
         """
-        dimension = self.region.lower.shape[1]
-        row = tensor("recommended", given).reshape(1, -1)
-        point = checked_points("recommended", row, dimension)[0].clone()
-        for column, value in checked_fixed(fixed_features, dimension).items():
-            point[column] = value
-        inside = _without_round_off(point.to(self.region.lower), self.region)
+        inside = _without_round_off(point, self.region)
         if inside is None:
             raise ValueError(
                 f"recommended lies outside the domain: {point.tolist()}. What it is worth "
@@ -209,13 +191,12 @@ class Task:
                 "one to candidates, widen bounds, loosen constraints), or leave "
                 "recommended out."
             )
-        row = inside.unsqueeze(0)
-        if len(self.feasible(row)) == 0:
+        if len(self.feasible(inside.unsqueeze(0))) == 0:
             raise NoSafePointError(
                 "recommended is not certainly feasible: the bands do not show that it "
                 "satisfies every constraint. Leave it out, or observe them there."
             )
-        return row
+        return inside
 
 
 def _without_round_off(point: Tensor, region: Region) -> Tensor | None:
