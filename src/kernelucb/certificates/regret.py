@@ -105,10 +105,10 @@ def regret_certificate(
     a lower bound; the other bounds give the latter.
 
     **Contexts.** With ``fixed_features`` the optimum and the recommended point have these
-    values: the best setting at today's temperature. A band that holds at all points at once
-    holds for all contexts at once: certificates of several contexts, each with a
-    recommended point of its own, hold together without a correction. Without
-    ``fixed_features`` one point is compared with every setting in every context.
+    values: the best setting at today's temperature. Certificates of several contexts, each
+    with a recommended point of its own, hold together without a correction if the band
+    holds at all points at once. Without ``fixed_features`` one point is compared with
+    every setting in every context.
 
     **Outcome constraints.** With ``constraints`` the optimum is sought among the points
     that satisfy them, the recommended point is certainly feasible, and points that are
@@ -137,8 +137,8 @@ def regret_certificate(
         recommended: ``d`` or ``1 x d`` point of the domain; its columns in
             ``fixed_features`` take the values given there. By default the one whose lower
             bound is best (upper bound, if small outcomes are sought), on boxes as found by
-            a search. Where bands of several kernels are intersected, the one with the least
-            gap among the best by each of them.
+            a search; where bands are intersected, the one with the least gap among the
+            best by each of them.
         tolerance: On boxes, the share of the gap that branch and bound may leave open.
         max_evaluations: On boxes, the largest number of points looked at; when they are
             used up the certificate is valid but looser (see ``resolution``).

@@ -53,13 +53,12 @@ class PossibleCombination:
         if not self.region:
             return self.label
         limits = [f"{name} {a:.4g} to {b:.4g}" for name, (a, b) in self.region.items()]
-        share = _in_words(self.share, self.share_at_most, "it")
-        return f"{self.label}: {share}, within {', '.join(limits)}"
+        return f"{self.label}: {_share_of('it', self)}, within {', '.join(limits)}"
 
 
-def _in_words(share: float, at_most: float, whole: str) -> str:
-    limit = f", at most {at_most:.3g}" if at_most < 1.0 else ""
-    return f"a share of {share:.3g} of {whole}{limit}"
+def _share_of(whole: str, part: "PossibleCombination | OptimumReport") -> str:
+    limit = f", at most {part.share_at_most:.3g}" if part.share_at_most < 1.0 else ""
+    return f"a share of {part.share:.3g} of {whole}{limit}"
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class OptimumReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
 
     def __str__(self) -> str:
-        where = _in_words(self.share, self.share_at_most, "the domain")
+        where = _share_of("the domain", self)
         lines = [
             f"{self.summary}: the optimum is between {self.lower:.4g} and {self.upper:.4g}",
             f"recommended: {self._listed(self.recommended)}, at most {self.gap:.4g} from "

@@ -25,7 +25,6 @@ from kernelucb._numerics.domains import (
 )
 
 _MOST_DRAWS = 2**16
-_NOTHING = "No point of the space keeps inequality_constraints; loosen them."
 
 
 class Region(NamedTuple):
@@ -60,11 +59,6 @@ class Region(NamedTuple):
         r"""Whether every box is a point."""
         return bool((self.lower == self.upper).all())
 
-    @property
-    def points(self) -> Tensor:
-        r"""All points of a finite region that the constraints allow."""
-        return self.lower[self.allows(self.lower)]
-
     def at(self, fixed: FixedFeatures) -> Self:
         r"""The region with columns set that are open in all of its boxes."""
         lower, upper = self.lower.clone(), self.upper.clone()
@@ -83,7 +77,9 @@ class Region(NamedTuple):
         halves = 0.5 * (self.upper - self.lower)
         mask = self.may_allow(self.lower + halves, halves)
         if not bool(mask.any()):
-            raise InputDataError(_NOTHING)
+            raise InputDataError(
+                "No point of the space keeps inequality_constraints; loosen them."
+            )
         return self._replace(lower=self.lower[mask], upper=self.upper[mask])
 
     def allows(self, X: Tensor) -> Tensor:
@@ -107,7 +103,7 @@ class Region(NamedTuple):
     def sample(self, count: int) -> Tensor:
         r"""All points of a finite region, else about ``count`` Sobol points of boxes."""
         if self.is_finite:
-            return self.points
+            return self.lower[self.allows(self.lower)]
         boxes = torch.arange(len(self.lower), device=self.lower.device)
         if len(boxes) > count:
             boxes = boxes[torch.linspace(0, len(boxes) - 1, count).long()]
@@ -216,11 +212,16 @@ class MixedSpace:
             ValueError: If a fixed value is not one that the space allows.
         """
         fixed = checked_fixed(fixed_features, self.dimension)
-        kept = [_rows_at(choice, fixed) for choice in self._choices]
-        rows = [
-            {column: value for part in parts for column, value in part.items()}
-            for parts in itertools.product(*kept)
-        ]
+        rows: list[dict[int, float]] = [{}]
+        for choice in self._choices:
+            given = {i: fixed[i] for i in choice[0] if i in fixed}
+            kept = [row for row in choice if given.items() <= row.items()]
+            if not kept:
+                raise ValueError(
+                    f"fixed_features sets columns {[*choice[0]]} to values that the space "
+                    f"does not list: {[*given.values()]}."
+                )
+            rows = [row | own for row in rows for own in kept]
         listed = self.listed_columns
         others = {i: value for i, value in fixed.items() if i not in listed}
         return Region.of(self.bounds, rows, self.constraints).at(others)
@@ -232,22 +233,13 @@ class MixedSpace:
 
         Without those that a linear constraint rules out; a space without listed values has
         one combination, ``{}``. ``fixed_features`` are columns that are given, such as a
-        context, and part of each combination.
+        context, and part of each combination. Errors are those of ``region``, and
+        ``InputDataError`` if the constraints rule out every combination.
 
         Example:
-            >>> optimize_acqf_mixed(
-            ...     acqf,
-            ...     space.bounds,
-            ...     q=1,
-            ...     num_restarts=4,
-            ...     raw_samples=64,
+            >>> optimize_acqf_mixed(acqf, space.bounds, q=1, num_restarts=4, raw_samples=64,
             ...     fixed_features_list=space.fixed_features_list({0: 21.0}),
-            ...     inequality_constraints=space.constraints or None,
-            ... )
-
-        Raises:
-            ValueError: If a fixed value is not one that the space allows.
-            InputDataError: If the constraints rule out every combination.
+            ...     inequality_constraints=space.constraints or None)
         """
         fixed = checked_fixed(fixed_features, self.dimension)
         rows = self.region(fixed).possible().lower
@@ -264,20 +256,6 @@ class MixedSpace:
             else:
                 parts.append(next(names[i] for i in columns if values[i] == 1.0))
         return ", ".join(parts)
-
-
-def _rows_at(
-    choice: list[dict[int, float]], fixed: FixedFeatures
-) -> list[dict[int, float]]:
-    r"""The values of a choice that agree with the columns that are fixed."""
-    kept = [row for row in choice if all(fixed.get(i, v) == v for i, v in row.items())]
-    if not kept:
-        columns = list(choice[0])
-        raise ValueError(
-            f"fixed_features sets columns {columns} to values that the space does not "
-            f"list: {[fixed[column] for column in columns if column in fixed]}."
-        )
-    return kept
 
 
 def domain_of(
