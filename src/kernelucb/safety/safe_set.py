@@ -123,16 +123,12 @@ class SafeSet(Described):
     ) -> "SafeSet":
         r"""Safe set from models of the constrained outcomes.
 
-        Builds a ``MartingaleMixtureUCB`` for each with failure probability
-        ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``.
+        Builds a ``MartingaleMixtureUCB`` for each, with ``options``, at failure probability
+        ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``; see
+        ``outcome_bands`` for these arguments and ``SafeSet`` for the others.
         ``num_bounds`` is the number of constraints by default. If the objective's band is
         to hold together with theirs, count it as well and give it ``delta / num_bounds``;
         if the objective is a constrained outcome, its band serves for both at no cost.
-
-        ``models``, ``norm_bound``, ``noise_std``, ``delta`` and ``num_bounds`` are those of
-        ``outcome_bands``, ``options`` those of every ``MartingaleMixtureUCB``; the others
-        are those of ``SafeSet``. Errors are those of both; an estimated norm needs
-        ``allow_estimated``.
         """
         bands = outcome_bands(
             models,
@@ -180,11 +176,8 @@ class SafeSet(Described):
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
     def margin(self, X: Tensor) -> Tensor:
-        r"""How far the bands keep ``... x d`` points inside the tightest constraint.
+        r"""``OutcomeConstraints.certain_margin``, at least 0 where all limits are kept.
 
-        A differentiable ``...`` tensor: the lower bound minus the threshold (for ``"<="``,
-        the threshold minus the upper bound), in prior standard deviations of the outcome,
-        so that different units compare. At least 0 where the bands keep every constraint;
         ``safe_points`` count for ``is_safe`` only.
 
         Raises:
@@ -220,11 +213,7 @@ class SafeSet(Described):
     def nonlinear_inequality_constraints(
         self,
     ) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
-        r"""The constraints as BoTorch's ``optimize_acqf`` takes them.
-
-        One pair ``(margin, True)`` for each: the margin maps ``d`` numbers to one that is
-        at least zero where the constraint holds, and it applies to single points.
-        """
+        r"""The constraints as BoTorch's ``optimize_acqf`` takes them, on single points."""
         return [(partial(_margin, constraint), True) for constraint in self.constraints]
 
     @torch.no_grad()
@@ -234,7 +223,7 @@ class SafeSet(Described):
         An optimiser satisfies constraints up to its tolerance only. Each unsafe one of the
         ``... x d`` points is moved towards the nearest of the ``m x d`` anchors (by default
         ``safe_points``) that are safe, by at most twice the share of the way that is
-        needed, or up to the anchor. What is returned is safe, without a tolerance. Fits
+        needed, or up to the anchor. The result is safe, without a tolerance. Fits
         ``post_processing_func`` of ``optimize_acqf``.
 
         Raises:
@@ -259,11 +248,7 @@ class SafeSet(Described):
         return repaired
 
     def _check_assumptions(self) -> None:
-        r"""Refuse bands on which safety may not rest.
-
-        Their assumptions are violated or, unless ``allow_estimated``, they are estimated or
-        hold for single rounds or points.
-        """
+        r"""Refuse bands on which safety may not rest; see the class."""
         for assumptions in (each.band.assumptions for each in self.constraints):
             if assumptions.violated:
                 raise UncertifiedError(

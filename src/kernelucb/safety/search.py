@@ -55,10 +55,9 @@ def optimize_acqf_safely(
     With ``q > 1`` points are chosen one after the other, the earlier ones pending; safety
     does not depend on pending points.
 
-    With a mixed ``space`` in place of ``bounds`` every point of a finite one is looked at.
-    Else the combinations of listed values are compared by 4,096 Sobol points altogether and
-    by the known safe points moved to each, and the continuous inputs are searched in the
-    ``num_restarts`` most promising combinations.
+    With a mixed ``space`` in place of ``bounds`` every point of a finite one is looked at;
+    else the continuous inputs are searched in the ``num_restarts`` most promising
+    combinations of listed values, by 4,096 Sobol points and the known safe points.
 
     Example:
         >>> safe_set = SafeSet(acqf, thresholds=0.5, safe_points=X0)
@@ -83,15 +82,26 @@ def optimize_acqf_safely(
     """
     check_one_domain(bounds=bounds, space=space)
     whole_number("q", q)
-    search = acq_function, safe_set
-    settings = whole_number("num_restarts", num_restarts), raw_samples, options
+    inequalities = list(inequality_constraints or [])
+    combinations: Sequence[_Fixed] = [fixed_features or {}]
     if bounds is not None:
-        box = checked_limits(bounds).to(bounds), [], inequality_constraints
-        best = partial(SafeSearch(*search, *box, *settings).best_at, fixed_features or {})
+        box = checked_limits(bounds).to(bounds)
     else:
         assert space is not None
-        box = _limits(space, safe_set, fixed_features, inequality_constraints)
-        best = SafeSearch(*search, *box, *settings).best
+        if safe_set.dimension not in (None, space.dimension):
+            raise BotorchTensorDimensionError(
+                f"space has {space.dimension} columns; a band of safe_set has "
+                f"{safe_set.dimension}."
+            )
+        given: Any = fixed_features
+        region, combinations = space.region(given), space.fixed_features_list(given)
+        box = torch.stack([region.lower.amin(0), region.upper.amax(0)])
+        inequalities = [*space.constraints, *inequalities]
+    search = SafeSearch(
+        *(acq_function, safe_set, box, combinations, inequalities or None),
+        *(whole_number("num_restarts", num_restarts), raw_samples, options),
+    )
+    best = search.best if bounds is None else partial(search.best_at, combinations[0])
     if q == 1:
         return best()
     pending = acq_function.X_pending
@@ -106,24 +116,6 @@ def optimize_acqf_safely(
     finally:
         acq_function.set_X_pending(pending)
     return torch.cat(chosen[-q:]), torch.stack(values)
-
-
-def _limits(
-    space: MixedSpace,
-    safe_set: SafeSet,
-    fixed_features: Any,
-    inequality_constraints: LinearConstraints | None,
-) -> tuple[Tensor, list[dict[int, float]], LinearConstraints | None]:
-    r"""Bounds, combinations and all linear constraints of a space with fixed columns."""
-    if safe_set.dimension not in (None, space.dimension):
-        raise BotorchTensorDimensionError(
-            f"space has {space.dimension} columns; a band of safe_set has "
-            f"{safe_set.dimension}."
-        )
-    region = space.region(fixed_features)
-    bounds = torch.stack([region.lower.amin(0), region.upper.amax(0)])
-    inequalities = [*space.constraints, *(inequality_constraints or [])]
-    return bounds, space.fixed_features_list(fixed_features), inequalities or None
 
 
 class SafeSearch(NamedTuple):
@@ -302,7 +294,12 @@ def gen_safe_initial_conditions(
             "A safe set takes no equality constraints: points around safe ones would all "
             "violate them. Use fixed_features, or remove a column."
         )
-    pool = _candidates(safe_set, bounds, raw_samples, (options or {}).get("seed"))
+    seed = (options or {}).get("seed")
+    sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
+    anchors = sobol[safe_set.margin(sobol) >= 0.0]
+    if safe_set.safe_points is not None:
+        anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
+    pool = torch.cat([sobol, anchors, _on_lines(anchors, sobol)])
     pool = feasible(pool, bounds, fixed_features or {}, inequality_constraints)
     pool = pool[safe_set.margin(pool) >= 0.0].unsqueeze(-2)
     if len(pool) == 0:
@@ -315,23 +312,18 @@ def gen_safe_initial_conditions(
     return initialize_q_batch(pool, values, n=num_restarts)[0]
 
 
-def _candidates(
-    safe_set: SafeSet, bounds: Tensor, raw_samples: int, seed: int | None
-) -> Tensor:
-    r"""Sobol points, safe points, and points on lines from safe points."""
-    sobol = draw_sobol_samples(bounds, n=raw_samples, q=1, seed=seed).squeeze(-2)
-    anchors = sobol[safe_set.margin(sobol) >= 0.0]
-    if safe_set.safe_points is not None:
-        anchors = torch.cat([safe_set.safe_points.to(sobol), anchors])
+def _on_lines(anchors: Tensor, towards: Tensor) -> Tensor:
+    r"""Points on lines from random anchors towards each of ``n x d`` points."""
     if len(anchors) == 0:
-        return sobol
-    origins = anchors[torch.randint(len(anchors), (raw_samples,), device=sobol.device)]
-    steps = sobol - origins
-    column = torch.randint(steps.shape[-1], (raw_samples, 1), device=steps.device)
+        return anchors
+    count = len(towards)
+    origins = anchors[torch.randint(len(anchors), (count,), device=towards.device)]
+    steps = towards - origins
+    column = torch.randint(steps.shape[-1], (count, 1), device=steps.device)
     single = torch.zeros_like(steps).scatter(1, column, steps.gather(1, column))
     steps[::2] = single[::2]
-    lengths = torch.rand(raw_samples, 1, 1).to(steps) * 0.5 + 0.5
+    lengths = torch.rand(count, 1, 1).to(steps) * 0.5 + 0.5
     halvings = steps.new_tensor(0.5).pow(torch.arange(_LENGTHS).to(steps))
     lengths = lengths * halvings.unsqueeze(-1)
     lines = origins.unsqueeze(-2) + lengths * steps.unsqueeze(-2)
-    return torch.cat([sobol, anchors, lines.reshape(-1, sobol.shape[-1])])
+    return lines.reshape(-1, towards.shape[-1])
