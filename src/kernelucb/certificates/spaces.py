@@ -59,6 +59,11 @@ class Region(NamedTuple):
         r"""Whether every box is a point."""
         return bool((self.lower == self.upper).all())
 
+    @property
+    def points(self) -> Tensor:
+        r"""All points of a finite region that the constraints allow."""
+        return self.lower[self.allows(self.lower)]
+
     def at(self, fixed: FixedFeatures) -> Self:
         r"""The region with columns set that are open in all of its boxes."""
         lower, upper = self.lower.clone(), self.upper.clone()
@@ -103,7 +108,7 @@ class Region(NamedTuple):
     def sample(self, count: int) -> Tensor:
         r"""All points of a finite region, else about ``count`` Sobol points of boxes."""
         if self.is_finite:
-            return self.lower[self.allows(self.lower)]
+            return self.points
         boxes = torch.arange(len(self.lower), device=self.lower.device)
         if len(boxes) > count:
             boxes = boxes[torch.linspace(0, len(boxes) - 1, count).long()]

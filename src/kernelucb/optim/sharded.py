@@ -54,20 +54,20 @@ def argmax(
     if not ray.is_initialized():
         _LOG.info("Ray is not connected: ray.init() connects, or starts it here.")
         ray.init()
-    shards = num_shards or _SHARDS_PER_CPU * int(ray.cluster_resources().get("CPU", 1))
-    chunks_each = -(-len(candidates) // (size * whole_number("num_shards", shards)))
-    length = size * chunks_each
+    processors = ray.cluster_resources().get("CPU", 1)
+    shards = whole_number("num_shards", num_shards or _SHARDS_PER_CPU * int(processors))
+    length = size * -(-len(candidates) // (size * shards))
+    parts = candidates.split(length)
     _LOG.info(
         "%d candidates in %d tasks of %d, on %g processors.",
-        *(len(candidates), -(-len(candidates) // length), length),
-        ray.cluster_resources().get("CPU", 1),
+        *(len(candidates), len(parts), length, processors),
     )
     score = ray.remote(max_retries=max_retries)(_best_of_shard)
     function = ray.put(acqf)
     tasks = [
         # A copy: a view would be sent with everything that it is a view of.
-        score.remote(function, shard.clone(), size, length * number)
-        for number, shard in enumerate(candidates.split(length))
+        score.remote(function, part.clone(), size, length * number)
+        for number, part in enumerate(parts)
     ]
     # Of equal ones, `max` takes the first.
     return max(ray.get(tasks), key=lambda best: best.value)

@@ -92,8 +92,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ``v = B_t(delta) / noise_std`` from Theorem 1. On a finite set, the regret bound of
     Theorem 5 holds with probability ``1 - 3 delta``. Assumptions as for the band.
 
-    Random numbers come from torch's global generator, as in BoTorch: ``torch.manual_seed``,
-    or ``botorch.utils.sampling.manual_seed`` for a few lines, makes a run reproducible.
+    Random numbers come from torch's global generator, as in BoTorch.
 
     Example:
         >>> sampler = KernelThompsonSampling(model, norm_bound=5.0, noise_std=0.1)
@@ -101,11 +100,9 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         >>> x = sampler.optimize(bounds)  # on a continuous domain
 
     Args:
-        model: See ``StreamingKernelUCB``.
-        norm_bound: See ``StreamingKernelUCB``.
+        model: See ``StreamingKernelUCB``, as for ``norm_bound`` and ``delta``.
         noise_std: See ``MartingaleMixtureUCB``; ``UnknownNoise`` needs its lower limit.
         tracker: See ``StreamingKernelUCB``; for ``UnknownNoise`` only.
-        delta: See ``StreamingKernelUCB``.
         inflation: If False, samples are not inflated: they come from the posterior of a GP
             of prior covariance ``B^2 k`` and noise ``sigma``. No regret bound.
         maximize: If False, the point with the smallest sample is chosen.
@@ -150,12 +147,10 @@ class KernelThompsonSampling(MaxPosteriorSampling):
                 "A tracker is for an unknown noise scale; give "
                 "noise_std=UnknownNoise(...) with its limits, or leave it out."
             )
-        self.maximize = maximize
-        self.confidence_set = band
+        self.maximize, self.confidence_set, self._inflation = maximize, band, inflation
         # sqrt(sigma^2 / alpha) = B, so the band is B v standard deviations wide.
         self.inflation_factor = band.width / norm if inflation else 1.0
         self._scale = norm * self.inflation_factor
-        self._inflation = inflation
 
     @property
     def regression(self) -> KernelRegression:
@@ -192,7 +187,6 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             )
         return self.maximize_samples(X, values if self.maximize else -values, num_samples)
 
-    @torch.no_grad()
     def sample_values(self, X: Tensor, num_samples: int = 1) -> Tensor:
         r"""Joint samples at ``n x d`` points, ``num_samples x n`` values in outcome units.
 
@@ -231,18 +225,21 @@ class KernelThompsonSampling(MaxPosteriorSampling):
             ValueError: If a number is not a whole number above 0.
             UnsupportedError: If the kernel has no Fourier features in BoTorch.
         """
-        scale = self.regression.outcome_map
-        return GenericDeterministicModel(self._paths(num_samples, num_features, scale))
+        outcome_map = self.regression.outcome_map
+        return GenericDeterministicModel(
+            self._paths(num_samples, num_features, outcome_map)
+        )
 
     def _paths(
         self, num_samples: int, num_features: int, outcome_map: OutcomeMap = IDENTITY
     ) -> PosteriorPaths:
-        r"""Samples as functions, on the scale of the model without a map."""
-        whole_number("num_samples", num_samples)
-        whole_number("num_features", num_features)
-        band = self.confidence_set
-        settings = (band.regularizer, self._scale, num_samples, num_features)
-        return PosteriorPaths(band.regression, *settings, outcome_map)
+        r"""The same on the scale of the model, without a map."""
+        sizes = (
+            whole_number("num_samples", num_samples),
+            whole_number("num_features", num_features),
+        )
+        tau = self.confidence_set.regularizer
+        return PosteriorPaths(self.regression, tau, self._scale, *sizes, outcome_map)
 
     def optimize(
         self,
@@ -253,17 +250,16 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         raw_samples: int = 1024,
         num_restarts: int = 20,
     ) -> Tensor:
-        r"""Choose points of a box, one for each sample, by BoTorch's optimiser.
+        r"""Choose points of a ``2 x d`` box, one for each sample, by BoTorch's optimiser.
 
         Each sample of ``paths`` is tried at ``raw_samples`` points first; gradient searches
-        start from the best ``num_restarts`` of them. ``bounds`` are ``2 x d`` limits.
+        start from the best ``num_restarts`` of them. Errors as for ``paths``.
 
         Returns:
             ``num_samples x d`` points.
 
         Raises:
             BotorchTensorDimensionError: If the bounds are not ``2 x d``.
-            ValueError: If a number is not a whole number above 0.
         """
         checked_limits(bounds, self.regression.dimension)
         whole_number("raw_samples", raw_samples)
