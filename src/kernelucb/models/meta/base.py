@@ -77,25 +77,12 @@ class Evidence(NamedTuple):
     inputs: Tensor  # `t x d`
     sums: Tensor  # `t` sums of the outcomes at each input
     counts: Tensor  # `t` numbers of outcomes there
-    prior_means: Tensor  # `t`
-    factor: Tensor  # `t x t` Cholesky factor of the prior covariance
     basis: Tensor  # `r x t` orthonormal columns that span the features of the inputs
 
-    @classmethod
-    def none(cls, dimension: int, rank: int, like: Tensor) -> "Evidence":
-        r"""Before the first evaluation, for ``d`` input columns and ``r`` features."""
-        zero = like.new_zeros(0)
-        inputs, basis = like.new_zeros(0, dimension), like.new_zeros(rank, 0)
-        return cls(inputs, zero, zero, zero, like.new_zeros(0, 0), basis)
-
     @property
-    def weights(self) -> Tensor:
-        r"""``t`` standardised prediction errors of the mean outcomes, in their order."""
-        residuals = self.sums / self.counts - self.prior_means
-        solution = torch.linalg.solve_triangular(
-            self.factor, residuals.unsqueeze(-1), upper=False
-        )
-        return solution.squeeze(-1)
+    def outcomes(self) -> Tensor:
+        r"""``t`` mean outcomes."""
+        return self.sums / self.counts
 
     def split(self, features: Tensor) -> tuple[Tensor, Tensor]:
         r"""Coordinates of ``... x q x r`` features in the basis, and the rest of them.
@@ -110,27 +97,19 @@ class Evidence(NamedTuple):
         known = rest.square().sum(-1, keepdim=True) <= _RESOLUTION * prior_variance
         return coordinates + correction, rest.masked_fill(known, 0.0)
 
-    def repeated(self, position: int, outcome: Tensor) -> "Evidence":
-        r"""The evidence after one more outcome at an input that is there already."""
-        one = torch.zeros_like(self.counts)
-        one[position] = 1.0
-        return self._replace(sums=self.sums + outcome * one, counts=self.counts + one)
-
-    def extended(
-        self, x: Tensor, outcome: Tensor, prior_mean: Tensor, parts: tuple[Tensor, Tensor]
-    ) -> "Evidence":
-        r"""The evidence after an outcome at a ``1 x d`` input; ``split`` says it is new."""
-        coordinates, rest = parts
-        length = rest.norm()
-        factor = torch.nn.functional.pad(self.factor, (0, 1, 0, 1))
-        factor[-1] = torch.cat([coordinates.squeeze(0), length.reshape(1)])
+    def with_outcome(self, x: Tensor, y: Tensor, features: Tensor) -> "Evidence":
+        r"""The evidence after an outcome at a ``1 x d`` input."""
+        same = (self.inputs == x).all(-1)
+        if bool(same.any()):
+            return self._replace(sums=self.sums + same * y, counts=self.counts + same)
+        _, rest = self.split(features)
+        if not bool(rest.any()):
+            return self
         return Evidence(
             inputs=torch.cat([self.inputs, x]),
-            sums=torch.cat([self.sums, outcome]),
-            counts=torch.cat([self.counts, torch.ones_like(outcome)]),
-            prior_means=torch.cat([self.prior_means, prior_mean]),
-            factor=factor,
-            basis=torch.cat([self.basis, rest.mT / length], dim=-1),
+            sums=torch.cat([self.sums, y]),
+            counts=torch.cat([self.counts, torch.ones_like(y)]),
+            basis=torch.cat([self.basis, rest.mT / rest.norm()], dim=-1),
         )
 
 
@@ -200,7 +179,9 @@ class MetaModel(Model, ABC):
         self._task_range = (float(smallest), float(largest))
         variances = [root(x).square().sum() * y.shape[1] for x, y in groups]
         self.prior_std = math.sqrt(float(sum(variances)) / outcomes.numel())
-        self._evidence = Evidence.none(self.dimension, self.rank, groups[0].inputs)
+        none = groups[0].inputs.new_zeros(0)
+        first, basis = none.reshape(0, self.dimension), none.reshape(self.rank, 0)
+        self._evidence = Evidence(first, none, none, basis)
         if train_X is not None and train_Y is not None:
             self._evidence = self.condition_on_observations(train_X, train_Y)._evidence
 
@@ -226,9 +207,8 @@ class MetaModel(Model, ABC):
     @property
     def value_range(self) -> tuple[float, float]:
         r"""Smallest and largest value of the training tasks and of the evaluations."""
-        outcomes = (self._evidence.sums / self._evidence.counts).tolist()
-        smallest, largest = self._task_range
-        return min(smallest, *outcomes, largest), max(smallest, *outcomes, largest)
+        values = *self._task_range, *self._evidence.outcomes.tolist()
+        return min(values), max(values)
 
     def posterior(
         self,
@@ -250,7 +230,7 @@ class MetaModel(Model, ABC):
         """
         prior_mean, features = self._at(self._checked_inputs(X).double())
         coordinates, rest = self._evidence.split(features)
-        mean = prior_mean + coordinates @ self._evidence.weights
+        mean = prior_mean + coordinates @ self._weights()
         count, t = self.num_tasks, self.num_evaluations
         covariance = rest @ rest.mT * ((count - 1) / (count - t - 1))
         distribution = MultivariateNormal(
@@ -282,8 +262,17 @@ class MetaModel(Model, ABC):
         finite("Y", Y)
         model = copy(self)
         with torch.no_grad():
-            for x, y in zip(X.detach().double(), Y.detach().double(), strict=True):
-                model._evidence = model._with_evaluation(x, y)
+            rows = X.detach().double().split(1), Y.detach().double()
+            for x, y in zip(*rows, strict=True):
+                features = self.covar_module.features(x)
+                model._evidence = model._evidence.with_outcome(x, y, features)
+                t = model.num_evaluations
+                if t > self.num_tasks - 2:
+                    raise InputDataError(
+                        f"{self.num_tasks} training tasks estimate posteriors after at "
+                        f"most {max(self.num_tasks - 2, 0)} evaluations; evaluation {t} "
+                        f"needs {t + 2}."
+                    )
         return model
 
     def to_gp(
@@ -340,27 +329,19 @@ class MetaModel(Model, ABC):
         norms = self._moments.leave_one_out_norms()
         return EstimatedNumber(conformal_quantile(norms, probability))
 
+    def _weights(self) -> Tensor:
+        r"""``t`` standardised prediction errors of the mean outcomes, in their order.
+
+        The features' coordinates are the Cholesky factor of the prior covariance.
+        """
+        prior_means, features = self._at(self._evidence.inputs)
+        residuals = (self._evidence.outcomes - prior_means).unsqueeze(-1)
+        factor, _ = self._evidence.split(features)
+        return torch.linalg.solve_triangular(factor, residuals, upper=False).squeeze(-1)
+
     def _at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         r"""``... x q`` prior means and ``... x q x r`` features at inputs."""
         return self.mean_module.forward(X), self.covar_module.features(X)
-
-    def _with_evaluation(self, x: Tensor, y: Tensor) -> Evidence:
-        evidence, x = self._evidence, x.unsqueeze(0)
-        same = (evidence.inputs == x).all(-1).nonzero()
-        if len(same):
-            return evidence.repeated(int(same[0]), y)
-        prior_mean, features = self._at(x)
-        parts = evidence.split(features)
-        if not bool(parts[1].any()):
-            return evidence
-        t = self.num_evaluations
-        if t + 1 > self.num_tasks - 2:
-            raise InputDataError(
-                f"{self.num_tasks} training tasks estimate posteriors after at most "
-                f"{max(self.num_tasks - 2, 0)} evaluations; evaluation {t + 1} needs "
-                f"{t + 3}."
-            )
-        return evidence.extended(x, y, prior_mean, parts)
 
     def _checked_inputs(self, X: Tensor) -> Tensor:
         if tensor("X", X).dim() < 2 or X.shape[-1] != self.dimension:
