@@ -1,6 +1,7 @@
 r"""Bounds under a prior estimated from earlier tasks (Wang, Kim & Kaelbling 2018)."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
@@ -29,28 +30,14 @@ class EstimatedPrior(Protocol):
     dimension: int
     estimated: frozenset[str]
     finite_domain: ClassVar[bool]
-
-    @property
-    def num_tasks(self) -> int:
-        r"""Number of training functions."""
-        ...
+    num_tasks: int
+    prior_std: float
+    posterior: Callable[[Tensor], Any]
+    condition_on_observations: Callable[[Tensor, Tensor], Any]
 
     @property
     def num_evaluations(self) -> int:
         r"""Number of evaluations that count: those not determined by earlier ones."""
-        ...
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome, outcome units."""
-        ...
-
-    def posterior(self, X: Tensor) -> Any:
-        r"""Joint posterior at ``b x q x d`` points."""
-        ...
-
-    def condition_on_observations(self, X: Tensor, Y: Tensor) -> Any:
-        r"""The model after more observations."""
         ...
 
 
@@ -71,18 +58,8 @@ class PosteriorState:
     outcome_map = IDENTITY
 
     def __init__(self, model: EstimatedPrior) -> None:
-        self.model = model
-        self.dimension = model.dimension
-
-    @property
-    def num_observations(self) -> int:
-        r"""Number of evaluations that count."""
-        return self.model.num_evaluations
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome under the model, outcome units."""
-        return self.model.prior_std
+        self.model, self.dimension = model, model.dimension
+        self.num_observations, self.prior_std = model.num_evaluations, model.prior_std
 
     def mean(self, X: Tensor) -> Tensor:
         r"""Posterior mean at ``b x d`` points, ``b`` values, outcome units."""

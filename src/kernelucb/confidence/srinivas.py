@@ -98,7 +98,7 @@ class CompactDomain:
         Raises:
             ValueError: If ``lipschitz_a`` is too small for a probability bound.
         """
-        length, a, b = self._values()
+        length, a, b = (float(value or 1.0) for value in vars(self).values())
         ratio = 4.0 * dimension * a / delta
         if ratio <= 1.0:
             raise ValueError(
@@ -111,7 +111,7 @@ class CompactDomain:
 
     def terms(self, regression: KernelRegression, delta: float) -> Terms:
         r"""Beta and assumptions for the data, at a failure probability."""
-        length, a, b = self._values()
+        length, a, b = (float(value or 1.0) for value in vars(self).values())
         where = "for the points played (at the maximiser up to 1/t^2)"
         assumptions = bayesian_assumptions(f"{_SOURCE} 2", regression, delta, where)
         domain = (
@@ -122,11 +122,6 @@ class CompactDomain:
         assumptions = assumptions.with_extra(_domain(domain, estimated))
         beta = self.beta(regression.num_observations + 1, delta, regression.dimension)
         return Terms(regression, beta, assumptions)
-
-    def _values(self) -> tuple[float, float, float]:
-        given = self.length, self.lipschitz_a, self.lipschitz_b
-        length, a, b = (1.0 if value is None else float(value) for value in given)
-        return length, a, b
 
 
 @dataclass(frozen=True)
@@ -157,31 +152,29 @@ class BoundedNorm:
         """
         regression = regression.with_largest_noise()
         norm = norm_bound_under_prior(self.norm_bound, regression, delta)
-        observed = 0.5 * float(regression.log_det(1.0))
-        given = self.information_gain
-        gain = observed if given is None else float(given)
+        gain = observed = 0.5 * float(regression.log_det(1.0))
+        words, status = "that of the observed points (it is larger)", Status.ESTIMATED
+        if (given := self.information_gain) is not None:
+            gain, status = float(given), Status.GIVEN
+            words = (
+                f"at most {gain:.6g} nats; that of the observed points is {observed:.6g}"
+            )
+            if is_estimate(given):
+                status = Status.ESTIMATED
+            if observed > gain:
+                status = Status.VIOLATED
         log = math.log((regression.num_observations + 1) / delta)
         beta = 2.0 * norm.value**2 + 300.0 * gain * log**3
         source, noise = f"{_SOURCE} 3", "almost surely bounded"
         known = rkhs_assumptions(source, regression, delta, norm.assumption, noise=noise)
-        return Terms(regression, beta, known.with_extra(self._gain(observed)))
-
-    def _gain(self, observed: float) -> Assumption:
-        name, given = "information gain", self.information_gain
-        statement, status = "that of the observed points (it is larger)", Status.ESTIMATED
-        if given is not None:
-            statement = (
-                f"at most {given:.6g} nats; that of the observed points is {observed:.6g}"
-            )
-            status = Status.ESTIMATED if is_estimate(given) else Status.GIVEN
-            status = status if observed <= given else Status.VIOLATED
-        return Assumption(name, f"the maximum information gain is {statement}", status)
+        statement = f"the maximum information gain is {words}"
+        known = known.with_extra(Assumption("information gain", statement, status))
+        return Terms(regression, beta, known)
 
 
 Theorem = FiniteDomain | CompactDomain | BoundedNorm
 
 
-def _domain(statement: str, estimated: bool) -> Assumption:
-    if estimated:
-        return Assumption("domain", f"{statement} (by default)", Status.ESTIMATED)
-    return Assumption("domain", statement, Status.GIVEN)
+def _domain(statement: str, by_default: bool) -> Assumption:
+    status = Status.ESTIMATED if by_default else Status.GIVEN
+    return Assumption("domain", statement + " (by default)" * by_default, status)

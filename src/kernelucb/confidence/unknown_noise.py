@@ -144,7 +144,10 @@ class JointSet(NamedTuple):
             )
         unit, count = float(regression.noise_scales[0]), regression.num_observations
         lower, upper = noise.span(regression)
-        variances = _grid(lower, upper).to(regression.eigenvalues) / unit**2
+        octaves = _SCALES_PER_OCTAVE * math.log2(upper / lower)
+        steps = torch.arange(math.ceil(octaves) + 1).double()
+        variances = lower**2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
+        variances = variances.to(regression.eigenvalues) / unit**2
         scales = covariance_scales(covariance_scale)
         log_density, tau_ref = _mixture(regression, scales, variances)
         budget = math.log(1.0 / delta) - log_density
@@ -192,13 +195,6 @@ class JointSet(NamedTuple):
             lower, upper = self.noise.limits
             interval = [min(max(scale, lower), upper) for scale in interval]
         return interval[0], interval[1]
-
-
-def _grid(lower: float, upper: float) -> Tensor:
-    r"""Noise variances of the mixture, for noise scales between two."""
-    octaves = math.log2(upper / lower)
-    steps = torch.arange(math.ceil(_SCALES_PER_OCTAVE * octaves) + 1).double()
-    return lower**2 * 2.0 ** (2.0 * steps / _SCALES_PER_OCTAVE)
 
 
 def _mixture(
