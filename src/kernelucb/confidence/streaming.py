@@ -205,11 +205,8 @@ class StreamingNoiseTracker:
 
         One step of Corollary 1 for each new observation. Several new ones take all their
         steps on the newest data: valid, since the bounds hold for every regulariser at
-        once, but looser than one update for each.
-
-        Args:
-            model: A single-output exact GP with one noise scale, or a ``KernelRegression``,
-                with the same kernel and mean as before and all observations so far.
+        once, but looser than one update for each. The model has all observations so far,
+        one noise scale, and the same kernel and mean as before.
 
         Returns:
             Lower and upper bound on the noise scale, outcome units.

@@ -39,27 +39,19 @@ _MOST_HALVINGS = 60
 _SATURATED = 0.5
 
 
-@dataclass(frozen=True)
-class InputChange:
-    r"""How much ``f - m`` can change along one input; steps and sides are in raw units.
+class InputChange(NamedTuple):
+    r"""How much ``f - m`` can change along one input, outcome units.
 
-    Attributes:
-        name: Name of the input.
-        step: Length of a step.
-        over_step: Largest change over that step, outcome units.
-        over_side: Largest change over the side of the domain, outcome units.
-        side: Length of that side.
-        slope: Largest slope, outcome units per raw unit; None where it has no bound
-            because the kernel has no derivative (Matern 1/2), infinite where the length
-            scale is too small to see across the domain.
+    The slope is None where it has no bound because the kernel has no derivative (Matern
+    1/2), infinite where the length scale is too small to see across the domain.
     """
 
     name: str
-    step: float
-    over_step: float
-    over_side: float
-    side: float
-    slope: float | None
+    step: float  # raw units
+    over_step: float  # largest change over that step
+    over_side: float  # largest change over the side of the domain
+    side: float  # raw units
+    slope: float | None  # largest slope, outcome units per raw unit
 
     def __str__(self) -> str:
         if self.slope is None:
@@ -137,8 +129,7 @@ class NormDescription:
             Otherwise they are the largest over candidates, or over Sobol points and
             corners of the box.
         prior_mean: The prior mean where it is constant; None where it varies.
-        observed: The outcomes: ``NoisyOutcomes``, or ``CountedOutcomes`` for successes and
-            counts, which have no noise scale.
+        observed: ``NoisyOutcomes``, or ``CountedOutcomes`` for successes and counts.
         consistency: The least consistent norm, and whether the norm bound is below it.
         estimated: Which of kernel, mean and noise may come from the same data.
         delta: Failure probability of each statement about the data.

@@ -168,10 +168,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: Tensor, num_samples: int = 1
     ) -> Tensor:
-        r"""Choose among ``n x d`` candidates, one for each sample, at a cost of ``O(n^3)``.
-
-        Returns:
-            ``num_samples x d`` chosen candidates.
+        r"""``num_samples x d`` of ``n x d`` candidates, one for each sample; ``O(n^3)``.
 
         Raises:
             BotorchTensorDimensionError: If the shape is not ``n x d``.
@@ -212,14 +209,9 @@ class KernelThompsonSampling(MaxPosteriorSampling):
     ) -> GenericDeterministicModel:
         r"""Samples as functions, for a continuous domain.
 
-        Args:
-            num_samples: Number of functions.
-            num_features: Even number of random Fourier features that approximate the prior;
-                the conditioning on the data is exact.
-
-        Returns:
-            A model that maps ``n x d`` points, or ``num_samples x n x d`` with points of
-            its own for each function, to ``num_samples x n x 1`` outcomes.
+        A model that maps ``n x d`` points, or ``num_samples x n x d`` with points of its
+        own for each function, to ``num_samples x n x 1`` outcomes. An even number of random
+        Fourier features approximates the prior; the conditioning on the data is exact.
 
         Raises:
             ValueError: If a number is not a whole number above 0.
@@ -250,16 +242,11 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         raw_samples: int = 1024,
         num_restarts: int = 20,
     ) -> Tensor:
-        r"""Choose points of a ``2 x d`` box, one for each sample, by BoTorch's optimiser.
+        r"""``num_samples x d`` points of a ``2 x d`` box, by BoTorch's optimiser.
 
         Each sample of ``paths`` is tried at ``raw_samples`` points first; gradient searches
-        start from the best ``num_restarts`` of them. Errors as for ``paths``.
-
-        Returns:
-            ``num_samples x d`` points.
-
-        Raises:
-            BotorchTensorDimensionError: If the bounds are not ``2 x d``.
+        start from the best ``num_restarts`` of them. Errors as for ``paths``, and
+        ``BotorchTensorDimensionError`` if the bounds are not ``2 x d``.
         """
         checked_limits(bounds, self.regression.dimension)
         whole_number("raw_samples", raw_samples)

@@ -273,9 +273,9 @@ def _margin(constraint: Constraint, X: Tensor) -> Tensor:
 class ConstraintWidth(BuiltOnce):
     r"""Width of the widest constraint band, in prior standard deviations.
 
-    An upper confidence bound restricted to a safe set stops widening it once it knows a
-    local optimum well and the edge promises no more. If better points may lie beyond,
-    choose every other point by this: the constraints are mostly least certain at the edge.
+    An upper confidence bound restricted to a safe set stops widening it once the edge
+    promises no more. If better points may lie beyond, choose every other point by this:
+    the constraints are mostly least certain at the edge.
 
     Source: the uncertainty sampling of SafeOpt (Sui et al. 2015), over the safe set
     instead of its expanders and maximisers.
@@ -299,11 +299,7 @@ class ConstraintWidth(BuiltOnce):
 
     @property
     def X_pending(self) -> None:
-        r"""None: bands do not change before an outcome is there.
-
-        Raises:
-            UnsupportedError: If points are assigned, or given to ``set_X_pending``.
-        """
+        r"""None, and nothing else: bands do not change before an outcome is there."""
 
     @X_pending.setter
     def X_pending(self, X_pending: Tensor | None) -> None:

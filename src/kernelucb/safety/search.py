@@ -138,9 +138,9 @@ class SafeSearch(NamedTuple):
         known safe points; in the ``most_searched`` with the safe points of largest value,
         and those where none was found if there are fewer, numbers are searched.
         """
-        if len(self.combinations[0]) == self.bounds.shape[1]:
-            order = range(self.bounds.shape[1])
-            rows = [[row[column] for column in order] for row in self.combinations]
+        dimension = self.bounds.shape[1]
+        if len(self.combinations[0]) == dimension:
+            rows = [[row[i] for i in range(dimension)] for row in self.combinations]
             points = self._feasible(self.bounds.new_tensor(rows), {})
             return points[self.safe_set.is_safe(points)]
         pool, owners = self._pool()

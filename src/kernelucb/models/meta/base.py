@@ -135,16 +135,11 @@ class MetaModel(Model, ABC):
     includes the noise. Evaluations are conditioned on in the order in which they came.
     Outcomes at a repeated input are averaged and count as one evaluation. An evaluation
     that the earlier ones determine under the prior changes nothing and does not count, so
-    ``t`` is the rank of ``k(I, I)``. One more costs ``O(r t)`` for rank ``r`` of the prior:
-    nothing is factorised again.
+    ``t`` is the rank of ``k(I, I)``. Nothing is factorised again for one more.
 
     Attributes:
         mean_module: The estimated mean, as a GPyTorch mean.
         covar_module: The estimated kernel, as a GPyTorch kernel.
-        estimated: ``"values"`` where missing training values were completed,
-            ``"features"`` where the basis functions were trained on the same tasks.
-        finite_domain: Whether the prior is one on candidates, not on basis functions.
-        dimension: Number of input columns ``d``.
         num_tasks: Number of training tasks ``N``.
         rank: Rank of the estimated covariance; at most ``N - 1``.
         prior_std: Estimated prior standard deviation (root mean square over the tasks'
@@ -153,7 +148,10 @@ class MetaModel(Model, ABC):
 
     mean_module: FeatureMean
     covar_module: FeatureKernel
+    # "values" where missing training values were completed, "features" where the basis
+    # functions were trained on the same tasks
     estimated: frozenset[str]
+    # Whether the prior is one on candidates, not on basis functions
     finite_domain: ClassVar[bool]
 
     def _set_prior(
@@ -240,11 +238,7 @@ class MetaModel(Model, ABC):
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, **_: Any) -> Self:
-        r"""The model after more evaluations; this one stays as it is.
-
-        Args:
-            X: ``n x d`` inputs.
-            Y: ``n x 1`` outcomes.
+        r"""The model after ``n x 1`` outcomes at ``n x d`` inputs; this one stays.
 
         Raises:
             BotorchTensorDimensionError: If the shapes do not fit together.
@@ -280,10 +274,8 @@ class MetaModel(Model, ABC):
     ) -> SingleTaskGP:
         r"""A GP with this prior and a noise term, for every bound of the package.
 
-        Args:
-            train_X: ``n x d`` evaluations of the new function, at least one.
-            train_Y: ``n x 1`` outcomes.
-            noise_std: Noise scale of the outcomes, one number or ``n x 1``.
+        From ``n x d`` evaluations of the new function, at least one, their ``n x 1``
+        outcomes, and the noise scale of these, one number or ``n x 1``.
         """
         noise = as_double(noise_std).to(train_Y)
         noise = estimated(noise) if is_estimate(noise_std) else noise
@@ -301,22 +293,16 @@ class MetaModel(Model, ABC):
         r"""A bound on ``||f - mean||`` under ``covar_module``, learnt from tasks.
 
         The ``ceil((n + 1) probability)``-th smallest of the norms of ``n`` tasks. With
-        ``norms`` of tasks that the prior was not estimated from, a new task's norm is at
-        most that with at least this probability, whatever the law of the tasks, as long as
-        they are exchangeable (conformal prediction). Noise in the task values makes norms
-        larger; independent, symmetric noise can at most double the failure probability.
+        ``norms`` of tasks that the prior was not estimated from (``task_norms``), a new
+        task's norm is at most that with at least this probability, whatever the law of the
+        tasks, as long as they are exchangeable (conformal prediction). Noise in the task
+        values makes norms larger; independent, symmetric noise can at most double the
+        failure probability. ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=...,
+        delta=...)`` then fails with probability at most ``delta + 1 - probability`` (twice
+        the second part with noisy task values); its own ``assumptions`` count ``delta``.
 
         By default the norms are those of the training tasks, each under the prior estimated
-        from the others. No theorem covers that, so the number is an estimate, and a bound
-        that takes it says so.
-
-        With held-out ``norms``, ``MartingaleMixtureUCB(model.to_gp(...), norm_bound=...,
-        delta=...)`` fails with probability at most ``delta + 1 - probability`` (twice the
-        second part with noisy task values); its own ``assumptions`` count ``delta`` only.
-
-        Args:
-            probability: Share of new tasks that the bound must hold for.
-            norms: Norms of held-out tasks, see ``task_norms``.
+        from the others. No theorem covers that, so the number is an estimate.
 
         Raises:
             ValueError: If the probability is not between 0 and 1.

@@ -14,6 +14,7 @@ from kernelucb.models.meta.tasks import TaskGroup
 
 _SCALES = (1.0, 2.0, 4.0, 8.0, 16.0)  # first guesses of the frequencies' size
 _HELD_OUT = 0.2
+_STEPS, _PATIENCE, _RATE = 300, 50, 0.02  # of Adam, on inputs scaled to a range of 1
 RIDGE = 1e-6  # of the mean squared feature: keeps a head solvable, and no more
 
 
@@ -59,29 +60,16 @@ class CosineFeatures(Module):
         cls,
         groups: Sequence[TaskGroup],
         num_features: int,
-        *,
-        steps: int = 300,
-        patience: int = 50,
-        learning_rate: float = 0.02,
-        seed: int = 0,
-        progress: bool = True,
+        seed: int,
+        progress: bool,
     ) -> "CosineFeatures":
         r"""A network of one hidden layer with a linear head for each task.
 
         Each step fits the heads by least squares on a random four fifths of the inputs, and
         takes an Adam step on the features to reduce the error at the other fifth. A fifth
         of all inputs is held out from every step: training stops when the error there has
-        not improved for ``patience`` steps, and the best features are kept. Deterministic
-        for a given ``seed``.
-
-        Args:
-            groups: The tasks, grouped by their inputs.
-            num_features: ``K``.
-            steps: Largest number of steps.
-            patience: Steps without improvement before training stops.
-            learning_rate: Step size of Adam; inputs are scaled to a range of 1.
-            seed: Seed of the first frequencies and of all splits.
-            progress: Show a progress bar.
+        not improved for 50 steps, and the best features are kept. Deterministic for a
+        given ``seed``.
         """
         generator = torch.Generator().manual_seed(seed)
         stacked = torch.cat([inputs for inputs, _ in groups])
@@ -100,16 +88,16 @@ class CosineFeatures(Module):
         starts = [cls(scale * normal, 2.0 * torch.pi * turns) for scale in _SCALES]
         network = min(starts, key=unseen_error)
         best, least, waited = deepcopy(network), unseen_error(network), 0
-        optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+        optimizer = torch.optim.Adam(network.parameters(), lr=_RATE)
         with Progress(disable=not progress, transient=True) as bar:
-            for _ in bar.track(range(steps), description="basis functions"):
+            for _ in bar.track(range(_STEPS), description="basis functions"):
                 optimizer.zero_grad()
                 _error(network, *_split(kept, generator)).backward()
                 optimizer.step()
                 error, waited = unseen_error(network), waited + 1
                 if error < least:
                     best, least, waited = deepcopy(network), error, 0
-                if waited >= patience:
+                if waited >= _PATIENCE:
                     break
         frequencies = best.frequencies.detach() / span.unsqueeze(-1)
         return cls(frequencies, best.phases.detach()).requires_grad_(False)

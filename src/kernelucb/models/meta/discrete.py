@@ -124,12 +124,8 @@ class DiscreteMetaModel(MetaModel):
     ) -> "DiscreteMetaModel":
         r"""A model from tasks that were each observed at candidates of their own.
 
-        Args:
-            task_inputs: For each task, ``n_i x d`` rows of ``candidates``; values at
-                repeated rows are averaged.
-            task_values: For each task, ``n_i`` values.
-            candidates: ``M x d`` distinct inputs.
-            seed: For the completion of what is missing.
+        Each at ``n_i x d`` rows of ``candidates``, with ``n_i`` values; values at repeated
+        rows are averaged.
         """
         lookup = Lookup(candidates.detach().double(), candidates)
         matrix = candidates.new_full(

@@ -103,7 +103,7 @@ class FeatureMetaModel(MetaModel):
         if features is None:
             most = max(min(len(inputs) for inputs, _ in tasks) // 2, 1)
             count = min(num_features, most)
-            features = CosineFeatures.train_on(groups, count, seed=seed, progress=progress)
+            features = CosineFeatures.train_on(groups, count, seed, progress)
             features.of_the_tasks = True
         self.features = frozen_copy(features, remember=False)
         trained = isinstance(features, CosineFeatures) and features.of_the_tasks
@@ -156,11 +156,8 @@ class FeatureMetaModel(MetaModel):
     ) -> Tensor:
         r"""Norms of other tasks under the estimated prior, one for each task.
 
-        A task's norm is that of its least-squares fit by the basis functions.
-
-        Args:
-            task_inputs: As for the constructor.
-            task_values: As for the constructor.
+        A task, given as to the constructor, has the norm of its least-squares fit by the
+        basis functions.
         """
         tasks = listed_tasks(task_inputs, task_values)
         if tasks[0][0].shape[-1] != self.dimension:
