@@ -26,6 +26,8 @@ from kernelucb.confidence.outcome_constraints import (
 )
 from kernelucb.exceptions import NoSafePointError, UncertifiedError
 
+# Arguments of all bands together.
+_SHARED = ("noise_std", "delta", "num_bounds")
 # Shares of the way from a safe point: nearly all of it for points that an optimiser left
 # just outside, then ever smaller steps, and the safe point itself.
 _STEPS = (
@@ -112,9 +114,6 @@ class SafeSet(Described):
         thresholds: float | Sequence[float] = 0.0,
         *,
         norm_bound: NormBoundLike | Sequence[NormBoundLike],
-        noise_std: Any = None,
-        delta: float = 0.05,
-        num_bounds: int | None = None,
         sides: Side | Sequence[Side] = ">=",
         names: Sequence[str] | None = None,
         safe_points: Tensor | None = None,
@@ -123,29 +122,19 @@ class SafeSet(Described):
     ) -> "SafeSet":
         r"""Safe set from models of the constrained outcomes.
 
-        Builds a ``MartingaleMixtureUCB`` for each, with ``options``, at failure probability
-        ``delta / num_bounds``, so that all hold at once with probability ``1 - delta``; see
-        ``outcome_bands`` for these arguments and ``SafeSet`` for the others.
+        Builds a ``MartingaleMixtureUCB`` for each at failure probability ``delta /
+        num_bounds``, so that all hold at once with probability ``1 - delta``; ``options``
+        are ``noise_std``, ``delta`` and ``num_bounds`` of ``outcome_bands``, and further
+        arguments of the bands.
+
         ``num_bounds`` is the number of constraints by default. If the objective's band is
         to hold together with theirs, count it as well and give it ``delta / num_bounds``;
         if the objective is a constrained outcome, its band serves for both at no cost.
         """
-        bands = outcome_bands(
-            models,
-            norm_bound=norm_bound,
-            noise_std=noise_std,
-            delta=delta,
-            num_bounds=num_bounds,
-            options=options,
-        )
-        return cls(
-            bands,
-            thresholds,
-            sides=sides,
-            names=names,
-            safe_points=safe_points,
-            allow_estimated=allow_estimated,
-        )
+        shared = {name: options.pop(name) for name in _SHARED if name in options}
+        bands = outcome_bands(models, norm_bound=norm_bound, options=options, **shared)
+        limits: Any = {"sides": sides, "names": names, "safe_points": safe_points}
+        return cls(bands, thresholds, **limits, allow_estimated=allow_estimated)
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
