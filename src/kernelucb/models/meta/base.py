@@ -256,7 +256,7 @@ class MetaModel(Model, ABC):
         finite("Y", Y)
         model = copy(self)
         with torch.no_grad():
-            rows = X.detach().double().split(1), Y.detach().double()
+            rows = X.detach().double().unsqueeze(1), Y.detach().double()
             for x, y in zip(*rows, strict=True):
                 features = self.covar_module.features(x)
                 model._evidence = model._evidence.with_outcome(x, y, features)
