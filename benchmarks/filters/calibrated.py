@@ -19,7 +19,7 @@ from benchmarks.filters.width import FITS
 from benchmarks.runner import stream
 from kernelucb.confidence.fit.filters import Hybrids
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.filtered import SpectralFilter
+from kernelucb.regression.exact import SpectralFilter
 
 _PART = 2000
 

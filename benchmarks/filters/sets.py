@@ -9,7 +9,7 @@ from kernelucb.confidence.fit.radius import Radius
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
-from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
+from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 
 
 class Mixture:

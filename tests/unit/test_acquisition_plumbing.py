@@ -134,7 +134,7 @@ def test_pending_value_is_the_band_of_the_larger_design(name):
     points, larger = state.project(X), state.with_pending(PENDING)
     tau = torch.tensor(band.regularizer, dtype=torch.float64)
     variance = larger.variance_at(larger.project(X), tau)
-    mean = points.prior_mean + state.deviation_at(points, tau)
+    mean = points.baseline + state.deviation_at(points, tau)
     expected = mean + band.width * variance.sqrt()
     assert_close(acqf(X.unsqueeze(-2)), expected, rtol=REARRANGED, atol=1e-12)
 

@@ -29,7 +29,7 @@ from kernelucb.confidence.martingale_mixture.dual import ExactSet, GridSet
 from kernelucb.confidence.martingale_mixture.problem import consistent_constraints
 from kernelucb.confidence.norm.least import least_norm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
-from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
+from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from oracles import closed_forms
 from problems import KERNELS, RKHSFunction, float64, frozen_kernel, normal, uniform
 from tolerances import (

@@ -21,7 +21,7 @@ from kernelucb.confidence.fit.radius import KernelFree, with_energy
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.confidence.norm.least import for_least_norm, least_norm
-from kernelucb.regression.filtered import FilteredRegression, SpectralFilter
+from kernelucb.regression.exact import FilteredRegression, SpectralFilter
 from oracles import socp
 from oracles.filtered import counted
 from problems import frozen_kernel, make_problem, normal, uniform
@@ -220,8 +220,8 @@ def test_eigenvalues_that_count_as_zero_leave_the_set_valid(monkeypatch, along, 
     problem = make_problem(n=12)
     whole = KernelRegression(problem.X, problem.Y, problem.kernel, 0.1)
     u = norm * torch.eye(12, dtype=torch.float64)[along]
-    vectors = whole.feature_basis * whole.singular_values * 0.1
-    outcomes = 0.1 * (vectors @ (whole.singular_values * u) + normal(12, 5))
+    vectors = whole.feature_basis * whole.eigenvalues.sqrt() * 0.1
+    outcomes = 0.1 * (vectors @ (whole.eigenvalues.sqrt() * u) + normal(12, 5))
     states = []
     for factor in (4.0, 4e10):
         monkeypatch.setattr(spectral, "_CUT_OFF", factor)

@@ -5,7 +5,7 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 
 from kernelucb import Filters, KernelRegression, MartingaleMixture, MartingaleMixtureUCB
-from kernelucb.regression.filtered import FilteredRegression
+from kernelucb.regression.exact import FilteredRegression
 from oracles.high_precision import exact_bands
 from tolerances import HIGH_PRECISION
 

@@ -25,7 +25,7 @@ from kernelucb import (
 )
 from kernelucb.confidence.fit.filters import FilterMixture
 from kernelucb.confidence.fit.radius import mixture_radius, noise_energy_bound
-from kernelucb.regression.filtered import FilteredRegression
+from kernelucb.regression.exact import FilteredRegression
 from oracles import socp
 from oracles.filtered import counted
 from problems import frozen_model, make_problem, uniform, with_point

@@ -73,7 +73,7 @@ def test_witness_reports_its_norm_and_misfit_from_its_values(units, fit):
     misfit = (misfit @ counted(acqf) @ misfit).sqrt()
     assert_close(witness.misfit, float(misfit), rtol=WITNESS_VALUE, atol=0.0)
     nodes = torch.cat([problem.X, x])
-    mean = float(state.project(x).prior_mean)
+    mean = float(state.project(x).baseline)
     values = witness(nodes) - mean
     K = problem.kernel(nodes).to_dense()  # the model's kernel as it stands
     norm = math.sqrt(float(values @ torch.linalg.solve(K, values)))
@@ -121,7 +121,7 @@ def test_least_norm_in_outcome_units_under_standardize():
     model = standardized(problem)
     state = KernelRegression.from_model(model)
     K = problem.kernel(problem.X).to_dense()
-    deviations = state.train_targets - state.project(problem.X).prior_mean
+    deviations = state.train_targets - state.project(problem.X).baseline
     # Eq. (8) for the model's own prior, scale^2 k, but the norm under k itself.
     squared = socp.squared_radius(
         state.outcome_scale**2 * K, deviations, state.noise_std, 0.05, 1.0

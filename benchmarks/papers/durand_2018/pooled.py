@@ -81,7 +81,7 @@ class PooledRegression(KernelRegression):
         # No section reaches the direction that stands for the scatter.
         scatter = self.targets.new_tensor([history.scatter]).sqrt()
         self.targets = torch.cat([scatter, self.targets])
-        for name in ("eigenvalues", "singular_values", "feature_basis"):
+        for name in ("eigenvalues", "feature_basis"):
             setattr(self, name, pad(getattr(self, name), (1, 0)))
         self.noise_scales = self.noise_scales.new_ones(1)
 

@@ -38,7 +38,7 @@ from kernelucb.confidence.martingale_mixture.witness import Witness, attaining_f
 from kernelucb.confidence.norm.tracker import NearNormBall, NormBoundLike, ball_and_error
 from kernelucb.confidence.unknown_noise import UnknownNoise
 from kernelucb.regression import KernelRegression
-from kernelucb.regression.filtered import FilteredRegression
+from kernelucb.regression.exact import FilteredRegression
 
 Form = Literal["dual", "analytic", "convex"] | Analytic | Grid
 

@@ -297,6 +297,6 @@ class StreamingKernelUCB(RegressionUCB):
         interval = tracker.lower, tracker.upper
         super().__init__(model, band, maximize, posterior_transform, X_pending)
         self.noise_interval = interval
-        norm_in_use = regression.norm_in_prior_units(float(tracker.norm_bound))
+        norm_in_use = float(tracker.norm_bound) / regression.outcome_scale
         self.alpha = (float(interval[1]) / norm_in_use) ** 2
         self.norm_bound = band.assumptions["norm"].number(tracker.norm_bound)

@@ -46,7 +46,7 @@ class RidgeBand(RidgeSet[RidgeStateT]):
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""Ridge estimate plus width times standard deviation; see ``ConfidenceSet``."""
-        tau = points.centre.prior_mean.new_tensor(self.regularizer)
+        tau = points.centre.baseline.new_tensor(self.regularizer)
         deviation = self.regression.deviation_at(points.centre, tau)
         radius = self.width * safe_sqrt(self.design.variance_at(points.design, tau))
         value = sign * deviation + radius

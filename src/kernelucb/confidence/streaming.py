@@ -53,7 +53,7 @@ def refined_interval(
     While the upper bound is infinite, the lower one is taken at ``lower^2 / C^2``.
     """
     t = regression.num_observations
-    norm = regression.norm_in_prior_units(norm_bound)
+    norm = norm_bound / regression.outcome_scale
     bounded = math.isfinite(interval.upper)
     guess = interval.upper if bounded else interval.lower
     constant = _deviation_constant(t, level)
@@ -330,7 +330,7 @@ def streaming_band(
             "the same, and the tracker's delta at most this one."
         )
     tracker.observe(regression)
-    norm = regression.norm_in_prior_units(float(tracker.norm_bound))
+    norm = float(tracker.norm_bound) / regression.outcome_scale
     lower, upper = (
         ridge_regularizer(regression, norm, scale) for scale in tracker.interval
     )

@@ -169,7 +169,9 @@ class JointSet(NamedTuple):
         squared = 2.0 * self.budget
         if self.noise.limits is None:
             squared = count * math.exp(min(squared / count - 1.0, _LARGEST_EXPONENT))
-        farthest = float(regression.targets.norm() + regression.singular_values[-1] * norm)
+        farthest = float(
+            regression.targets.norm() + regression.eigenvalues[-1].sqrt() * norm
+        )
         form = float(regression.quadratic_form(self.tau_ref))
         return Radius(self.tau_ref, min(squared, farthest**2) - form)
 

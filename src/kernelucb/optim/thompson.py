@@ -60,7 +60,7 @@ class PosteriorPaths(Module):
         noise = torch.randn_like(values)  # in the eigenbasis, where it is white as well
         lam, root = state.eigenvalues, tau**0.5
         prior = (values @ basis) * (lam / (lam + tau))
-        noisy = noise * (state.singular_values / (lam / root + root))
+        noisy = noise * (state.eigenvalues.sqrt() / (lam / root + root))
         mean = state.mean_terms / (lam + tau)
         return (mean - self.scale * (prior + noisy)) @ basis.mT
 
@@ -135,7 +135,7 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         if isinstance(noise_std, UnknownNoise):
             state = KernelRegression.of(model)
             band, tracker = streaming_band(state, tracker, norm_bound, noise_std, delta)
-            norm = state.norm_in_prior_units(float(tracker.norm_bound))
+            norm = float(tracker.norm_bound) / state.outcome_scale
         elif tracker is None:
             state = KernelRegression.of(model, noise_std)
             norm, statement = norm_bound_under_prior(norm_bound, state, delta)
@@ -198,8 +198,8 @@ class KernelThompsonSampling(MaxPosteriorSampling):
         whole_number("num_samples", num_samples)
         rows = checked_points("X", X, self.regression.dimension)
         points = self.regression.project(rows)
-        tau = points.prior_mean.new_tensor(self.confidence_set.regularizer)
-        mean = points.prior_mean + self.regression.deviation_at(points, tau)
+        tau = points.baseline.new_tensor(self.confidence_set.regularizer)
+        mean = points.baseline + self.regression.deviation_at(points, tau)
         root = covariance_root(self.regression.covariance_at(points, points, tau))
         normal = torch.randn(num_samples, len(rows), dtype=root.dtype, device=root.device)
         return mean + self._scale * normal @ root.mT

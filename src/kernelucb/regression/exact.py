@@ -1,7 +1,10 @@
-r"""Kernel ridge regression at every regulariser from one eigendecomposition."""
+r"""Kernel ridge regression at every regulariser from one eigendecomposition.
+
+Also of outcomes that count by a filter of the spectrum.
+"""
 
 import math
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from botorch.exceptions import InputDataError
@@ -24,7 +27,7 @@ from kernelucb._numerics.spectral import (
 from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.pooling import Pooled, pool
-from kernelucb.regression.state import Projection, RidgeState, resolved
+from kernelucb.regression.state import DerivedState, Projection, RidgeState
 
 # Pending points up to here are an update of rank p: its table holds n p^2 numbers.
 _LARGEST_UPDATE = 64
@@ -102,8 +105,9 @@ class KernelRegression(RidgeState):
             ValueError: If the noise is not above zero.
         """
         super().__init__()
-        given = train_X, train_Y, covar_module, noise_std, mean_module
-        self._decompose(ModelData.of(*given))
+        self._decompose(
+            ModelData.of(train_X, train_Y, covar_module, noise_std, mean_module)
+        )
 
     @classmethod
     def from_model(
@@ -145,7 +149,6 @@ class KernelRegression(RidgeState):
     def _decompose(self, data: ModelData, pooled: Pooled | None = None) -> None:
         r"""One ``eigh`` of ``D^-1/2 K D^-1/2``, of the size of the distinct inputs."""
         prior, inputs, targets = data.prior, data.train_inputs, data.train_targets
-        self.prior, self.dimension, self.estimated = prior, data.dimension, data.estimated
         noise = positive_values("noise_std", data.noise_std, len(targets)).to(inputs)
         least, most = map(float, noise.aminmax())
         if most > _LARGEST_RATIO * least:
@@ -173,12 +176,11 @@ class KernelRegression(RidgeState):
         if pooled.scatter is not None:
             lam, basis = pad(lam, (1, 0)), pad(basis, (1, 0))
             z = torch.cat([pooled.scatter.sqrt().reshape(1), z])
-        self.eigenvalue_cutoff = cutoff
-        self._set_spectrum(lam, z)
+        self._describe(data, noise)
+        self._set_spectrum(lam, z, cutoff)
         buffers = {
             "train_inputs": inputs,
             "train_targets": targets,
-            "noise_scales": noise,
             "distinct_inputs": pooled.inputs,
             "distinct_index": pooled.positions,
             "distinct_variance": prior.variance(pooled.inputs),
@@ -194,18 +196,16 @@ class KernelRegression(RidgeState):
 
         Without a new decomposition where only the unit of the noise changes.
         """
-        noise = positive_values("noise_std", noise_std, self.num_observations).to(
-            self.noise_scales
-        )
+        noise = positive_values("noise_std", noise_std, self.num_observations)
+        noise = noise.to(self.noise_scales)
         factors = noise / self.noise_scales
         if bool((factors != factors[0]).any()):
             state = self._of_data(self.train_inputs, self.train_targets, noise)
         else:
             state, factor = draft_of(self), factors[0]
-            state.register_buffer("noise_scales", noise)
+            state.noise_scales = noise
             state.distinct_noise_std = self.distinct_noise_std * factor
             state.eigenvalues = self.eigenvalues / factor.square()
-            state.singular_values = self.singular_values / factor
             state.targets = self.targets / factor
             state.eigenvalue_cutoff = self.eigenvalue_cutoff / float(factor) ** 2
         state.estimated = with_noise(self.estimated, noise_std)
@@ -236,16 +236,15 @@ class KernelRegression(RidgeState):
         shift = self.prior.mean(inputs) - self.prior.mean(self.train_inputs)
         return self._of_data(inputs, self.train_targets + shift, self.noise_scales)
 
-    @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> RidgeState:
-        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+        r"""See ``RidgeState``.
 
-        For variances only; the noise there is ``pending_noise_std``.
         A few points are an update in ``O(n^2 p)``, many (``p^2 > n``, or above 64) an
         eigendecomposition of all inputs.
         """
         return self.pending_in(self, X_pending)
 
+    @torch.no_grad()
     def pending_in(self, state: RidgeState, X_pending: Tensor) -> RidgeState:
         r"""Points pending in ``state``, which is this one or counts its data otherwise.
 
@@ -264,15 +263,10 @@ class KernelRegression(RidgeState):
             torch.cat([self.noise_scales, noise.expand(len(pending))]),
         )
 
-    def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        return self.project_inputs(self.prior.transform(X.to(self.eigenvalues)))
-
-    def project_inputs(self, inputs: Tensor) -> Projection:
-        r"""Coordinates of ``b x d'`` inputs as the kernel sees them."""
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``RidgeState``."""
         sections = self.distinct_sections
         covariance = self.prior.covariance(inputs, sections.inputs)
-        prior_variance = self.prior.variance(inputs)
         raw_features = covariance @ self.feature_basis
         with torch.no_grad():
             reach = sections.reach(inputs, prior_variance, covariance)
@@ -280,9 +274,7 @@ class KernelRegression(RidgeState):
         if covariance.requires_grad and bool((rest == reach).any()):
             reach = sections.reach(inputs, prior_variance, covariance)
             features, rest = split_variance(raw_features, prior_variance, reach)
-        mean = self.prior.mean(inputs)
-        resolved(mean, rest)
-        return Projection(inputs, mean, prior_variance, features, rest)
+        return features, rest
 
     def observed_features(self, rows: Tensor) -> Tensor:
         r"""Coordinates of ``b`` rows of ``distinct_inputs``, ``b x r``."""
@@ -321,7 +313,7 @@ class KernelRegression(RidgeState):
 
         Twice the information gain of Durand, Maillard & Pineau (2018), Definition 1.
         """
-        tau = self._like_state(regularizer).unsqueeze(-1)
+        tau = self._column(regularizer)
         return torch.log1p(self.eigenvalues / tau).sum(-1)
 
     def covariance_at(
@@ -334,3 +326,72 @@ class KernelRegression(RidgeState):
         shares = self.eigenvalues / (self.eigenvalues + regularizer)
         prior = self.prior.covariance(left.inputs, right.inputs)
         return prior - (left.features * shares) @ right.features.mT
+
+
+class SpectralFilter(NamedTuple):
+    r"""``a(lam) = level + sum_j w_j (lam + l_j g_j) / (lam + g_j)``, between 0 and 1."""
+
+    level: float  # what every direction counts
+    weights: Tensor  # `J` values `w_j`; with `level` they sum up to at most one
+    floors: Tensor  # `J` values `l_j` in `[0, 1)`, the filters' values at `lam = 0`
+    corners: Tensor  # `J` values `g_j` above zero, where they turn from `l_j` to one
+
+    def __call__(self, eigenvalues: Tensor) -> Tensor:
+        r"""Values at ``r`` eigenvalues, in their order."""
+        values = filter_values(self.floors, self.corners, eigenvalues)
+        return self.level + self.weights.to(eigenvalues) @ values
+
+
+def filter_values(floors: Tensor, corners: Tensor, eigenvalues: Tensor) -> Tensor:
+    r"""``(lam + l_j g_j) / (lam + g_j)`` at ``r`` eigenvalues, ``J x r``."""
+    corners = corners.to(eigenvalues).unsqueeze(-1)
+    floors = floors.to(eigenvalues).unsqueeze(-1)
+    return (eigenvalues + floors * corners) / (eigenvalues + corners)
+
+
+class FilteredRegression(DerivedState):
+    r"""A state in which direction ``i`` counts ``a_i`` times, ``a_i = filter(lam_i)``.
+
+    The fit ``sum_i a_i (sqrt(lam_i) u_i - z_i)^2`` of a function with coordinates ``u`` is
+    that of a state with eigenvalues ``a_i lam_i`` and targets ``sqrt(a_i) z_i``; the
+    coordinates of query points stay as they are. ``mean`` and ``variance`` are those of
+    the data without the filter.
+    """
+
+    state: KernelRegression
+
+    def __init__(self, state: KernelRegression, spectral_filter: SpectralFilter) -> None:
+        values = spectral_filter(state.eigenvalues)
+        targets = values.sqrt() * state.targets
+        super().__init__(state, values * state.eigenvalues, targets)
+        self.spectral_filter = spectral_filter
+        self._least_filter = float(values[0])
+
+    @property
+    def scatter(self) -> float:
+        r"""Misfit of repeated outcomes alone, whatever the function."""
+        rest = len(self.eigenvalues) - len(self.state.distinct_inputs)
+        return float(self.targets[:rest].square().sum())
+
+    def hidden_part(self, norm: float) -> float:
+        r"""The hidden part of ``state``, times the filter there."""
+        return self._least_filter * self.state.hidden_part(norm)
+
+    def with_pending(self, X_pending: Tensor) -> RidgeState:
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+
+        They count once each; where the spectrum of all inputs is computed anew, by the
+        filter at its eigenvalues.
+        """
+        design = self.state.pending_in(self, X_pending)
+        if isinstance(design, KernelRegression):
+            return FilteredRegression(design, self.spectral_filter)
+        return design
+
+    def mean(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Ridge estimate of the data at ``b x d`` points; see ``RidgeState``."""
+        return self.state.mean(X, regularizer)
+
+    def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
+        r"""Latent variance of the data at ``b x d`` points; see ``RidgeState``."""
+        return self.state.variance(X, regularizer)

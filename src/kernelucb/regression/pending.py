@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from kernelucb.regression.state import Projection, RidgeState, VarianceSlopes
+from kernelucb.regression.state import DerivedState, Projection, RidgeState
 
 # Larger regularisers are replaced by this one: the variances are then the prior's.
 _INFINITE = 1e75
 
 
-class PendingRegression(RidgeState):
+class PendingRegression(DerivedState):
     r"""A state whose variances are conditioned on ``p`` more inputs; means are its own.
 
     With ``c(x)`` the covariances that the data leave at ``tau`` between a point and the
@@ -28,13 +28,8 @@ class PendingRegression(RidgeState):
 
     def __init__(self, state: RidgeState, pending: Projection, noise_std: float) -> None:
         r"""From the projection of ``p`` points onto the state, and their noise scale."""
-        super().__init__()
-        self.state, self.prior = state, state.prior
-        self.dimension, self.estimated = state.dimension, state.estimated
-        self.eigenvalue_cutoff = state.eigenvalue_cutoff
+        super().__init__(state, state.eigenvalues, state.targets)
         self.pending, self.noise_variance = pending, noise_std**2
-        self.register_buffer("noise_scales", state.noise_scales)
-        self._set_spectrum(state.eigenvalues, state.targets)
         features = pending.features
         self.register_buffer("features", features)
         products = features.mT.unsqueeze(-1) * features.mT.unsqueeze(-2)
@@ -47,9 +42,9 @@ class PendingRegression(RidgeState):
         left = (vectors * values.clamp_min(len(left) * rounding)) @ vectors.mT
         self.register_buffer("left", left)
 
-    def project(self, X: Tensor) -> Projection:
+    def project_inputs(self, inputs: Tensor) -> Projection:
         r"""Coordinates as in the state of the data, and covariances with pending points."""
-        points = self.state.project(X)
+        points = super().project_inputs(inputs)
         between = self.prior.covariance(points.inputs, self.pending.inputs)
         beyond = between - points.features @ self.features.mT
         return points._replace(pending_covariance=beyond)
@@ -57,11 +52,6 @@ class PendingRegression(RidgeState):
     def with_pending(self, X_pending: Tensor) -> RidgeState:
         r"""The state of the data with other pending points in place of these."""
         return self.state.with_pending(X_pending)
-
-    @property
-    def prior_std(self) -> float:
-        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
-        return self.state.prior_std
 
     def variance_at(self, points: Projection, regularizer: Tensor) -> Tensor:
         r"""Latent variance at projected points, ``b`` values; see ``RidgeState``."""
@@ -89,7 +79,9 @@ class PendingRegression(RidgeState):
         return (variances - told.square().sum(1).mT).clamp_min(0.0)
 
     @torch.no_grad()
-    def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
+    def variance_slopes(
+        self, points: Projection, regularizer: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Latent variance and derivatives in ``ln(tau)``; see ``RidgeState``."""
         tau = regularizer.unsqueeze(-1)
         inverse = 1.0 / (self.eigenvalues + tau)
@@ -121,11 +113,8 @@ class PendingRegression(RidgeState):
         bent = 2.0 * shared_slopes[1] - applied(matrix_slopes[1], weights)
         bend = vecdot(bent, weights)
         bend = bend + 2.0 * vecdot(shared_slopes[0] - moved, weights_slope)
-        own = self.state.variance_slopes(points, regularizer)
-        told = (vecdot(shared, weights), slope, bend)
-        return VarianceSlopes(
-            *(whole - part for whole, part in zip(own, told, strict=True))
-        )
+        value, first, second = self.state.variance_slopes(points, regularizer)
+        return value - vecdot(shared, weights), first - slope, second - bend
 
     def _remaining(self, shrinkage: Tensor, tau: Tensor, floor: bool = True) -> Tensor:
         r"""``C + tau s^2 I``, or its slope in ``ln(tau)`` for slopes of the shrinkage."""

@@ -1,7 +1,7 @@
 r"""Regression states: what the data say of query points, at every regulariser."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
@@ -77,7 +77,8 @@ class Projection(NamedTuple):
 
     Attributes:
         inputs: ``b x d'`` kernel inputs.
-        prior_mean: ``b`` values of the prior mean, outcome units.
+        baseline: ``b`` values of the prior mean, outcome units; support functions are
+            measured from it.
         prior_variance: ``b`` values of ``k(x, x)``, outcome units squared.
         features: ``b x r`` values ``v(x) = lam^-1/2 U^T D^-1/2 k(X, x)``.
         residual_variance: ``b`` values ``k(x, x) - |v|^2``, which no outcome at the
@@ -87,16 +88,11 @@ class Projection(NamedTuple):
     """
 
     inputs: Tensor
-    prior_mean: Tensor
+    baseline: Tensor
     prior_variance: Tensor
     features: Tensor
     residual_variance: Tensor
     pending_covariance: Tensor | None = None
-
-    @property
-    def baseline(self) -> Tensor:
-        r"""The prior mean, from which support functions are measured, ``b`` values."""
-        return self.prior_mean
 
     def detach(self) -> "Projection":
         r"""The same points without gradients."""
@@ -107,14 +103,6 @@ class Projection(NamedTuple):
         return Projection._make([None if part is None else part[mask] for part in self])
 
 
-class VarianceSlopes(NamedTuple):
-    r"""A latent variance and its derivatives in ``ln(tau)``, ``b`` values each."""
-
-    value: Tensor
-    first: Tensor
-    second: Tensor
-
-
 class RidgeState(Module, ABC):
     r"""Whitened regression in a basis in which it is diagonal.
 
@@ -123,7 +111,6 @@ class RidgeState(Module, ABC):
 
     Attributes:
         eigenvalues: ``r`` eigenvalues ``lam``, ascending.
-        singular_values: Their square roots.
         targets: ``r`` coordinates ``z`` of the whitened outcomes.
         noise_scales: ``n`` noise standard deviations, outcome units, to compute with.
         eigenvalue_cutoff: What round-off makes of a zero eigenvalue.
@@ -132,7 +119,6 @@ class RidgeState(Module, ABC):
     """
 
     eigenvalues: Tensor
-    singular_values: Tensor
     targets: Tensor
     noise_scales: Tensor
     prior: Prior
@@ -140,24 +126,55 @@ class RidgeState(Module, ABC):
     dimension: int
     estimated: frozenset[str]
 
+    def _describe(self, like: Any, noise_scales: Tensor) -> None:
+        r"""Take over what a state, or a model in numbers, knows beside its outcomes."""
+        self.prior, self.dimension, self.estimated = (
+            like.prior,
+            like.dimension,
+            like.estimated,
+        )
+        self.register_buffer("noise_scales", noise_scales)
+
+    def _set_spectrum(self, eigenvalues: Tensor, targets: Tensor, cutoff: float) -> None:
+        self.register_buffer("eigenvalues", eigenvalues)
+        self.register_buffer("targets", targets)
+        self.eigenvalue_cutoff = cutoff
+
     @abstractmethod
-    def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""``features`` and ``residual_variance`` of ``b x d'`` inputs; differentiable."""
 
     @abstractmethod
     def with_pending(self, X_pending: Tensor) -> "RidgeState":
-        r"""The state with ``p x d`` raw inputs added that have no outcomes yet."""
+        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+
+        For variances only; the noise there is ``pending_noise_std``.
+        """
 
     @property
     @abstractmethod
     def prior_std(self) -> float:
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
 
-    @property
-    def noise_std(self) -> Tensor:
-        r"""The noise scales to be handed on, marked where they were fitted to the data."""
-        noise = self.noise_scales
-        return estimated(noise) if "noise" in self.estimated else noise
+    def project(self, X: Tensor) -> Projection:
+        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
+        return self.project_inputs(self.prior.transform(X.to(self.eigenvalues)))
+
+    def project_inputs(self, inputs: Tensor) -> Projection:
+        r"""Coordinates of ``b x d'`` inputs as the kernel sees them.
+
+        Raises:
+            InputDataError: If the prior could not be evaluated there.
+        """
+        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
+        features, rest = self.coordinates(inputs, prior_variance)
+        if not bool(torch.isfinite(mean + rest).all()):
+            raise InputDataError(
+                "The kernel or the prior mean is not finite at some points: they are too "
+                "large for 64-bit numbers. Rescale the inputs, those of the data as well "
+                "(input_transform=Normalize(d))."
+            )
+        return Projection(inputs, mean, prior_variance, features, rest)
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')`` for ``b`` points and one other, as points.
@@ -172,13 +189,19 @@ class RidgeState(Module, ABC):
         features, rest = split_variance(
             points.features - other.features, prior_variance, farthest.square()
         )
-        mean = points.prior_mean - other.prior_mean
+        mean = points.baseline - other.baseline
         return Projection(points.inputs, mean, prior_variance, features, rest)
 
     @property
     def num_observations(self) -> int:
         r"""Number of observations ``n``."""
         return len(self.noise_scales)
+
+    @property
+    def noise_std(self) -> Tensor:
+        r"""The noise scales to be handed on, marked where they were fitted to the data."""
+        noise = self.noise_scales
+        return estimated(noise) if "noise" in self.estimated else noise
 
     @property
     def pending_noise_std(self) -> Tensor:
@@ -193,11 +216,16 @@ class RidgeState(Module, ABC):
     @property
     def mean_terms(self) -> Tensor:
         r"""``r`` values ``sqrt(lam) z``, which ``v / (lam + tau)`` weights in the mean."""
-        return self.singular_values * self.targets
+        return self.eigenvalues.sqrt() * self.targets
 
     @property
     def outcome_scale(self) -> float:
-        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one)."""
+        r"""Outcome units per unit of the model (the ``Standardize`` constant, or one).
+
+        A norm bound refers to ``model.covar_module`` as it stands and to outcome units; the
+        prior's kernel is ``outcome_scale^2`` times that, so that norms under it are norm
+        bounds over ``outcome_scale``.
+        """
         return self.prior.scale
 
     @property
@@ -217,18 +245,18 @@ class RidgeState(Module, ABC):
             InputDataError: If the points are not real, finite numbers.
         """
         points = self.project(self._checked(X))
-        return points.prior_mean + self.deviation_at(points, _column(regularizer))
+        return points.baseline + self.deviation_at(points, self._column(regularizer))
 
     def variance(self, X: Tensor, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""Latent variance (without noise) at ``b x d`` points, ``b`` values.
 
         Arguments and errors as for ``mean``; ``tau = 1`` gives the GP posterior variance.
         """
-        return self.variance_at(self.project(self._checked(X)), _column(regularizer))
+        return self.variance_at(self.project(self._checked(X)), self._column(regularizer))
 
     def quadratic_form(self, regularizer: float | Tensor = 1.0) -> Tensor:
         r"""``y_w^T (I + K_w / tau)^-1 y_w``, one value for each ``tau``."""
-        tau = self._like_state(regularizer).unsqueeze(-1)
+        tau = self._column(regularizer)
         return (self.targets.square() * tau / (self.eigenvalues + tau)).sum(-1)
 
     def quadratic_form_drop(self, tau_ref: float, regularizer: Tensor) -> Tensor:
@@ -271,7 +299,9 @@ class RidgeState(Module, ABC):
         return points.residual_variance.unsqueeze(-1) + points.features.square() @ shrinkage
 
     @torch.no_grad()
-    def variance_slopes(self, points: Projection, regularizer: Tensor) -> VarianceSlopes:
+    def variance_slopes(
+        self, points: Projection, regularizer: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         r"""Latent variance at ``b`` points, each at its own ``tau``, and two derivatives.
 
         The derivatives are those in ``ln(tau)``.
@@ -284,20 +314,7 @@ class RidgeState(Module, ABC):
         value = points.residual_variance + terms.sum(-1)
         first = terms.mul_(resolved).sum(-1)
         second = terms.mul_(resolved.sub_(shrinkage)).sum(-1)
-        return VarianceSlopes(value, first, second)
-
-    def norm_in_prior_units(self, norm_bound: float) -> float:
-        r"""RKHS norm under the prior in outcome units, from one under the model's kernel.
-
-        ``norm_bound`` refers to ``model.covar_module`` as it stands and to outcome
-        units; the prior's kernel is ``outcome_scale^2`` times that.
-        """
-        return norm_bound / self.outcome_scale
-
-    def _set_spectrum(self, eigenvalues: Tensor, targets: Tensor) -> None:
-        self.register_buffer("eigenvalues", eigenvalues)
-        self.register_buffer("singular_values", eigenvalues.sqrt())
-        self.register_buffer("targets", targets)
+        return value, first, second
 
     def _checked(self, X: Tensor, name: str = "X") -> Tensor:
         shape = tuple(tensor(name, X).shape)
@@ -307,23 +324,30 @@ class RidgeState(Module, ABC):
             )
         return finite(name, X)
 
-    def _like_state(self, value: float | Tensor) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.float64).to(self.eigenvalues)
-
-
-def _column(regularizer: float | Tensor) -> Tensor:
-    tau = torch.as_tensor(regularizer, dtype=torch.float64)
-    return tau if tau.dim() == 0 else tau.unsqueeze(-1)
-
-
-def resolved(prior_mean: Tensor, residual_variance: Tensor) -> None:
-    r"""Raise ``InputDataError`` where the prior could not be evaluated at query points.
-
-    ``residual_variance`` is NaN where the kernel or a feature is not finite.
-    """
-    if not bool(torch.isfinite(prior_mean + residual_variance).all()):
-        raise InputDataError(
-            "The kernel or the prior mean is not finite at some points: they are too "
-            "large for 64-bit numbers. Rescale the inputs, those of the data as well "
-            "(input_transform=Normalize(d))."
+    def _column(self, regularizer: float | Tensor) -> Tensor:
+        r"""One ``tau``, or several, with a last dimension for the eigenvalues."""
+        lam = self.eigenvalues
+        return torch.as_tensor(regularizer, dtype=lam.dtype, device=lam.device).unsqueeze(
+            -1
         )
+
+
+class DerivedState(RidgeState):
+    r"""A state with the data of another one, in whose coordinates it sees query points."""
+
+    state: Any
+
+    def __init__(self, state: RidgeState, eigenvalues: Tensor, targets: Tensor) -> None:
+        super().__init__()
+        self.state = state
+        self._describe(state, state.noise_scales)
+        self._set_spectrum(eigenvalues, targets, state.eigenvalue_cutoff)
+
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Those in the state of the data."""
+        return self.state.coordinates(inputs, prior_variance)
+
+    @property
+    def prior_std(self) -> float:
+        r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
+        return self.state.prior_std

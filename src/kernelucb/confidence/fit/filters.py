@@ -18,7 +18,7 @@ from kernelucb.confidence.fit.radius import (
     mixture_radius,
 )
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.filtered import (
+from kernelucb.regression.exact import (
     FilteredRegression,
     SpectralFilter,
     filter_values,

@@ -167,7 +167,7 @@ class TangentSet(FunctionSet[KernelRegression]):
         own, pending = points
         if pending is own:
             return found
-        one = torch.ones_like(own.prior_mean).unsqueeze(-1)
+        one = torch.ones_like(own.baseline).unsqueeze(-1)
         before = self.regression.variance_at(own, one)
         ratio = safe_sqrt(self.design.variance_at(pending, one) / before.clamp_min(_TINY))
         centre = self.centred(own, sign)

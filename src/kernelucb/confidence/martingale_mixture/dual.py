@@ -71,7 +71,7 @@ class FunctionSet(RidgeSet[RidgeStateT]):
         points, other = self.regression.project(X), self._projected(reference)
         change = self.regression.difference(points, other)
         support = self._support_of_difference(change, sign, cheap)
-        return sign * change.prior_mean + support.value
+        return sign * change.baseline + support.value
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
         r"""Of ``b`` differences of values; a ``cheap`` one is not searched for."""

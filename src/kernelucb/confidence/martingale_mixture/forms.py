@@ -164,7 +164,7 @@ class ConvexSet(FunctionSet[RidgeStateT]):
         if self._program is None:
             radius = math.sqrt(self.constraints.radius.squared(self.regression))
             self._program = EllipsoidBallProgram(
-                scales=self.regression.singular_values * self.constraints.norm / radius,
+                scales=self.regression.eigenvalues.sqrt() * self.constraints.norm / radius,
                 centre=self.regression.targets / radius,
             )
         return self._program

@@ -37,7 +37,7 @@ from kernelucb.confidence.norm.tracker import (
 from kernelucb.confidence.unknown_noise import JOINT_SOURCE, JointSet, UnknownNoise
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.filtered import FilteredRegression
+from kernelucb.regression.exact import FilteredRegression
 
 State = TypeVar("State", bound=RidgeState)
 

@@ -42,7 +42,7 @@ class Witness(NamedTuple):
         rest = prior - points.features @ self.point.features[0]
         length = self.point.residual_variance.sqrt().clamp_min(torch.finfo(rest.dtype).tiny)
         deviation = points.features @ self.weights + self.rest_weight * rest / length
-        return points.prior_mean + deviation
+        return points.baseline + deviation
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def attaining_function(
     rows, rests = attaining_weights(confidence_set, points, sign)
     point, weights, rest_weight = points.centre, rows[0], rests[0]
     squared_norm = weights.square().sum() + rest_weight.square()
-    fitted = regression.singular_values * weights
+    fitted = regression.eigenvalues.sqrt() * weights
     return Witness(
         regression=regression,
         point=point,

@@ -13,7 +13,7 @@ from kernelucb.confidence.fit.choice import ClosedForm, DataFit, data_fit
 from kernelucb.confidence.fit.filters import Appraisal, Array
 from kernelucb.confidence.fit.radius import FitConstraint, Radius
 from kernelucb.regression import KernelRegression, RidgeState
-from kernelucb.regression.filtered import FilteredRegression
+from kernelucb.regression.exact import FilteredRegression
 
 # Tolerances in ln(tau): of the least norm, and of the weights for it.
 _ROOT, _NEAR = 1e-13, 1e-3

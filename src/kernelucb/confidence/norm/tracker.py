@@ -177,7 +177,7 @@ class NormTracker:
             words = "Norm bound estimated: %.4g, was %.4g (least consistent norm %.4g)."
             _LOG.info(words, norm, before, least)
         vars(self).update(estimates=(norm, least), outcomes=outcomes)
-        return NormBound(regression.norm_in_prior_units(norm), estimated_norm(norm, least))
+        return NormBound(norm / regression.outcome_scale, estimated_norm(norm, least))
 
     def state_dict(self) -> dict[str, Any]:
         r"""Arguments and running values as plain values, for JSON or ``torch.save``."""
@@ -249,7 +249,7 @@ def norm_source(
     if (tracker := tracker_of(norm_bound)) is not None:
         return tracker
     given = positive_scalar("norm_bound", norm_bound)
-    return NormBound(regression.norm_in_prior_units(float(given)), given_norm(given))
+    return NormBound(float(given) / regression.outcome_scale, given_norm(given))
 
 
 def resolve_norm_bound(

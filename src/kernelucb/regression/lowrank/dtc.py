@@ -10,7 +10,7 @@ from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import SketchedData
 from kernelucb.regression.pending import PendingRegression
 from kernelucb.regression.prior import Prior
-from kernelucb.regression.state import Projection, RidgeState, resolved
+from kernelucb.regression.state import RidgeState
 
 
 def in_eigenbasis(
@@ -83,9 +83,8 @@ class DTCRegression(RidgeState):
         sums = sketch.gram, sketch.moments, data.tally.squares.sum()
         whitened = (precision * each for each in sums)
         eigenvalues, targets, rotation = in_eigenbasis(*whitened)
-        self.eigenvalue_cutoff = cutoff_of(eigenvalues)
         self.register_buffer("spectrum", eigenvalues)  # not widened
-        self._set_spectrum(eigenvalues, targets)
+        self._set_spectrum(eigenvalues, targets, cutoff_of(eigenvalues))
         self.register_buffer("noise_scales", targets.new_full((1,), noise_std))
         left = precision * data.counts * data.residual_variance
         self.register_buffer("residual_variance", left)
@@ -105,14 +104,10 @@ class DTCRegression(RidgeState):
         r"""Prior standard deviation of the outcome (root mean square over the inputs)."""
         return self._prior_std
 
-    def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``."""
-        inputs, scale = self.prior.transform(X.to(self.eigenvalues)), self.prior.scale
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``RidgeState``."""
         features, rest = self.basis.project(inputs)
-        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
-        rest = scale**2 * rest
-        resolved(mean, rest)
-        return Projection(inputs, mean, prior_variance, scale * features, rest)
+        return self.prior.scale * features, self.prior.scale**2 * rest
 
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> RidgeState:
@@ -131,7 +126,6 @@ class DTCRegression(RidgeState):
         """
         state = draft_of(self)
         state.eigenvalues = self.eigenvalues + self.remainder
-        state.singular_values = state.eigenvalues.sqrt()
         return state
 
     def evidence_terms(self, regularizers: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from kernelucb.regression.from_model import ModelData, read_model
 from kernelucb.regression.lowrank.basis import Basis
 from kernelucb.regression.lowrank.sketch import check_noise
 from kernelucb.regression.lowrank.weights import Sums, WeightProblem
-from kernelucb.regression.state import Projection, RidgeState, resolved
+from kernelucb.regression.state import Projection, RidgeState
 
 
 class NystromRegression(RidgeState):
@@ -128,10 +128,9 @@ class NystromRegression(RidgeState):
         remainder_points: Tensor | None,
         chunk_size: int,
     ) -> None:
-        self.dimension, self.estimated = data.dimension, data.estimated
         self.chunk_size = whole_number("chunk_size", chunk_size)
-        self.prior = data.prior
         inputs, noise = data.train_inputs, data.noise_std.to(data.train_inputs)
+        self._describe(data, noise)
 
         def kernel_points(name: str, points: Tensor) -> Tensor:
             points = self._checked(points, name)
@@ -140,7 +139,6 @@ class NystromRegression(RidgeState):
         inducing = kernel_points("inducing_points", inducing_points)
         if len(inducing) == 0:
             raise BotorchTensorDimensionError("There must be an inducing point.")
-        self.register_buffer("noise_scales", noise)
         self.basis = self.outer = Basis.of(self.prior, inducing)
         if remainder_points is not None and remainder_points.numel() > 0:
             further = kernel_points("remainder_points", remainder_points)
@@ -158,10 +156,10 @@ class NystromRegression(RidgeState):
     def _solve(self, problem: WeightProblem) -> None:
         r"""One ``eigh`` for the best weights at every regulariser."""
         self._problem = problem
-        lam, vectors, self.eigenvalue_cutoff = kernel_spectrum(problem.matrix)
+        lam, vectors, cutoff = kernel_spectrum(problem.matrix)
         lengths = torch.where(lam > 0, lam, torch.inf).sqrt()
         basis = problem.scale.unsqueeze(-1) * (problem.cross.mT @ vectors / lengths)
-        self._set_spectrum(lam, problem.outcomes @ vectors)
+        self._set_spectrum(lam, problem.outcomes @ vectors, cutoff)
         self.register_buffer("feature_basis", basis)
 
     @property
@@ -185,7 +183,7 @@ class NystromRegression(RidgeState):
 
         See ``Sums.evidence``; ``regularizers`` are ``g`` values ``tau``.
         """
-        return self.sums.evidence(self._like_state(regularizers))
+        return self.sums.evidence(regularizers.to(self.eigenvalues))
 
     @torch.no_grad()
     def observe(
@@ -219,16 +217,15 @@ class NystromRegression(RidgeState):
 
     @torch.no_grad()
     def with_pending(self, X_pending: Tensor) -> "NystromRegression":
-        r"""The state with ``p x d`` raw inputs added that have no outcomes yet.
+        r"""See ``RidgeState``.
 
-        For variances only; the noise there is the root mean square of the known scales.
         Pending points become inducing points, whose new directions hold no data.
         """
         X = self._checked(X_pending).detach()
         if len(X) == 0:
             return self
         pending = self.prior.transform(X.to(self.noise_scales))
-        noise = self.noise_scales.square().mean().sqrt()
+        noise = self.pending_noise_std
         state = draft_of(self)
         scales = torch.cat([self.noise_scales, noise.expand(len(pending))])
         state.register_buffer("noise_scales", scales)
@@ -236,21 +233,14 @@ class NystromRegression(RidgeState):
         state._solve(self._problem.with_rows(state.basis(pending), noise))
         return state
 
-    def project(self, X: Tensor) -> Projection:
-        r"""Coordinates of ``b x d`` raw query points; differentiable in ``X``.
-
-        ``residual_variance`` holds the split part of ``rho^2`` as well.
-        """
-        inputs = self.prior.transform(X.to(self.eigenvalues))
+    def coordinates(self, inputs: Tensor, prior_variance: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``RidgeState``; the second also holds the split part of ``rho^2``."""
         coordinates, rest = self.basis.project(inputs)
         features = coordinates @ self.feature_basis
-        mean, prior_variance = self.prior.mean(inputs), self.prior.variance(inputs)
         scaled = (coordinates * self._problem.scale).square().sum(-1)
         left = (scaled - features.square().sum(-1)).clamp_min(0.0)
         left = left + self.basis.round_off * prior_variance
-        residual_variance = (1.0 + self.split) * rest + left
-        resolved(mean, residual_variance)
-        return Projection(inputs, mean, prior_variance, features, residual_variance)
+        return features, (1.0 + self.split) * rest + left
 
     def difference(self, points: Projection, other: Projection) -> Projection:
         r"""The functional ``f(x) - f(x')``; see ``RidgeState``.
@@ -261,7 +251,7 @@ class NystromRegression(RidgeState):
         variance = points.prior_variance + other.prior_variance - 2.0 * covariance
         farthest = points.residual_variance.sqrt() + other.residual_variance.sqrt()
         return points._replace(
-            prior_mean=points.prior_mean - other.prior_mean,
+            baseline=points.baseline - other.baseline,
             prior_variance=variance.clamp_min(0.0),
             features=points.features - other.features,
             residual_variance=farthest.square(),
