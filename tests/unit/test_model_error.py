@@ -186,7 +186,7 @@ def test_units_of_a_model():
 )
 def test_what_it_costs(kernel, d, n, noise_std):
     r"""Beside the error itself: below 5 % of the width where ``error`` is a quarter of
-    ``noise_std / sqrt(n)``, below 20 % where it is all of that (``docs/numbers.md``)."""
+    ``noise_std / sqrt(n)``, below 20 % where it is all of that (``docs/claim.md``)."""
     problem = make_problem(n=n, d=d, kernel=kernel, norm=5.0, noise_std=noise_std)
     X, unit, widths = uniform(100, d, 9), noise_std / math.sqrt(n), []
     for error in (0.0, 0.25 * unit, unit):
