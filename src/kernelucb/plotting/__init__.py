@@ -1,7 +1,9 @@
 r"""Pictures of bands, gaps and safe sets (extra ``plot``); nothing else imports them.
 
 A legend says "certified" only where the assumptions of what is drawn do. Every function
-takes the axes to draw on and returns them.
+takes the axes ``ax`` to draw on (new ones when absent) and returns them; without matplotlib
+it raises ``ImportError``. Points are tensors in outcome and input units, names and labels
+those of print, with their units.
 """
 
 from kernelucb.plotting.bands import (

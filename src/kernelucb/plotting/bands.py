@@ -67,17 +67,13 @@ def plot_bands(
         show_mean: Whether to draw the posterior mean.
         fade: Whether to draw marks fainter the less their points say about the line (see
             ``slice_weights``).
-        ax: Where to draw; new axes when absent.
+        ax: Where to draw.
         legend: Whether to draw a legend.
-        x_label: Horizontal label, with units.
-        y_label: Vertical label, with units.
+        x_label: Horizontal label.
+        y_label: Vertical label.
         data_name: Name of ``data`` in the legend.
 
-    Returns:
-        The axes.
-
     Raises:
-        ImportError: If matplotlib is absent.
         ValueError: If ``acquisitions`` is empty.
         BotorchTensorDimensionError: If ``X`` is not ``n x d``.
     """
@@ -86,15 +82,21 @@ def plot_bands(
     if X.dim() != 2:
         raise BotorchTensorDimensionError(f"X must be `n x d`, got shape {tuple(X.shape)}.")
     ax = new_axes() if ax is None else ax
-    first = next(iter(acquisitions.values()))
-    _draw_bands(ax, acquisitions, X, coordinate)
-    abscissa = X[:, coordinate]
+    sides = {name: acqf.bounds(X) for name, acqf in acquisitions.items()}
+    first, x = next(iter(acquisitions.values())), X[:, coordinate]
+    for index, (name, (lower, upper)) in enumerate(sides.items()):
+        style: dict[str, Any] = OUTLINES[(index - 1) % len(OUTLINES)] | {"zorder": 1.5}
+        if index == 0:
+            ax.fill_between(x, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name)
+            style = {"color": BLUE, "linewidth": 0.9, "zorder": 1.4}
+        ax.plot(x, lower, **style)
+        ax.plot(x, upper, label=name if index else None, **style)
     if show_mean:
         mean = first.outcome_map.inverse(first.regression.mean(X))
-        ax.plot(abscissa, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
+        ax.plot(x, mean, color=BLUE, lw=1.3, ls=(0, (4, 2)), label="mean")
     if true_function is not None:
         truth = true_function(X).reshape(-1)
-        ax.plot(abscissa, truth, color=BLACK, lw=1.6, label="true function")
+        ax.plot(x, truth, color=BLACK, lw=1.6, label="true function")
     for points, name in ((data, data_name), (chosen, "chosen points")):
         if points is not None:
             weights = slice_weights(first, points[0], X, coordinate) if fade else None
@@ -102,7 +104,8 @@ def plot_bands(
             scatter(ax, points[0][:, coordinate], points[1].reshape(-1), weights, style)
     ax.set(xlabel=x_label, ylabel=y_label)
     ax.margins(x=0)
-    _limit_height(ax, first, X)
+    lower, upper = next(iter(sides.values()))
+    _limit_height(ax, float(lower.min()), float(upper.max()))
     if legend:
         add_legend(ax)
     return ax
@@ -126,8 +129,7 @@ def plot_slice(
     r"""Draw a band along one input through a point, the other inputs as at the point.
 
     Marks of the data are the fainter, the less they say about the line (see
-    ``slice_weights``). The legend calls the band certified only where its ``assumptions``
-    do.
+    ``slice_weights``).
 
     Example:
         >>> plot_slice(acqf, x[0], bounds=bounds, data=(train_X, train_Y), witness=True)
@@ -141,16 +143,12 @@ def plot_slice(
         witness: Whether to draw the function of the confidence set that attains the bound
             at the point: the upper one, or the lower where small outcomes are sought.
         true_function: Maps ``n x d`` points to ``n`` values without noise.
-        input_names: Names of the ``d`` inputs, with units.
-        outcome_name: Name of the outcome, with its unit.
+        input_names: Names of the ``d`` inputs.
+        outcome_name: Name of the outcome.
         num_points: How many points of the line are looked at.
-        ax: Where to draw; new axes when absent.
-
-    Returns:
-        The axes.
+        ax: Where to draw.
 
     Raises:
-        ImportError: If matplotlib is absent.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite.
         ValueError: If ``coordinate`` is no column, or names do not fit the inputs.
@@ -167,27 +165,29 @@ def plot_slice(
             f"{type(acqf).__name__} has no witness; leave out witness, or use "
             "MartingaleMixtureUCB."
         )
+    if data is not None:
+        data = checked_points("data", data[0], dimension), data[1].detach().reshape(-1)
+        if len(data[0]) != len(data[1]):
+            raise BotorchTensorDimensionError(
+                f"data has {len(data[0])} inputs and {len(data[1])} outcomes; give one for "
+                "each."
+            )
     low, high = limits[:, coordinate].tolist()
     line = slice_points(place, coordinate, low, high, num_points)
+    fade = dimension > 1
     ax = plot_bands(
         {f"band, {acqf.assumptions.verdict}": acqf},
         line,
         coordinate=coordinate,
+        data=data,
         true_function=true_function,
+        fade=fade,
         ax=ax,
         legend=False,
         x_label=", ".join([names[coordinate], *elsewhere(names, place[0], coordinate)]),
         y_label=outcome_name,
+        data_name="data, fainter the less\nthey say about this line" if fade else "data",
     )
-    if data is not None:
-        X, Y = checked_points("data", data[0], dimension), data[1].detach().reshape(-1)
-        if len(Y) != len(X):
-            raise BotorchTensorDimensionError(
-                f"data has {len(X)} inputs and {len(Y)} outcomes; give one for each."
-            )
-        weights = slice_weights(acqf, X, line, coordinate) if dimension > 1 else None
-        faint = "" if weights is None else ", fainter the less\nthey say about this line"
-        scatter(ax, X[:, coordinate], Y, weights, {**DATA, "label": f"data{faint}"})
     if witness:
         _draw_witness(ax, acqf, place, line, coordinate)
     else:
@@ -214,18 +214,10 @@ def slice_weights(
 ) -> Tensor:
     r"""How much points say about a line or plane: squared correlation with their images.
 
-    That is the share of the variance at the projection that the point's value explains. Of
-    several kernels, the largest share.
-
-    Args:
-        acquisition: Gives the kernel.
-        X: ``n x d`` points.
-        line: ``m x d`` points; the first row gives the fixed coordinates.
-        coordinate: The coordinate that varies.
-        others: Further ones, of a plane.
-
-    Returns:
-        ``n`` numbers from 0 (the line says nothing about the point) to 1 (on the line).
+    For each of ``n x d`` points the share of the variance at the projection that the
+    point's value explains, from 0 to 1 (on the line); of several kernels, the largest
+    share. The first row of ``line`` gives the inputs that are fixed; ``coordinate`` varies,
+    and ``others`` of a plane.
 
     Raises:
         UnsupportedError: If the bound is not computed from one kernel or a family.
@@ -258,11 +250,7 @@ def band_widths(acquisitions: Mapping[str, KernelUCB], X: Tensor) -> dict[str, f
 
 
 def scatter(
-    ax: Axes,
-    across: Tensor,
-    upwards: Tensor,
-    weights: Tensor | None,
-    style: dict[str, Any],
+    ax: Axes, across: Tensor, upwards: Tensor, weights: Tensor | None, style: dict[str, Any]
 ) -> None:
     r"""Marks at ``n`` places, with ``n`` weights from 0 to 1 as their opacity."""
     # The legend gets a mark of its own: the first point may be a faint one.
@@ -306,26 +294,8 @@ def elsewhere(names: Sequence[str], point: Tensor, *shown: int) -> list[str]:
     return [f"at {listed}"] if listed else []
 
 
-def _draw_bands(
-    ax: Axes, acquisitions: Mapping[str, KernelUCB], X: Tensor, coordinate: int
-) -> None:
-    x = X[:, coordinate]
-    for index, (name, acquisition) in enumerate(acquisitions.items()):
-        lower, upper = acquisition.bounds(X)
-        if index == 0:
-            ax.fill_between(x, lower, upper, color=BLUE, alpha=0.25, lw=0, label=name)
-            for side in (lower, upper):
-                ax.plot(x, side, color=BLUE, lw=0.9, zorder=1.4)
-            continue
-        style = OUTLINES[(index - 1) % len(OUTLINES)]
-        ax.plot(x, upper, label=name, zorder=1.5, **style)
-        ax.plot(x, lower, zorder=1.5, **style)
-
-
-def _limit_height(ax: Axes, first: KernelUCB, X: Tensor) -> None:
-    r"""Cut off outlines far beyond the first band."""
-    lower, upper = first.bounds(X)
-    low, high = float(lower.min()), float(upper.max())
+def _limit_height(ax: Axes, low: float, high: float) -> None:
+    r"""Cut off outlines far beyond the first band, which lies between these."""
     reach = _HEADROOM * (high - low)
     bottom, top = ax.get_ylim()
     if bottom >= low - reach and top <= high + reach:

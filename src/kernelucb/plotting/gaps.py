@@ -2,6 +2,7 @@ r"""How far the recommended point may be from the optimum, over the rounds."""
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 from botorch.exceptions import UnsupportedError
@@ -52,14 +53,10 @@ def plot_gap(
         accepted: The gap that is accepted, outcome units.
         true_gaps: The gap that the recommended point really had, for one run.
         x_label: Horizontal label.
-        y_label: Vertical label, with units.
-        ax: Where to draw; new axes when absent.
-
-    Returns:
-        The axes.
+        y_label: Vertical label.
+        ax: Where to draw.
 
     Raises:
-        ImportError: If matplotlib is absent.
         ValueError: If there is no certificate, ``rounds`` or ``true_gaps`` do not fit them,
             or a scalar is out of its range.
         UnsupportedError: If a certificate is none.
@@ -76,9 +73,15 @@ def plot_gap(
         raise ValueError("true_gaps must be one number for each certificate of one run.")
     level = None if accepted is None else nonnegative_scalar("accepted", accepted)
     ax = new_axes() if ax is None else ax
-    styles = [_FIRST, *OUTLINES]
-    for index, (name, run) in enumerate(parts.items()):
-        _draw_run(ax, name, run, places[: len(run)], styles[index % len(styles)])
+    for (name, run), style in zip(parts.items(), cycle([_FIRST, *OUTLINES]), strict=False):
+        gaps = [math.nan if each is None else each.gap for each in run]
+        label = gaps_in_words([each for each in run if each is not None])
+        label = f"{name}: {label}" if name else label
+        ax.plot(places[: len(run)], gaps, label=label, **style)
+        doubtful = [i for i, each in enumerate(run) if each and not each.certified]
+        if doubtful:
+            marks = [places[i] for i in doubtful], [gaps[i] for i in doubtful]
+            ax.plot(*marks, "o", ms=4, mfc="white", color=style["color"])
     if true_gaps is not None:
         label = "true gap (never seen)"
         ax.plot(places[:longest], [*true_gaps], color=BLACK, ls="--", label=label)
@@ -101,19 +104,3 @@ def _certificate(entry: Any) -> RegretCertificate | None:
         f"{type(entry).__name__} is no certificate; give what regret_certificate, "
         "CertifiedGapStopping or optimum_report returned."
     )
-
-
-def _draw_run(
-    ax: Axes,
-    name: str,
-    run: Sequence[RegretCertificate | None],
-    places: Sequence[float],
-    style: dict[str, Any],
-) -> None:
-    gaps = [math.nan if each is None else each.gap for each in run]
-    label = gaps_in_words([each for each in run if each is not None])
-    ax.plot(places, gaps, label=f"{name}: {label}" if name else label, **style)
-    doubtful = [i for i, each in enumerate(run) if each is not None and not each.certified]
-    if doubtful:
-        marks = [places[i] for i in doubtful], [gaps[i] for i in doubtful]
-        ax.plot(*marks, "o", ms=4, mfc="white", color=style["color"])

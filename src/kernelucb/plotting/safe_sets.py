@@ -40,8 +40,7 @@ def plot_safe_set(
     Over two inputs the set is filled and its frontier drawn as a line; along one the curve
     is the least margin by which the bands keep the constraints, and the set is where it is
     not negative. The margin is computed on a grid and drawn between its points by
-    interpolation: ask ``safe_set.is_safe`` of a point that is to be evaluated. The legend
-    says "certified" only where ``safe_set.assumptions`` do.
+    interpolation: ask ``safe_set.is_safe`` of a point that is to be evaluated.
 
     Example:
         >>> plot_safe_set(safe_set, bounds=bounds, chosen=X)
@@ -55,15 +54,11 @@ def plot_safe_set(
             middle of the domain when absent.
         earlier: The set of an earlier round, whose frontier is drawn dotted.
         chosen: ``n x d`` points, such as those evaluated; fainter the less near they are.
-        input_names: Names of the ``d`` inputs, with units.
+        input_names: Names of the ``d`` inputs.
         num_points: Number of values of each input that varies.
-        ax: Where to draw; new axes when absent.
-
-    Returns:
-        The axes.
+        ax: Where to draw.
 
     Raises:
-        ImportError: If matplotlib is absent.
         BotorchTensorDimensionError: If a tensor has the wrong shape.
         InputDataError: If a value is not finite.
         ValueError: If ``coordinates`` are no columns, or names do not fit the inputs.
@@ -90,8 +85,11 @@ def plot_safe_set(
     ax = new_axes(_SQUARE) if ax is None else ax
     draw = _fill if len(columns) == 2 else _draw
     draw(ax, sides, margins(safe_set), f"safe set, {safe_set.assumptions.verdict}")
-    if earlier is not None:
-        _draw_earlier(ax, sides, margins(earlier))
+    if earlier is not None and len(columns) == 2:
+        _draw_frontier(ax, sides, margins(earlier), "frontier, earlier", ls=":")
+    elif earlier is not None:
+        label = "least margin, earlier"
+        ax.plot(*sides, margins(earlier), color=BLUE, lw=1.6, ls=":", label=label)
     if chosen is not None:
         X = checked_points("chosen", chosen, dimension)
         across, upwards = X[:, columns[0]], X[:, columns[-1]]
@@ -130,8 +128,7 @@ def _fill(ax: Axes, sides: list[Tensor], margins: Tensor, label: str) -> None:
     ax.contourf(*sides, margins, **filled)
     ax.fill_between([], [], [], color=BLUE, alpha=0.25, lw=0, label=label)
     if low < 0.0:
-        ax.contour(*sides, margins, levels=[0.0], colors=BLUE, linewidths=1.6)
-        ax.plot([], [], color=BLUE, lw=1.6, label="frontier")
+        _draw_frontier(ax, sides, margins, "frontier", ls="-")
 
 
 def _draw(ax: Axes, sides: list[Tensor], margins: Tensor, label: str) -> None:
@@ -146,13 +143,12 @@ def _draw(ax: Axes, sides: list[Tensor], margins: Tensor, label: str) -> None:
     ax.margins(x=0)
 
 
-def _draw_earlier(ax: Axes, sides: list[Tensor], margins: Tensor) -> None:
-    style: dict[str, Any] = {"color": BLUE, "ls": ":", "lw": 1.6}
-    if len(sides) == 1:
-        ax.plot(*sides, margins, label="least margin, earlier", **style)
-        return
+def _draw_frontier(
+    ax: Axes, sides: list[Tensor], margins: Tensor, label: str, ls: str
+) -> None:
+    r"""The line where margins over two inputs are zero, if there is one."""
     if float(margins.min()) < 0.0 <= float(margins.max()):
         ax.contour(
-            *sides, margins, levels=[0.0], colors=BLUE, linestyles=":", linewidths=1.6
+            *sides, margins, levels=[0.0], colors=BLUE, linestyles=ls, linewidths=1.6
         )
-    ax.plot([], [], label="frontier, earlier", **style)
+    ax.plot([], [], color=BLUE, lw=1.6, ls=ls, label=label)
