@@ -10,7 +10,7 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -127,23 +127,21 @@ class Coverage(NamedTuple):
     power: float
 
 
-@dataclass
 class _Bench:
     r"""Data, points and builders that the checks share."""
 
-    build: Build
-    truth: Truth
-    rescaled: Callable[[float], tuple[Build, Truth]] | None = None
-    seed: int = 0
-    num_observations: int = 9
-    X: Tensor = field(init=False)
-    Y: Tensor = field(init=False)
-    points: Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        build: Build,
+        truth: Truth,
+        rescaled: Callable[[float], tuple[Build, Truth]] | None = None,
+        seed: int = 0,
+        num_observations: int = 9,
+    ) -> None:
+        self.build, self.truth, self.rescaled, self.seed = build, truth, rescaled, seed
         random = self.random(1)
-        self.X = self.uniform(self.num_observations, random)
-        self.Y = self.truth.outcomes(self.X, random)
+        self.X = self.uniform(num_observations, random)
+        self.Y = truth.outcomes(self.X, random)
         self.points = self.uniform(6, random)
 
     def random(self, number: int) -> torch.Generator:
@@ -166,253 +164,205 @@ class _Bench:
         return band(self.points.unsqueeze(-2))
 
 
-def _check_shapes(bench: _Bench) -> None:
-    band, points = bench.band(), bench.points
-    flat = bench.values(band)
-    assert flat.shape == (6,), f"forward maps 6 x 1 x d to 6 values, got {flat.shape}."
-    _close(band(points.reshape(2, 3, 1, -1)), flat.reshape(2, 3), "values in two batches")
-    lower, upper = band.bounds(points)
-    assert lower.shape == upper.shape == (6,), "bounds maps n x d to two n-vectors."
-    assert bool((lower <= upper).all()), "the lower bound lies above the upper one."
-    assert is_nonnegative(band) is False, "a bound may be negative."
-    wrong = points, points[0], points.reshape(3, 2, -1), torch.zeros(3, 1, 17).double()
-    for X in wrong:
-        _raises(BotorchTensorDimensionError, lambda X=X: band(X), f"shape {X.shape}")
-    gaps = points.unsqueeze(-2) / 0.0
-    _raises(InputDataError, lambda: band(gaps), "points that are not finite")
+class _Laws(_Bench):
+    r"""What every band must do; each law is given the band of the bench."""
+
+    def shapes(self, band: Any) -> None:
+        points = self.points
+        flat = self.values(band)
+        assert flat.shape == (6,), f"forward maps 6 x 1 x d to 6 values, got {flat.shape}."
+        two = band(points.reshape(2, 3, 1, -1))
+        _close(two, flat.reshape(2, 3), "values in two batches")
+        lower, upper = band.bounds(points)
+        assert lower.shape == upper.shape == (6,), "bounds maps n x d to two n-vectors."
+        _all(lower <= upper, "the lower bound lies above the upper one.")
+        assert is_nonnegative(band) is False, "a bound may be negative."
+        wrong = points, points[0], points.reshape(3, 2, -1), torch.zeros(3, 1, 17).double()
+        for X in wrong:
+            _raises(BotorchTensorDimensionError, lambda X=X: band(X), f"shape {X.shape}")
+        gaps = points.unsqueeze(-2) / 0.0
+        _raises(InputDataError, lambda: band(gaps), "points that are not finite")
+
+    def no_points(self, band: Any) -> None:
+        nothing = band(self.points[:0].unsqueeze(-2))
+        assert nothing.shape == (0,), "no points have no values."
+
+    def names(self, band: Any) -> None:
+        r"""Attributes that BoTorch's tools read mean what they mean there."""
+        for name in ("constraints", "objective", "X_baseline", "best_f", "sampler"):
+            assert not hasattr(band, name), f"BoTorch reads the attribute {name}."
+
+    def precision(self, band: Any) -> None:
+        assert self.values(band).dtype == torch.float64
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            single = band(self.points.float().unsqueeze(-2))
+        assert single.dtype == torch.float32, "values have the dtype of the points."
+        _close(single.double(), self.values(band), "values of float32 points", 1e-4)
+
+    def gradients(self, band: Any) -> None:
+        gradients: list[Tensor] = []
+        for _ in range(2):
+            X = self.points.unsqueeze(-2).clone().requires_grad_(True)
+            band(X).sum().backward()
+            assert X.grad is not None, "values have no gradient."
+            gradients.append(X.grad)
+        _close(gradients[1], gradients[0], "gradients of a second pass", 1e-6)
+        step = 1e-5 * torch.ones_like(self.points).unsqueeze(-2)
+        with torch.no_grad():
+            points = self.points.unsqueeze(-2)
+            slope = (band(points + step) - band(points - step)) / 2e-5
+        _close(gradients[0].sum((-2, -1)), slope, "gradients against differences", 1e-3)
+
+    def points_apart(self, band: Any) -> None:
+        near = self.points.unsqueeze(-2)
+        for distance in (1.0, 1e8, 1e30):
+            other = distance * self.uniform(700, self.random(2)).unsqueeze(-2)
+            together = band(torch.cat([near, other]))[:6]
+            _close(together, band(near), f"values beside points {distance:g} away")
+
+    def copies(self, band: Any) -> None:
+        values, pending = self.values(band), self.uniform(2, self.random(3))
+        for twin in (deepcopy(band), pickle.loads(pickle.dumps(band))):
+            _close(self.values(twin), values, "values of a copy")
+            assert str(twin.assumptions) == str(band.assumptions)
+            twin.set_X_pending(pending)
+            assert band.X_pending is None, "pending points of a copy reached the original."
+        _close(self.values(band), values, "values after a copy was changed")
+
+    def state(self, band: Any) -> None:
+        twin = self.band()
+        twin.load_state_dict(band.state_dict())
+        _close(self.values(twin), self.values(band), "values after loading")
+        other = self.band(self.X, self.truth.outcomes(self.X, self.random(8)))
+        _raises(StateError, lambda: other.load_state_dict(band.state_dict()), "other data")
+
+    def pending_points(self, band: Any) -> None:
+        pending = self.uniform(2, self.random(3))
+        everywhere = torch.cat([pending, self.points]).unsqueeze(-2)
+        before, sides = band(everywhere), band.bounds(self.points)
+        band.set_X_pending(pending)
+        assert torch.equal(band.X_pending, pending)
+        after = band(everywhere)
+        slack = _REARRANGED * float(before.abs().max())
+        _all(after <= before + slack, "a pending point raised a value.")
+        narrower = after[:2].sum() < before[:2].sum()
+        _all(narrower, "pending points do nothing.")
+        for one, other in zip(band.bounds(self.points), sides, strict=True):
+            assert torch.equal(one, other), "pending points changed bounds()."
+        for wrong in (pending.unsqueeze(0), pending.repeat(1, 2), pending / 0.0):
+            kinds = BotorchTensorDimensionError, InputDataError
+            _raises(kinds, partial(band.set_X_pending, wrong), "wrong pending points")
+            kept = torch.equal(band.X_pending, pending)
+            assert kept, "a refused call changed the points."
+        band.set_X_pending(None)
+        _close(band(everywhere), before, "values without pending points")
+        built = self.band(X_pending=pending)
+        _close(built(everywhere), after, "values of pending points at construction")
+
+    def directions(self, band: Any) -> None:
+        sides = band.bounds(self.points)
+        least = self.band(maximize=False)
+        negative = -least.latent_bounds(self.points)[0]
+        _close(self.values(least), negative, "values with maximize=False")
+        _close(least.bounds(self.points), sides, "bounds with maximize=False")
+        weights = torch.tensor([-1.0], dtype=torch.float64)
+        mirrored = self.band(posterior_transform=ScalarizedPosteriorTransform(weights))
+        _close(self.values(mirrored), self.values(least), "posterior transform of -1")
+        _close(mirrored.bounds(self.points), sides, "bounds with a posterior transform")
+
+    def upper_value(self, band: Any) -> None:
+        upper = band.latent_bounds(self.points)[1]
+        _close(self.values(band), upper, "values and upper bounds")
+
+    def order_of_data(self, band: Any) -> None:
+        order = torch.randperm(len(self.X), generator=self.random(4))
+        sides = band.bounds(self.points)
+        shuffled = self.band(self.X[order], self.Y[order]).bounds(self.points)
+        _close(shuffled, sides, "bounds of reordered data", _PERMUTED)
+
+    def units(self, band: Any) -> None:
+        if self.rescaled is None:
+            return
+        sides = band.bounds(self.points)
+        for scale in (1e-3, 37.0, 1e5):
+            other = _Laws(*self.rescaled(scale), seed=self.seed)
+            scaled = tuple(side / scale for side in other.band().bounds(self.points))
+            _close(scaled, sides, f"bounds in units of {scale:g}", 1e-8)
+
+    def repeated_inputs(self, band: Any) -> None:
+        X = self.X[torch.arange(12) % 4]
+        Y = self.truth.outcomes(X, self.random(5))
+        lower, upper = self.band(X, Y).bounds(torch.cat([self.points, X[:1]]))
+        _all(torch.isfinite(upper - lower), "repeated inputs give no band.")
+        _all(lower < upper, "no width is left where inputs repeat.")
+
+    def gain(self, band: Any) -> None:
+        reference = self.points[:1]
+        for sign in (1, -1):
+            gain = band.max_gain_over(self.points, reference, sign)
+            cheap = band.max_gain_over(self.points, reference, sign, cheap=True)
+            sides = band.latent_bounds(torch.cat([self.points, reference]))
+            lower, upper = sides if sign == 1 else (-sides[1], -sides[0])
+            slack = 1e-6 * float((upper - lower).max())
+            widest = upper[:-1] - lower[-1]
+            _all(gain <= widest + slack, "a gain exceeds the band's two sides.")
+            _all(cheap >= gain - slack, "a cheap gain lies below the gain.")
+            between = upper[:-1] - upper[-1]
+            _all(gain >= between - slack, "a gain lies below an attained one.")
+
+    def assumptions(self, band: Any) -> None:
+        assumptions = band.assumptions
+        assert all([assumptions.source, assumptions.guarantee, assumptions.items])
+        assert all(item.name and item.statement for item in assumptions.items)
+        assert assumptions.delta is None or 0.0 < assumptions.delta < 1.0
+        first = str(assumptions).partition("\n")[0]
+        assert first.startswith("certified") == assumptions.certified
+        assert repr(band).startswith(type(band).__name__)
+
+    def estimates(self, band: Any) -> None:
+        r"""A kernel that may have been fitted to the data is an estimate."""
+        model = deepcopy(self.truth.model_of(self.X, self.Y))  # kernels may be shared
+        if not hasattr(model, "covar_module"):
+            return
+        model.covar_module.requires_grad_(True)
+        assumptions = self.build(model).assumptions
+        assert not assumptions.certified, "a trainable kernel passes as given."
+        assert any("kernel" in name for name in assumptions.estimated)
+
+    def contradiction(self, band: Any) -> None:
+        r"""Outcomes that no function of the stated norm explains."""
+        far = self.Y + 1e3 * (1.0 + torch.arange(len(self.Y)) % 2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            band = self.band(self.X, far)
+        kinds = [each.category for each in caught]
+        said = InconsistentConfidenceSetWarning in kinds
+        assert said, "a contradiction passes in silence."
+        assert band.assumptions.violated, "a contradicted band keeps its guarantee."
+        lower, upper = band.bounds(self.points)
+        assert bool((lower <= upper).all())
+
+    def witness(self, band: Any) -> None:
+        r"""A function of the set that attains one side of it lies inside the band."""
+        if not hasattr(band, "witness"):
+            return
+        lower, upper = band.latent_bounds(self.points)
+        slack = 1e-5 * float((upper - lower).max())
+        for above in (True, False):
+            values = band.witness(self.points[:1], upper=above)(self.points)
+            inside = (lower - slack <= values) & (values <= upper + slack)
+            _all(inside, "the witness leaves the band.")
+
+    def device(self, band: Any) -> None:
+        if not torch.cuda.is_available():
+            return
+        expected = band.bounds(self.points)
+        moved = tuple(side.cpu() for side in band.cuda().bounds(self.points.cuda()))
+        _close(moved, expected, "bounds on another device", 1e-6)
 
 
-def _check_no_points(bench: _Bench) -> None:
-    nothing = bench.band()(bench.points[:0].unsqueeze(-2))
-    assert nothing.shape == (0,), "no points have no values."
-
-
-def _check_names(bench: _Bench) -> None:
-    r"""Attributes that BoTorch's optimisers and tools read mean what they mean there."""
-    band = bench.band()
-    for name in ("constraints", "objective", "X_baseline", "best_f", "sampler"):
-        assert not hasattr(band, name), f"BoTorch reads the attribute {name}."
-
-
-def _check_precision(bench: _Bench) -> None:
-    band = bench.band()
-    assert bench.values(band).dtype == torch.float64
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        single = band(bench.points.float().unsqueeze(-2))
-    assert single.dtype == torch.float32, "values have the dtype of the points."
-    _close(single.double(), bench.values(band), "values of float32 points", 1e-4)
-
-
-def _check_gradients(bench: _Bench) -> None:
-    band = bench.band()
-    gradients: list[Tensor] = []
-    for _ in range(2):
-        X = bench.points.unsqueeze(-2).clone().requires_grad_(True)
-        band(X).sum().backward()
-        assert X.grad is not None, "values have no gradient."
-        gradients.append(X.grad)
-    _close(gradients[1], gradients[0], "gradients of a second pass", 1e-6)
-    step = 1e-5 * torch.ones_like(bench.points).unsqueeze(-2)
-    with torch.no_grad():
-        points = bench.points.unsqueeze(-2)
-        slope = (band(points + step) - band(points - step)) / 2e-5
-    _close(gradients[0].sum((-2, -1)), slope, "gradients against differences", 1e-3)
-
-
-def _check_points_apart(bench: _Bench) -> None:
-    band, near = bench.band(), bench.points.unsqueeze(-2)
-    for distance in (1.0, 1e8, 1e30):
-        other = distance * bench.uniform(700, bench.random(2)).unsqueeze(-2)
-        together = band(torch.cat([near, other]))[:6]
-        _close(together, band(near), f"values beside points {distance:g} away")
-
-
-def _check_copies(bench: _Bench) -> None:
-    band = bench.band()
-    values, pending = bench.values(band), bench.uniform(2, bench.random(3))
-    for twin in (deepcopy(band), pickle.loads(pickle.dumps(band))):
-        _close(bench.values(twin), values, "values of a copy")
-        assert str(twin.assumptions) == str(band.assumptions)
-        twin.set_X_pending(pending)
-        assert band.X_pending is None, "pending points of a copy reached the original."
-    _close(bench.values(band), values, "values after a copy was changed")
-
-
-def _check_state(bench: _Bench) -> None:
-    band, twin = bench.band(), bench.band()
-    twin.load_state_dict(band.state_dict())
-    _close(bench.values(twin), bench.values(band), "values after loading")
-    other = bench.band(bench.X, bench.truth.outcomes(bench.X, bench.random(8)))
-    _raises(StateError, lambda: other.load_state_dict(band.state_dict()), "other data")
-
-
-def _check_pending(bench: _Bench) -> None:
-    band, pending = bench.band(), bench.uniform(2, bench.random(3))
-    everywhere = torch.cat([pending, bench.points]).unsqueeze(-2)
-    before, sides = band(everywhere), band.bounds(bench.points)
-    band.set_X_pending(pending)
-    assert torch.equal(band.X_pending, pending)
-    after = band(everywhere)
-    slack = _REARRANGED * float(before.abs().max())
-    assert bool((after <= before + slack).all()), "a pending point raised a value."
-    assert float(after[:2].sum()) < float(before[:2].sum()), "pending points do nothing."
-    for one, other in zip(band.bounds(bench.points), sides, strict=True):
-        assert torch.equal(one, other), "pending points changed bounds()."
-    for wrong in (pending.unsqueeze(0), pending.repeat(1, 2), pending / 0.0):
-        kinds = BotorchTensorDimensionError, InputDataError
-        _raises(kinds, partial(band.set_X_pending, wrong), "wrong pending points")
-        assert torch.equal(band.X_pending, pending), "a refused call changed the points."
-    band.set_X_pending(None)
-    _close(band(everywhere), before, "values without pending points")
-    built = bench.band(X_pending=pending)
-    _close(built(everywhere), after, "values of pending points at construction")
-
-
-def _check_directions(bench: _Bench) -> None:
-    lower, upper = bench.band().bounds(bench.points)
-    least = bench.band(maximize=False)
-    _close(
-        bench.values(least), least.latent_bounds(bench.points)[0].neg(), "maximize=False"
-    )
-    for own, side in zip(least.bounds(bench.points), (lower, upper), strict=True):
-        _close(own, side, "bounds with maximize=False")
-    weights = torch.tensor([-1.0], dtype=torch.float64)
-    mirrored = bench.band(posterior_transform=ScalarizedPosteriorTransform(weights))
-    _close(bench.values(mirrored), bench.values(least), "posterior transform of -1")
-    for own, side in zip(mirrored.bounds(bench.points), (lower, upper), strict=True):
-        _close(own, side, "bounds with a posterior transform")
-
-
-def _check_upper_value(bench: _Bench) -> None:
-    band = bench.band()
-    _close(
-        bench.values(band), band.latent_bounds(bench.points)[1], "values and upper bounds"
-    )
-
-
-def _check_order_of_data(bench: _Bench) -> None:
-    order = torch.randperm(len(bench.X), generator=bench.random(4))
-    sides = bench.band().bounds(bench.points)
-    shuffled = bench.band(bench.X[order], bench.Y[order]).bounds(bench.points)
-    for one, other in zip(shuffled, sides, strict=True):
-        _close(one, other, "bounds of reordered data", _PERMUTED)
-
-
-def _check_units(bench: _Bench) -> None:
-    if bench.rescaled is None:
-        return
-    sides = bench.band().bounds(bench.points)
-    for scale in (1e-3, 37.0, 1e5):
-        other = _Bench(*bench.rescaled(scale), seed=bench.seed)
-        for one, side in zip(other.band().bounds(bench.points), sides, strict=True):
-            _close(one / scale, side, f"bounds in units of {scale:g}", 1e-8)
-
-
-def _check_repeats(bench: _Bench) -> None:
-    X = bench.X[torch.arange(12) % 4]
-    Y = bench.truth.outcomes(X, bench.random(5))
-    lower, upper = bench.band(X, Y).bounds(torch.cat([bench.points, X[:1]]))
-    assert bool(torch.isfinite(upper - lower).all()), "repeated inputs give no band."
-    assert bool((lower < upper).all()), "no width is left where inputs repeat."
-
-
-def _check_gain(bench: _Bench) -> None:
-    band, reference = bench.band(), bench.points[:1]
-    for sign in (1, -1):
-        gain = band.max_gain_over(bench.points, reference, sign)
-        cheap = band.max_gain_over(bench.points, reference, sign, cheap=True)
-        sides = band.latent_bounds(torch.cat([bench.points, reference]))
-        lower, upper = sides if sign == 1 else (-sides[1], -sides[0])
-        slack = 1e-6 * float((upper - lower).max())
-        widest = upper[:-1] - lower[-1]
-        assert bool((gain <= widest + slack).all()), "a gain exceeds the band's two sides."
-        assert bool((cheap >= gain - slack).all()), "a cheap gain lies below the gain."
-        between = upper[:-1] - upper[-1]
-        assert bool((gain >= between - slack).all()), "a gain lies below an attained one."
-
-
-def _check_assumptions(bench: _Bench) -> None:
-    assumptions = bench.band().assumptions
-    assert assumptions.source
-    assert assumptions.guarantee
-    assert assumptions.items
-    assert all(item.name and item.statement for item in assumptions.items)
-    assert assumptions.delta is None or 0.0 < assumptions.delta < 1.0
-    first = str(assumptions).partition("\n")[0]
-    assert first.startswith("certified") == assumptions.certified
-    assert repr(bench.band()).startswith(type(bench.band()).__name__)
-
-
-def _check_estimates(bench: _Bench) -> None:
-    r"""A kernel that may have been fitted to the data is an estimate."""
-    model = bench.truth.model_of(bench.X, bench.Y)
-    if not hasattr(model, "covar_module"):
-        return
-    model.covar_module.requires_grad_(True)
-    assumptions = bench.build(model).assumptions
-    assert not assumptions.certified, "a trainable kernel passes as given."
-    assert any("kernel" in name for name in assumptions.estimated)
-
-
-def _check_contradiction(bench: _Bench) -> None:
-    r"""Outcomes that no function of the stated norm explains."""
-    far = bench.Y + 1e3 * (1.0 + torch.arange(len(bench.Y)) % 2)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        band = bench.band(bench.X, far)
-    kinds = [each.category for each in caught]
-    assert InconsistentConfidenceSetWarning in kinds, "a contradiction passes in silence."
-    assert band.assumptions.violated, "a contradicted band keeps its guarantee."
-    lower, upper = band.bounds(bench.points)
-    assert bool((lower <= upper).all())
-
-
-def _check_witness(bench: _Bench) -> None:
-    r"""A function of the set that attains one side of it lies inside the band."""
-    band = bench.band()
-    if not hasattr(band, "witness"):
-        return
-    lower, upper = band.latent_bounds(bench.points)
-    slack = 1e-5 * float((upper - lower).max())
-    for above in (True, False):
-        values = band.witness(bench.points[:1], upper=above)(bench.points)
-        inside = (lower - slack <= values) & (values <= upper + slack)
-        assert bool(inside.all()), "the witness leaves the band."
-
-
-def _check_device(bench: _Bench) -> None:
-    if not torch.cuda.is_available():
-        return
-    band = bench.band()
-    expected = band.bounds(bench.points)
-    moved = band.cuda().bounds(bench.points.cuda())
-    for one, other in zip(moved, expected, strict=True):
-        _close(one.cpu(), other, "bounds on another device", 1e-6)
-
-
-_CHECKS: dict[str, Callable[[_Bench], None]] = {
-    "shapes": _check_shapes,
-    "no points": _check_no_points,
-    "names": _check_names,
-    "precision": _check_precision,
-    "gradients": _check_gradients,
-    "points apart": _check_points_apart,
-    "copies": _check_copies,
-    "state": _check_state,
-    "pending points": _check_pending,
-    "directions": _check_directions,
-    "upper value": _check_upper_value,
-    "order of data": _check_order_of_data,
-    "units": _check_units,
-    "repeated inputs": _check_repeats,
-    "gain": _check_gain,
-    "assumptions": _check_assumptions,
-    "estimates": _check_estimates,
-    "contradiction": _check_contradiction,
-    "witness": _check_witness,
-    "device": _check_device,
-}
+_LAWS = {name.replace("_", " "): law for name, law in vars(_Laws).items() if name[0] != "_"}
 
 
 def band_checks(
@@ -423,16 +373,17 @@ def band_checks(
     skip: Mapping[str, str] | Sequence[str] = (),
     seed: int = 0,
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    r"""The checks of ``check_band`` but for coverage, each with its name.
+    r"""The checks of ``check_band`` but for coverage by name, for ``parametrize``."""
+    if unknown := set(skip) - _LAWS.keys():
+        raise ValueError(f"There is no check {sorted(unknown)}; there are {[*_LAWS]}.")
 
-    For ``pytest.mark.parametrize``; arguments as there.
-    """
-    if unknown := set(skip) - _CHECKS.keys():
-        raise ValueError(f"There is no check {sorted(unknown)}; there are {[*_CHECKS]}.")
-    for name, check in _CHECKS.items():
+    def run(law: Callable[[_Laws, Any], None]) -> None:
+        bench = _Laws(build, truth, rescaled, seed)
+        law(bench, bench.band())
+
+    for name, law in _LAWS.items():
         if name not in skip:
-            bench = partial(_Bench, build, truth, rescaled, seed)
-            yield name, lambda check=check, bench=bench: check(bench())
+            yield name, partial(run, law)
 
 
 def check_band(
@@ -528,13 +479,22 @@ def check_coverage(
     return Coverage(misses, runs, limit, power)
 
 
-def _close(one: Tensor, other: Tensor, what: str, tolerance: float = _REARRANGED) -> None:
-    r"""Whether values agree relative to the largest of them, or to one."""
-    size = max(1.0, float(other.detach().abs().max()) if other.numel() else 1.0)
-    apart = float((one - other).detach().abs().max()) if other.numel() else 0.0
+def _close(one: Any, other: Any, what: str, tolerance: float = _REARRANGED) -> None:
+    r"""Whether values, or two sides, agree relative to the largest of them, or to one."""
+    if isinstance(other, tuple):
+        for left, right in zip(one, other, strict=True):
+            _close(left, right, what, tolerance)
+        return
     assert one.shape == other.shape, f"{what} have other shapes."
-    assert not math.isnan(apart), f"{what} are not numbers."
-    assert apart <= tolerance * size, f"{what} differ by {apart:.3g}, of {size:.3g}."
+    if other.numel():
+        size = max(1.0, float(other.detach().abs().max()))
+        apart = float((one - other).detach().abs().max())
+        assert not math.isnan(apart), f"{what} are not numbers."
+        assert apart <= tolerance * size, f"{what} differ by {apart:.3g}, of {size:.3g}."
+
+
+def _all(condition: Tensor, otherwise: str) -> None:
+    assert bool(condition.all()), otherwise
 
 
 def _raises(kinds: Any, call: Callable[[], Any], what: str) -> None:
