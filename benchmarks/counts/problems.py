@@ -12,7 +12,7 @@ from benchmarks.counts.settings import Protocol, Setting
 from benchmarks.runner import fixed_kernel, rkhs_norm, stream
 from kernelucb import LikelihoodRegression, LikelihoodUCB
 from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.problem import LikelihoodForm
+from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from benchmarks.counts.problems import Problem, grid, link, loss_limit
 from benchmarks.counts.rivals import GaussianBand, losses_of, running_limit
 from benchmarks.counts.variational import VariationalBand
 from benchmarks.runner import RunStore
-from kernelucb.confidence.likelihood.problem import LikelihoodForm
+from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.exceptions import InconsistentConfidenceSetWarning
 
 _INDUCING = 36  # points of a grid

@@ -39,7 +39,7 @@ from benchmarks.runner import (
 )
 from benchmarks.speed.optimize_acqf import SIZES, seconds
 from kernelucb import LikelihoodRegression, LikelihoodUCB, MartingaleMixtureUCB
-from kernelucb.confidence.likelihood.problem import LikelihoodForm
+from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 
 LIKELIHOODS = ("bernoulli", "poisson")
 FORMS: tuple[LikelihoodForm, ...] = ("ellipsoid", "tangent")

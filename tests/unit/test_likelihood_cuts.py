@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from kernelucb.confidence.likelihood.tangents import (
     SHARE,
-    CutEllipsoid,
     Tangents,
+    TangentSet,
     points_among,
 )
 from problems import RKHSFunction, frozen_kernel, generator, likelihood_ucb, uniform
@@ -33,7 +33,7 @@ def bound(**options):
 def test_the_bound_is_nearly_the_lowest_of_all_tangents_and_the_ellipsoid(sign):
     band = bound().confidence_set
     own = band.project(POINTS).centre
-    side = [part[0 if sign > 0 else 1] for part in band.cuts]
+    side = [part[0 if sign > 0 else 1] for part in (band.slopes, band.limits)]
     each = [
         band.bound(own, sign, Tangents(*(part[k : k + 1] for part in side)))
         for k in range(len(side[1]))
@@ -68,7 +68,7 @@ def test_nothing_is_searched_after_construction(monkeypatch):
     def fail(*args):
         raise AssertionError("a function was searched")
 
-    monkeypatch.setattr(CutEllipsoid, "near_maximisers", fail)
+    monkeypatch.setattr(TangentSet, "near_maximisers", fail)
     acqf.set_X_pending(POINTS[:2])
     narrow = acqf(POINTS.unsqueeze(-2))
     assert bool((narrow <= wide).all())

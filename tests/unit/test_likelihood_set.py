@@ -122,7 +122,8 @@ def test_gaussian_outcomes_give_the_martingale_mixture(noise, scale):
     Y = Y + noise * torch.randn(30, dtype=torch.float64, generator=generator(4))
     loss = GaussianLoss(Y, torch.full_like(Y, noise**-2))
     data = LikelihoodRegression.from_parts(Prior(own), X, loss, 2, frozenset())
-    ours = likelihood_set(data, NORM, Ratio(DELTA, scale))
+    ratio = Ratio(DELTA, scale)
+    ours = likelihood_set(data, NORM, ratio, ratio.level(data))
     points = uniform(50, 2, 5)
     state = KernelRegression(X, Y, own, noise)
     options = {"fit": MartingaleMixture(scale), "delta": DELTA}

@@ -14,11 +14,8 @@ from kernelucb._numerics.estimates import EstimatedNumber
 from kernelucb.acquisition.base import KernelUCB
 from kernelucb.confidence.fit.choice import MartingaleMixture
 from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.problem import (
-    LikelihoodForm,
-    least_norm_mode,
-    likelihood_set,
-)
+from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
+from kernelucb.confidence.likelihood.tangents import LikelihoodForm
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.regression import KernelRegression
 from kernelucb.regression.kernel_family import Lengths
@@ -109,7 +106,7 @@ class LikelihoodUCB(KernelUCB[KernelRegression]):
         data = likelihood_data(model)
         ratio = Ratio.of(probability("delta", delta), fit)
         self._level = ratio.level(data)
-        band = likelihood_set(data, norm_bound, ratio, form, self._level)
+        band = likelihood_set(data, norm_bound, ratio, self._level, form)
         state = band.regression
         super().__init__(state, band, maximize, posterior_transform, X_pending)
         self._data, self.delta, self.fit = data, delta, fit

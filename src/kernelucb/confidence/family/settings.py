@@ -26,7 +26,7 @@ from kernelucb.confidence.fit.prequential import PREDICTED, PrequentialRadius
 from kernelucb.confidence.fit.radius import covariance_scales
 from kernelucb.confidence.likelihood.evidence import Ratio
 from kernelucb.confidence.likelihood.problem import least_norm_mode, likelihood_set
-from kernelucb.confidence.likelihood.tangents import CutEllipsoid
+from kernelucb.confidence.likelihood.tangents import SOURCES
 from kernelucb.confidence.martingale_mixture.dual import ExactSet
 from kernelucb.confidence.martingale_mixture.problem import (
     Appraised,
@@ -207,14 +207,14 @@ class LikelihoodSettings(NamedTuple):
         self, state: LikelihoodRegression, norm_bound: float, appraised: AppraisedOutcomes
     ) -> tuple[ConfidenceSet[Any, Any], float]:
         r"""See ``Settings``."""
-        band = likelihood_set(state, norm_bound, self.ratio, level=appraised.level)
+        band = likelihood_set(state, norm_bound, self.ratio, appraised.level)
         return band, appraised.least.norm
 
     def assumptions(self, known: PriorKnowledge, norm_bound: float) -> Assumptions:
         r"""See ``Settings``."""
         norm = given_norm(norm_bound)
         assumptions = self.ratio.assumptions(self.kind, known.estimated, norm)
-        return assumptions.by(CutEllipsoid.source)
+        return assumptions.by(SOURCES["ellipsoid"])
 
     def key(self, kernels: Sequence[str], norm_bounds: Sequence[float]) -> FamilyKey:
         r"""See ``Settings``."""

@@ -44,12 +44,12 @@ def enclosing_ellipsoid(
     reach = norm * data.variance.sqrt()
     allowed = Range(data.mean - reach, data.mean + reach)
     touch = allowed.clamp(centre.latent)
-    found = Parabolas.at(data, touch, allowed).fit(data, level)
+    found = _below(data, touch, allowed, level)
     for _ in range(_PASSES - 1):
-        band = _Band.of(data, found, norm)
-        allowed = allowed.within(band.range)
-        touch = _contacts(data, allowed, band, allowed.clamp(centre.latent))
-        found = Parabolas.at(data, touch, allowed).fit(data, level)
+        band, witnesses, slopes = _band(data, found, norm)
+        allowed = allowed.within(band)
+        touch = _contacts(data, allowed, witnesses, slopes, allowed.clamp(centre.latent))
+        found = _below(data, touch, allowed, level)
     return found
 
 
@@ -69,81 +69,69 @@ class Range(NamedTuple):
         return torch.minimum(torch.maximum(latent, self.lower), self.upper)
 
 
-class Parabolas(NamedTuple):
-    r"""Parabolas that lie below the losses within a range, and touch them at a point.
+def parabolas(
+    data: LikelihoodRegression, latent: Tensor, curvature: Tensor, level: float
+) -> FitConstraint[Any]:
+    r"""All functions whose parabolas add up to at most ``level``.
 
-    Attributes:
-        latent: ``u`` points of contact.
-        curvature: ``u`` curvatures.
-        above: How much they lie above the losses in all, at most (round-off).
+    These touch the losses at ``u`` latent values. ``sum_i c_i (f_i - y_i)^2 <= 2 (level -
+    sum_i l_i) + sum_i l'_i^2 / c_i`` with the pseudo-outcomes ``y``.
     """
-
-    latent: Tensor
-    curvature: Tensor
-    above: float = 0.0
-
-    @classmethod
-    def at(cls, data: LikelihoodRegression, latent: Tensor, allowed: Range) -> "Parabolas":
-        r"""The ones with the largest curvature; see ``Loss.least_secant``."""
-        secant = data.loss.least_secant(latent, *allowed) * (1.0 - _ROUNDING)
-        largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
-        curvature = secant.clamp_min(_LEAST_SHARE * float(largest))
-        farthest = torch.maximum(latent - allowed.lower, allowed.upper - latent)
-        above = 0.5 * float(((curvature - secant) * farthest.square()).sum())
-        return cls(latent, curvature, above)
-
-    def fit(self, data: LikelihoodRegression, level: float) -> FitConstraint[Any]:
-        r"""All functions whose parabolas add up to at most ``level``.
-
-        ``sum_i c_i (f_i - y_i)^2 <= 2 (level - sum_i l_i) + sum_i l'_i^2 / c_i`` with the
-        pseudo-outcomes ``y`` and ``l`` at the points of contact.
-        """
-        state = data.linearised(self.latent, self.curvature)
-        slope, tau_ref = data.loss.slope(self.latent), 1.0
-        slack = 2.0 * (level + self.above - float(data.loss.value(self.latent).sum()))
-        squared = slack + float((slope.square() / self.curvature).sum())
-        radius = Radius(tau_ref, squared - float(state.quadratic_form(tau_ref)))
-        return FitConstraint(state, radius)
+    state = data.linearised(latent, curvature)
+    slope, tau_ref = data.loss.slope(latent), 1.0
+    slack = 2.0 * (level - float(data.loss.value(latent).sum()))
+    squared = slack + float((slope.square() / curvature).sum())
+    radius = Radius(tau_ref, squared - float(state.quadratic_form(tau_ref)))
+    return FitConstraint(state, radius)
 
 
-class _Band(NamedTuple):
-    r"""What an ellipsoid says of the values at the data.
+def _below(
+    data: LikelihoodRegression, latent: Tensor, allowed: Range, level: float
+) -> FitConstraint[Any]:
+    r"""By the parabolas of largest curvature that lie below the losses within a range.
 
-    Attributes:
-        range: Where they lie.
-        witnesses: ``w x u`` values of functions that attain its bounds at some inputs.
-        slopes: ``w`` slopes there of outcomes in the latent value.
+    See ``Loss.least_secant``. By round-off they may lie above by a little, which is added.
     """
+    secant = data.loss.least_secant(latent, *allowed) * (1.0 - _ROUNDING)
+    largest = torch.maximum(secant.max(), 1.0 / data.variance.max().clamp_min(1e-300))
+    curvature = secant.clamp_min(_LEAST_SHARE * float(largest))
+    farthest = torch.maximum(latent - allowed.lower, allowed.upper - latent)
+    above = 0.5 * float(((curvature - secant) * farthest.square()).sum())
+    return parabolas(data, latent, curvature, level + above)
 
-    range: Range
-    witnesses: Tensor
-    slopes: Tensor
 
-    @classmethod
-    def of(
-        cls, data: LikelihoodRegression, found: FitConstraint[KernelRegression], norm: float
-    ) -> "_Band":
-        r"""Of the functions in the ellipsoid of at most the norm, prior units."""
-        state = found.regression
-        band = ExactSet(state, Constraints(found.radius, norm, None), _UNSAID)
-        centre = state.project_inputs(data.distinct_inputs)
-        points = QueryPoints(centre, centre)
-        lower, upper = (sign * band.support(points, sign).value for sign in (-1, 1))
-        some = torch.zeros(len(data.mean), dtype=torch.bool, device=data.mean.device)
-        some[:: -(-len(some) // _WITNESSES)] = True
-        chosen = points.rows(some)
-        weights = [attaining_weights(band, chosen, sign)[0] for sign in (-1, 1)]
-        witnesses = data.mean + torch.cat(weights) @ centre.features.mT
-        own = Range(data.mean + lower, data.mean + upper)
-        with torch.enable_grad():
-            ends = torch.cat([own.lower[some], own.upper[some]]).requires_grad_()
-            outcomes = data.prior.outcome_map.inverse(ends).sum()
-            (slopes,) = torch.autograd.grad(outcomes, ends)
-        return cls(own, witnesses, slopes)
+def _band(
+    data: LikelihoodRegression, found: FitConstraint[KernelRegression], norm: float
+) -> tuple[Range, Tensor, Tensor]:
+    r"""Where the values at the data lie, of functions in the ellipsoid of at most the norm.
+
+    Then ``w x u`` values of functions that attain these bounds at some inputs, and ``w``
+    slopes there of outcomes in the latent value.
+    """
+    state = found.regression
+    band = ExactSet(state, Constraints(found.radius, norm, None), _UNSAID)
+    centre = state.project_inputs(data.distinct_inputs)
+    points = QueryPoints(centre, centre)
+    lower, upper = (sign * band.support(points, sign).value for sign in (-1, 1))
+    some = torch.zeros(len(data.mean), dtype=torch.bool, device=data.mean.device)
+    some[:: -(-len(some) // _WITNESSES)] = True
+    chosen = points.rows(some)
+    weights = [attaining_weights(band, chosen, sign)[0] for sign in (-1, 1)]
+    witnesses = data.mean + torch.cat(weights) @ centre.features.mT
+    own = Range(data.mean + lower, data.mean + upper)
+    with torch.enable_grad():
+        ends = torch.cat([own.lower[some], own.upper[some]]).requires_grad_()
+        outcomes = data.prior.outcome_map.inverse(ends).sum()
+        (slopes,) = torch.autograd.grad(outcomes, ends)
+    return own, witnesses, slopes
 
 
 def _contacts(
-    data: LikelihoodRegression, allowed: Range, band: _Band, otherwise: Tensor
+    data: LikelihoodRegression,
+    allowed: Range,
+    witnesses: Tensor,
+    slopes: Tensor,
+    otherwise: Tensor,
 ) -> Tensor:
     r"""For each observation the point of contact that is best for the witnesses.
 
@@ -151,12 +139,12 @@ def _contacts(
     by how much its bound moves the outcome, among equally spaced places in the range;
     ``otherwise`` where none gives finite numbers.
     """
-    loss, values, slopes = data.loss, allowed.clamp(band.witnesses), band.slopes
-    shares = torch.linspace(0.0, 1.0, _PLACES).to(values).unsqueeze(-1)
+    loss = data.loss
+    shares = torch.linspace(0.0, 1.0, _PLACES).to(witnesses).unsqueeze(-1)
     latent = torch.lerp(*allowed, shares)
     # Sums over the witnesses of powers of how far they are from the middle of the range.
     middle = 0.5 * (allowed.lower + allowed.upper)
-    steps = values - middle
+    steps = allowed.clamp(witnesses) - middle
     total, first, second = slopes.sum(), slopes @ steps, slopes @ steps.square()
     shift = latent - middle
     tangents = loss.value(latent) * total + loss.slope(latent) * (first - shift * total)

@@ -125,22 +125,14 @@ class _Basis(NamedTuple):
 
     ``f = mean + features w`` there, and ``|w|`` is the norm of ``f - mean``. Gaussians have
     independent ``w`` of some means and variances; the prior has the variance ``1 / tau``.
-
-    Attributes:
-        loss: At the inputs.
-        mean: ``u`` prior means.
-        features: ``u x r`` values of the directions.
-        squares: The same, squared.
-        rest: ``u`` prior variances that no direction explains (round-off).
-        eigenvalues: ``r`` sums of squares, weighted by the curvature of the loss.
     """
 
-    loss: Loss
-    mean: Tensor
-    features: Tensor
-    squares: Tensor
-    rest: Tensor
-    eigenvalues: Tensor
+    loss: Loss  # at the inputs
+    mean: Tensor  # `u` prior means
+    features: Tensor  # `u x r` values of the directions
+    squares: Tensor  # the same, squared
+    rest: Tensor  # `u` prior variances that no direction explains (round-off)
+    eigenvalues: Tensor  # `r` sums of squares, weighted by the curvature of the loss
 
     @classmethod
     def of(cls, data: LikelihoodRegression, mode: Mode) -> "_Basis":

@@ -1,7 +1,7 @@
 r"""From successes or counts and a norm bound to a set; and the least norm."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -9,9 +9,9 @@ from kernelucb._numerics.arrays import increasing_root
 from kernelucb._numerics.checks import one_of, positive_scalar
 from kernelucb.confidence.assumptions import Assumption, Status
 from kernelucb.confidence.fit.radius import FitConstraint
-from kernelucb.confidence.likelihood.ellipsoid import Parabolas, enclosing_ellipsoid
+from kernelucb.confidence.likelihood.ellipsoid import enclosing_ellipsoid, parabolas
 from kernelucb.confidence.likelihood.evidence import Ratio
-from kernelucb.confidence.likelihood.tangents import CutEllipsoid, TangentSet
+from kernelucb.confidence.likelihood.tangents import SOURCES, LikelihoodForm, TangentSet
 from kernelucb.confidence.martingale_mixture.problem import INTERIOR, Constraints, announce
 from kernelucb.confidence.norm.tracker import (
     NormBound,
@@ -21,8 +21,6 @@ from kernelucb.confidence.norm.tracker import (
 )
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
-LikelihoodForm = Literal["ellipsoid", "tangent"]
-_SETS: dict[str, type[TangentSet]] = {"ellipsoid": CutEllipsoid, "tangent": TangentSet}
 _LARGEST_REACH = 600.0  # of log odds or log rates
 _TOLERANCE, _LOWEST = 1e-6, -30.0  # in the logarithm of the regulariser
 # Regularisers, and their ratio, tried for a function of the set: the one of the least norm
@@ -34,16 +32,14 @@ def likelihood_set(
     data: LikelihoodRegression,
     norm_bound: NormBoundLike,
     ratio: Ratio,
+    level: float,
     form: LikelihoodForm = "ellipsoid",
-    level: float | None = None,
 ) -> TangentSet:
-    r"""The set of ``LikelihoodUCB``; arguments as there.
+    r"""The set of ``LikelihoodUCB``; arguments as there, ``level`` is the ratio's.
 
-    ``level`` is the ratio's for these data, where it is known already. An empty set is
-    widened, with a warning.
+    An empty set is widened, with a warning.
     """
-    kind = _SETS[one_of("form", form, *_SETS)]
-    level = ratio.level(data) if level is None else level
+    one_of("form", form, *SOURCES)
     tracker, contradiction = tracker_of(norm_bound), None
     if tracker is None:
         given = positive_scalar("norm_bound", norm_bound)
@@ -62,7 +58,7 @@ def likelihood_set(
     state, radius = enclosing_ellipsoid(data, used, level, centre)
     radius = radius.beside_hidden(state.hidden_part(used))
     constraints = Constraints(radius, used, contradiction)
-    return kind(state, constraints, assumptions.by(kind.source), data, level, centre)
+    return TangentSet(state, constraints, assumptions, data, level, centre, form)
 
 
 def _function_within(data: LikelihoodRegression, level: float, norm: float) -> Mode:
@@ -129,7 +125,7 @@ def _around(data: LikelihoodRegression, mode: Mode) -> FitConstraint[Any]:
     """
     curvature = data.loss.curvature(mode.latent)
     curvature = curvature.clamp_min(1e-8 * float(curvature.max()))
-    return Parabolas(mode.latent, curvature).fit(data, mode.loss)
+    return parabolas(data, mode.latent, curvature, mode.loss)
 
 
 def _too_small(norm: float, least: float) -> tuple[Assumption, str]:

@@ -4,7 +4,7 @@ They touch at functions near the maximisers, which are searched for each point, 
 points once.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from kernelucb._numerics.arrays import (
     minimize_quasiconvex,
     safe_sqrt,
 )
+from kernelucb._numerics.estimates import draft_of
 from kernelucb.confidence.assumptions import Assumptions
 from kernelucb.confidence.base import QueryPoints, RidgePoints, Support
 from kernelucb.confidence.likelihood.ellipsoid import ELLIPSOID
@@ -25,6 +26,11 @@ from kernelucb.confidence.martingale_mixture.problem import Constraints
 from kernelucb.regression import KernelRegression, Projection, RidgeState
 from kernelucb.regression.likelihood.regression import LikelihoodRegression, Mode
 
+LikelihoodForm = Literal["ellipsoid", "tangent"]
+SOURCES: dict[LikelihoodForm, str] = {
+    "ellipsoid": f"{ExactSet.source}; {ELLIPSOID}; tangents of the losses (ours)",
+    "tangent": "Tangents of the losses (ours)",
+}
 _TINY = 1e-50  # the square of its inverse is still a number
 # Least eigenvalue, over the regulariser, of a direction that is searched in, and how many:
 # with all of them bands of rates are up to 2 % narrower.
@@ -42,15 +48,10 @@ SHARE = 0.01
 
 
 class Tangents(NamedTuple):
-    r"""Sums of tangents, one for each point: functions ``w`` have ``slopes @ w <= limit``.
+    r"""Sums of tangents, one for each point: ``slopes @ w <= limit`` for all functions."""
 
-    Attributes:
-        slopes: ``b x r``, in coordinates of functions.
-        limit: ``b`` values, with a part for directions which round-off hides.
-    """
-
-    slopes: Tensor
-    limit: Tensor
+    slopes: Tensor  # `b x r`, in coordinates of functions
+    limit: Tensor  # `b` values, with a part for directions which round-off hides
 
 
 class TangentSet(FunctionSet[KernelRegression]):
@@ -61,7 +62,7 @@ class TangentSet(FunctionSet[KernelRegression]):
     under this and the norm bound has a closed form. It is the maximum over the set where
     ``g`` attains that. No bound is above the ellipsoid's.
 
-    For each point ``g`` is found by a few steps of Newton's method. The first function lies
+    For a point ``g`` is found by a few steps of Newton's method. The first function lies
     from the centre in the direction of the posterior covariance with the point, where the
     losses add up to ``level``. A step solves the stationarity of the Lagrangian,
     ``multiple * sum_i l'_i k(x_i, .) + pull * (f - mean) = sign k(x, .)``, linearised at
@@ -69,6 +70,13 @@ class TangentSet(FunctionSet[KernelRegression]):
     centre or away from it until the losses add up to ``level`` again. Steps are in the
     informed directions only, of which the data tell something (as in the
     likelihood-informed subspaces of Cui et al. 2014); the bound is in all.
+
+    With ``form="tangent"`` that is done for each point. With ``"ellipsoid"`` it was done
+    for 256 points, spread as the inputs are, for largest and smallest values. A mean of
+    tangents is one as well: the bound at a point is by the mean with smooth weights, of
+    which all but the lowest there have little, and from the ellipsoid's to this one it
+    changes smoothly. For a difference of values, which these tangents say little of, a
+    function is searched.
 
     Source: ours; ``docs/mathematics.md``.
 
@@ -79,18 +87,13 @@ class TangentSet(FunctionSet[KernelRegression]):
         data: The outcomes.
         level: Largest sum of the losses.
         centre: A function of the set.
-        design: The state that gives variances.
+        form: At which functions the tangents touch.
     """
 
-    observed_features: Tensor
-    hidden: Tensor
     centre_weights: Tensor
-    informed: Tensor
-    informed_features: Tensor
-    informed_centre: Tensor
-    products: Tensor
-    entries: Tensor
-    source = "Tangents of the losses (ours)"
+    slopes: Tensor
+    limits: Tensor
+    squares: Tensor
 
     def __init__(
         self,
@@ -100,66 +103,63 @@ class TangentSet(FunctionSet[KernelRegression]):
         data: LikelihoodRegression,
         level: float,
         centre: Mode,
-        design: RidgeState | None = None,
+        form: LikelihoodForm,
     ) -> None:
-        super().__init__(regression, constraints, assumptions, design)
+        super().__init__(regression, constraints, assumptions.by(SOURCES[form]))
         self.ellipsoid = ExactSet(regression, constraints, assumptions)
-        self.level, self.centre, self._data = level, centre, data
+        self.data, self.level, self.centre, self.form = data, level, centre, form
         rows = torch.arange(len(centre.latent), device=centre.latent.device)
-        features = regression.observed_features(rows)
-        lost = regression.distinct_sections.lost
-        centre_weights = features.mT @ centre.weights
+        self.observed_features = regression.observed_features(rows)
+        self.hidden = constraints.norm * regression.distinct_sections.lost
+        self.register_buffer("centre_weights", self.observed_features.mT @ centre.weights)
         self.room = max(level - centre.loss, 0.0)
         scale = 2.0 * self.room / constraints.norm**2
         self.regularizer = max(scale, regression.eigenvalue_cutoff)
         found = regression.eigenvalues > _LEAST_SHARE * self.regularizer
-        informed = found.nonzero().squeeze(-1)[-_MOST_INFORMED:]
-        some = features[:, informed]
-        # Sums of outer products, one for each query, are one matrix product with the
-        # products of the upper triangle.
-        count = len(informed)
-        first, second = torch.triu_indices(count, count, device=features.device)
-        entries = torch.zeros(count, count, dtype=torch.long, device=features.device)
-        numbers = torch.arange(len(first), device=features.device)
-        entries[first, second] = entries[second, first] = numbers
-        self.register_buffer("observed_features", features)
-        self.register_buffer("hidden", constraints.norm * lost)
-        self.register_buffer("centre_weights", centre_weights)
-        self.register_buffer("informed", informed)
-        self.register_buffer("informed_features", some)
-        self.register_buffer("informed_centre", centre_weights[informed])
-        self.register_buffer("products", some[:, first] * some[:, second])
-        self.register_buffer("entries", entries)
+        self.informed = found.nonzero().squeeze(-1)[-_MOST_INFORMED:]
+        self.informed_features = some = self.observed_features[:, self.informed]
+        self.informed_centre = self.centre_weights[self.informed]
+        # Sums of outer products, one for each query, are one matrix product with these.
+        self.products = (some.unsqueeze(-1) * some.unsqueeze(-2)).flatten(1)
+        if form == "ellipsoid":
+            slopes, limits = self._searched_cuts()
+            self.register_buffer("slopes", slopes)  # `2 x k x r`, largest values first
+            self.register_buffer("limits", limits)
+            self.register_buffer("squares", slopes.square().sum(-1))
 
-    def with_design(self, design: RidgeState, **known: Any) -> Self:
-        r"""The set with variances of another state; ``known`` parts are not made again."""
-        own = self.regression, self.constraints, self.assumptions, self._data, self.level
-        return type(self)(*own, self.centre, design, **known)
+    def with_design(self, design: RidgeState) -> Self:
+        r"""See ``RidgeSet``."""
+        band = draft_of(self)
+        band.design = design
+        return band
 
     def support(self, points: RidgePoints, sign: int) -> Support:
         r"""The bound by the tangents, or by the ellipsoid where it is smaller."""
         own = points.centre
-        found = self.bounded(own, sign, self.touching(own, sign))
+        touching = self.lowest_cut if self.form == "ellipsoid" else self.searched
+        found = self._bounded(own, sign, touching(own, sign))
         return self._with_pending(points, sign, found)
 
     def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""The bound by the ellipsoid."""
+        r"""The bound by the ellipsoid; where nothing is searched the bound itself."""
+        if self.form == "ellipsoid":
+            return self.support(points, sign)
         own = QueryPoints(points.centre, points.centre)
         return self._with_pending(points, sign, self.ellipsoid.majorant(own, sign))
 
     def _support_of_difference(self, change: Projection, sign: int, cheap: bool) -> Support:
         r"""See ``FunctionSet``; none is cheap, since the ellipsoid's is not near."""
-        return self.bounded(change, sign, self.searched(change, sign))
+        return self._bounded(change, sign, self.searched(change, sign))
 
-    def touching(self, points: Projection, sign: int) -> Tangents:
-        r"""Tangents for each point."""
-        return self.searched(points, sign)
-
-    def bounded(self, points: Projection, sign: int, tangents: Tangents) -> Support:
-        r"""The smaller one of the bounds by the tangents and by the ellipsoid."""
+    def _bounded(self, points: Projection, sign: int, tangents: Tangents) -> Support:
+        r"""The smaller one of the bounds by the tangents and by the ellipsoid, nearly."""
         found = self.ellipsoid.support(QueryPoints(points, points), sign)
         value = self.bound(points, sign, tangents)
-        value = torch.where(value < found.value, value, found.value)
+        gain = torch.where(value < found.value, found.value - value, 0.0)
+        if self.form == "ellipsoid":
+            above = found.value - self.centred(points, sign)
+            gain = gain * -torch.expm1(-gain / (SHARE * above.clamp_min(_TINY)))
+        value = found.value - gain
         return found._replace(value=value, gap=torch.full_like(value, torch.nan).detach())
 
     def _with_pending(self, points: RidgePoints, sign: int, found: Support) -> Support:
@@ -179,7 +179,7 @@ class TangentSet(FunctionSet[KernelRegression]):
 
     def tangents(self, latent: Tensor, features: Tensor) -> Tangents:
         r"""At ``b x u`` values at the data, in the directions of ``u x r`` features."""
-        deviation, loss = latent - self._data.mean, self._data.loss
+        deviation, loss = latent - self.data.mean, self.data.loss
         slope = loss.slope(latent)
         limit = self.level - loss.value(latent).sum(-1) + (slope * deviation).sum(-1)
         return Tangents(slope @ features, limit + slope.abs() @ self.hidden)
@@ -197,9 +197,9 @@ class TangentSet(FunctionSet[KernelRegression]):
         slopes, limit = tangents
         product = sign * (points.features * slopes).sum(-1)
         square, variance = slopes.square().sum(-1), points.prior_variance
-        return self.multiple_of(product, square, limit, variance)
+        return self._multiple_of(product, square, limit, variance)
 
-    def multiple_of(
+    def _multiple_of(
         self, product: Tensor, square: Tensor, limit: Tensor, variance: Tensor
     ) -> Tensor:
         r"""The same by products of sections and slopes, and the squares of either."""
@@ -212,6 +212,27 @@ class TangentSet(FunctionSet[KernelRegression]):
         shift = limit * safe_sqrt(across / room)
         shift = torch.where(bounded, shift, torch.where(limit > 0.0, torch.inf, 0.0))
         return (along - shift).clamp_min(0.0)
+
+    def lowest_cut(self, points: Projection, sign: int) -> Tangents:
+        r"""The mean of the tangents found beforehand that are the lowest at each point."""
+        side = 0 if sign > 0 else 1
+        slopes, limit, square = self.slopes[side], self.limits[side], self.squares[side]
+        product = sign * (points.features @ slopes.mT)
+        variance = points.prior_variance.unsqueeze(-1)
+        with torch.no_grad():  # the gradient is that at the minimising multiple
+            multiple = self._multiple_of(product, square, limit, variance)
+        length = variance - multiple * (2.0 * product - multiple * square)
+        values = self.constraints.norm * safe_sqrt(length) + multiple * limit
+        above = values - self.centred(points, sign).unsqueeze(-1)
+        weights = torch.softmax(-above.clamp_min(_TINY).log() / SHARE, -1)
+        return Tangents(weights @ slopes, weights @ limit)
+
+    @torch.no_grad()
+    def _searched_cuts(self) -> Tangents:
+        points = points_among(self.data.distinct_inputs, _CUTS)
+        seen = self.regression.project_inputs(points)
+        sides = [self.searched(seen, sign) for sign in (1, -1)]
+        return Tangents(*map(torch.stack, zip(*sides, strict=True)))
 
     def searched(self, points: Projection, sign: int) -> Tangents:
         r"""Tangents at functions that attain the maxima, nearly."""
@@ -235,13 +256,14 @@ class TangentSet(FunctionSet[KernelRegression]):
         self, points: Projection, sign: int, weights: Tensor, latent: Tensor
     ) -> Tensor:
         r"""Newton's method for maximisers, ``b x k``, with the multipliers of tangents."""
+        count = weights.shape[-1]
         tangents = self.tangents(latent, self.informed_features)
         multiple = self._multiple(points, sign, tangents).unsqueeze(-1)
         pulled = sign * points.features - multiple * tangents.slopes
         length = safe_sqrt(pulled.square().sum(-1) + points.residual_variance)
         least = _LEAST_PULL * points.prior_variance.sqrt().clamp_min(_TINY)
         pull = (torch.maximum(length, least) / self.constraints.norm).unsqueeze(-1)
-        bend = (self._data.loss.curvature(latent) @ self.products)[:, self.entries]
+        bend = (self.data.loss.curvature(latent) @ self.products).unflatten(-1, [count] * 2)
         system = multiple.unsqueeze(-1) * bend + torch.diag_embed(pull.expand_as(weights))
         step = torch.linalg.solve(system, (pulled - pull * weights).unsqueeze(-1))
         return weights + step.squeeze(-1)
@@ -256,7 +278,7 @@ class TangentSet(FunctionSet[KernelRegression]):
         length = direction.norm(dim=-1, keepdim=True).clamp_min(_TINY)
         longest = direction * (2.0 * self.constraints.norm / length)
         change = longest @ self.informed_features.mT
-        centre, loss = self.centre.latent, self._data.loss
+        centre, loss = self.centre.latent, self.data.loss
         with torch.no_grad():
             start = (0.5 * length / self.constraints.norm).clamp_max(1.0).squeeze(-1)
             share = self._share(change, start).unsqueeze(-1)
@@ -272,7 +294,7 @@ class TangentSet(FunctionSet[KernelRegression]):
 
         The search begins at ``b`` of them.
         """
-        centre, loss = self.centre.latent, self._data.loss
+        centre, loss = self.centre.latent, self.data.loss
 
         def slopes(share: Array) -> tuple[Array, Array]:
             latent = centre + torch.as_tensor(share).unsqueeze(-1) * change
@@ -293,75 +315,6 @@ class TangentSet(FunctionSet[KernelRegression]):
             tolerance=whole * (_RELATIVE_TOLERANCE * self.room),
         )
         return torch.as_tensor(found.argument)
-
-
-class CutEllipsoid(TangentSet):
-    r"""The ellipsoid around the set, and tangents that touch at functions found once.
-
-    The functions are near to the largest and the smallest at 256 points, spread as the
-    inputs are. A mean of tangents is one as well: the bound at a point is by the mean with
-    smooth weights, of which all but the lowest there have little. From the ellipsoid's to
-    this one the bound changes smoothly. For a difference of values, which these tangents
-    say little of, a function is searched.
-
-    Source: ours; ``docs/mathematics.md``. Args: see ``TangentSet``; ``cuts`` are the
-    tangents for largest and smallest values, ``2 x k``, where they are known.
-    """
-
-    slopes: Tensor
-    squares: Tensor
-    limits: Tensor
-    source = f"{ExactSet.source}; {ELLIPSOID}; tangents of the losses (ours)"
-
-    def __init__(self, *args: Any, cuts: Tangents | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        cuts = self._searched_cuts() if cuts is None else cuts
-        self.register_buffer("slopes", cuts.slopes)
-        self.register_buffer("squares", cuts.slopes.square().sum(-1))
-        self.register_buffer("limits", cuts.limit)
-
-    @property
-    def cuts(self) -> Tangents:
-        r"""Tangents for largest and smallest values, ``2 x k``."""
-        return Tangents(self.slopes, self.limits)
-
-    def with_design(self, design: RidgeState, **known: Any) -> Self:
-        r"""See ``TangentSet``."""
-        return super().with_design(design, cuts=self.cuts, **known)
-
-    def majorant(self, points: RidgePoints, sign: int) -> Support:
-        r"""The bound itself: no search makes it dear."""
-        return self.support(points, sign)
-
-    def touching(self, points: Projection, sign: int) -> Tangents:
-        r"""The mean of the tangents that are the lowest at each point."""
-        side = 0 if sign > 0 else 1
-        slopes, limit, square = self.slopes[side], self.limits[side], self.squares[side]
-        product = sign * (points.features @ slopes.mT)
-        variance = points.prior_variance.unsqueeze(-1)
-        with torch.no_grad():  # the gradient is that at the minimising multiple
-            multiple = self.multiple_of(product, square, limit, variance)
-        length = variance - multiple * (2.0 * product - multiple * square)
-        values = self.constraints.norm * safe_sqrt(length) + multiple * limit
-        above = values - self.centred(points, sign).unsqueeze(-1)
-        weights = torch.softmax(-above.clamp_min(_TINY).log() / SHARE, -1)
-        return Tangents(weights @ slopes, weights @ limit)
-
-    def bounded(self, points: Projection, sign: int, tangents: Tangents) -> Support:
-        r"""Nearly the smaller one, and never above the ellipsoid's."""
-        found = self.ellipsoid.support(QueryPoints(points, points), sign)
-        gain = (found.value - self.bound(points, sign, tangents)).clamp_min(0.0)
-        above = found.value - self.centred(points, sign)
-        gain = gain * -torch.expm1(-gain / (SHARE * above.clamp_min(_TINY)))
-        value = found.value - gain
-        return found._replace(value=value, gap=torch.full_like(value, torch.nan).detach())
-
-    @torch.no_grad()
-    def _searched_cuts(self) -> Tangents:
-        points = points_among(self._data.distinct_inputs, _CUTS)
-        seen = self.regression.project_inputs(points)
-        sides = [self.searched(seen, sign) for sign in (1, -1)]
-        return Tangents(*map(torch.stack, zip(*sides, strict=True)))
 
 
 def points_among(inputs: Tensor, count: int) -> Tensor:
