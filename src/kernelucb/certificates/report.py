@@ -288,33 +288,25 @@ def possible_maximisers(
     task: Task, recommended: Tensor, max_evaluations: int
 ) -> PossibleMaximisers:
     r"""Where some function of the set is at least as good as at the recommended point."""
-    points = task.points
-    gain = task.gain(recommended)
+    points, region, gain = task.points, task.region, task.gain(recommended)
     mask = (task.values(gain, points) >= 0.0) | (points == recommended).all(-1)
-    known = torch.cat([points[mask], recommended.unsqueeze(0)])
-    sizes = torch.zeros_like(known[:, 0])
-    if task.region.is_finite:
+    lower = upper = torch.cat([points[mask], recommended.unsqueeze(0)])
+    sizes = torch.zeros_like(lower[:, 0])
+    if region.is_finite:
         sizes[:-1] = 1.0  # each point alone; the recommended one is among them, or no point
-        share = float(mask.double().mean())
-        return PossibleMaximisers(points, mask, known, known, sizes, share)
-    search = task.search(gain)
-    if search is None:
-        return PossibleMaximisers(points, mask, known, known, sizes + torch.inf, 1.0)
-    cells = cover(search, max_evaluations)
-    lower = torch.cat([known, cells.centres - cells.halves])
-    upper = torch.cat([known, cells.centres + cells.halves])
-    sizes = torch.cat([sizes, _shares(cells.halves, task.region)])
-    share = min(float(sizes.sum()) / len(task.region.lower), 1.0)
+    elif (search := task.search(gain)) is None:
+        sizes += torch.inf
+    else:
+        cells = cover(search, max_evaluations)
+        lower = torch.cat([lower, cells.centres - cells.halves])
+        upper = torch.cat([upper, cells.centres + cells.halves])
+        sides = (region.upper - region.lower).amax(0)
+        shares = (2.0 * cells.halves / sides).where(sides > 0.0, 1.0).prod(-1)
+        if region.constraints:  # which may leave any part of a box
+            shares = torch.full_like(shares, torch.inf)
+        sizes = torch.cat([sizes, shares])
+    share = min(float(sizes.sum()) / len(region.lower), 1.0)
     return PossibleMaximisers(points, mask, lower, upper, sizes, share)
-
-
-def _shares(halves: Tensor, region: Region) -> Tensor:
-    r"""Volumes of cells over those of the boxes that they were cut from."""
-    if region.constraints:
-        return torch.full_like(halves[:, 0], torch.inf)
-    sides = (region.upper - region.lower).amax(0)
-    open_columns = sides > 0.0
-    return (2.0 * halves[:, open_columns] / sides[open_columns]).prod(-1)
 
 
 def _combinations(
