@@ -16,7 +16,6 @@ from kernelucb.acquisition.base import BuiltOnce
 from kernelucb.acquisition.outcome_bands import outcome_bands
 from kernelucb.confidence.assumptions import Assumption, Assumptions, Status
 from kernelucb.confidence.band import joined_assumptions
-from kernelucb.confidence.base import Described
 from kernelucb.confidence.norm.tracker import NormBoundLike
 from kernelucb.confidence.outcome_constraints import (
     Band,
@@ -47,7 +46,7 @@ def no_safe_point(subject: str) -> NoSafePointError:
     )
 
 
-class SafeSet(Described):
+class SafeSet(OutcomeConstraints):
     r"""Points at which the bands keep every constraint, and how to stay among them.
 
     A point is in the set if the band of every constraint lies on the right side of its
@@ -98,9 +97,7 @@ class SafeSet(Described):
         safe_points: Tensor | None = None,
         allow_estimated: bool = False,
     ) -> None:
-        self.outcome_constraints = OutcomeConstraints(
-            bands, thresholds, sides=sides, names=names
-        )
+        super().__init__(bands, thresholds, sides=sides, names=names)
         self.allow_estimated = allow_estimated
         self._check_assumptions()
         if safe_points is not None:
@@ -137,11 +134,6 @@ class SafeSet(Described):
         return cls(bands, thresholds, **limits, allow_estimated=allow_estimated)
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        r"""One for each band, in their order."""
-        return self.outcome_constraints.constraints
-
-    @property
     def dimension(self) -> int | None:
         r"""Number of columns of the bands' inputs; None where no band says so."""
         data = [constraint.band.data for constraint in self.constraints]
@@ -151,7 +143,7 @@ class SafeSet(Described):
     def assumptions(self) -> Assumptions:
         r"""What safety rests on: all bands at once, and the points given as safe."""
         joined = joined_assumptions(
-            self.outcome_constraints.bands,
+            self.bands,
             "every point of the safe set satisfies the constraints",
         )
         if not ((joined.anytime and joined.all_points) or joined.violated):
@@ -164,18 +156,19 @@ class SafeSet(Described):
         statement = f"the {subject} the constraints"
         return joined.with_extra(Assumption("safe points", statement, Status.GIVEN))
 
-    def margin(self, X: Tensor) -> Tensor:
-        r"""``OutcomeConstraints.certain_margin``, at least 0 where all limits are kept.
-
-        ``safe_points`` count for ``is_safe`` only.
+    def margins(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        r"""See ``OutcomeConstraints``; ``safe_points`` count for ``is_safe`` only.
 
         Raises:
-            InputDataError: If a value is not finite.
             UncertifiedError: If a band that changes, such as a ``KernelBandit``, is now
                 contradicted by its data; see ``SafeSet``.
         """
         self._check_assumptions()
-        return self.outcome_constraints.certain_margin(X)
+        return super().margins(X)
+
+    def margin(self, X: Tensor) -> Tensor:
+        r"""``certain_margin``: at least 0 where the bands keep all limits."""
+        return self.certain_margin(X)
 
     @torch.no_grad()
     def is_safe(self, X: Tensor) -> Tensor:
@@ -278,7 +271,7 @@ class ConstraintWidth(BuiltOnce):
         model: Any = getattr(safe_set.constraints[0].band, "model", None)
         super().__init__(model=model)
         self.safe_set = safe_set
-        bands = safe_set.outcome_constraints.bands.values()
+        bands = safe_set.bands.values()
         self._bands = ModuleList([band for band in bands if isinstance(band, Module)])
 
     @property
@@ -298,7 +291,7 @@ class ConstraintWidth(BuiltOnce):
             )
 
     def _settings(self) -> Any:
-        return self.safe_set.outcome_constraints.settings
+        return self.safe_set.settings
 
     def forward(self, X: Tensor) -> Tensor:
         r"""Width at ``b x 1 x d`` candidate points, a tensor of shape ``b``.
